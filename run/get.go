@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -45,7 +45,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	for _, k := range pods {
 		obs, err := e.Observe(ctx, k.ID.UID)
 		if err != nil {
-			return nil, reconcile.RuntimeError(k.ID, err)
+			return nil, pod.RuntimeError(k.ID, err)
 		}
 		if k.Broken != nil {
 			e.WarnOnce(problem.WarningOf(k.Broken))

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -58,7 +59,7 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 	}
 	s := seen{id: known[0].ID, pod: known[0].Pod}
 	if s.obs, err = e.Observe(ctx, s.id.UID); err != nil {
-		return seen{}, reconcile.RuntimeError(s.id, err)
+		return seen{}, pod.RuntimeError(s.id, err)
 	}
 	if s.pod == nil {
 		s.pod = observe.WithoutCheckpoint(s.id, s.obs)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -56,7 +57,7 @@ func (w *Worker) takeDefinition(ctx context.Context, by *store.OwnerRecord) erro
 	if err != nil {
 		return err
 	}
-	plan, problems := Replan(w.pod.Node, c, facts, w.pod.Node.AppliedSettings(by))
+	plan, problems := pod.Replan(w.pod.Node, c, facts, w.pod.Node.AppliedSettings(by))
 	if err := problem.Refuse(problem.Refused, problems); err != nil {
 		return err
 	}

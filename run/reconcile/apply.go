@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -135,10 +136,10 @@ func leftBehind(id identity.Pod, err error) error {
 // applyTarget brings a pod as it was admitted to its goal.
 func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	w.lease.HasDir = t.Change != prepare.ChangeReplace
-	w.pod.ResizePending = PendingResize{Known: true} // none
+	w.pod.ResizePending = pod.PendingResize{Known: true} // none
 	w.beginUndo(t, o)
 	if err := w.observeTarget(ctx, t); err != nil {
-		return OutcomeFailed, RuntimeError(w.pod.Plan.ID, err)
+		return OutcomeFailed, pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	if err := w.pod.OnlyOurs(); err != nil {
 		return OutcomeFailed, err

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podrun/podrun/run/lifecycle"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // Attend supervises a pod until the goal holds or the pod has ended. It follows

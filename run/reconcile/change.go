@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -92,12 +93,12 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		old := newRemover(Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
+		old := newRemover(pod.Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
 		old.stop.again = again
 		if err := old.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return InStep(w.pod.Plan.ID, "remove the pod that is replaced", err)
+			return pod.InStep(w.pod.Plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil

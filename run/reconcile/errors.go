@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/pod"
 )
 
 // waitError is the error of a wait. It names what the command waited for, unless the
@@ -18,7 +19,7 @@ func (w *Worker) waitError(ctx context.Context, err error, waiting string) error
 	}
 	err = fmt.Errorf("%w while %s", err, waiting)
 	if ctx.Err() == nil {
-		return RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	return err
 }
@@ -49,7 +50,7 @@ func (w *Worker) explain(ctx context.Context, err error) error {
 	}
 	if err != nil && timedOut(ctx) {
 		if trouble := w.start.images.trouble(); trouble != nil {
-			return OfPod(w.pod.Plan.ID, trouble)
+			return pod.OfPod(w.pod.Plan.ID, trouble)
 		}
 	}
 	return explain(ctx, w.pod, err)
@@ -62,7 +63,7 @@ func timedOut(ctx context.Context) bool {
 }
 
 // explain is Worker.explain for an operation that starts nothing.
-func explain(ctx context.Context, p *Pod, err error) error {
+func explain(ctx context.Context, p *pod.Pod, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil {
 		return err
@@ -71,11 +72,11 @@ func explain(ctx context.Context, p *Pod, err error) error {
 	e, isProblem := errors.AsType[*problem.Error](err)
 	switch {
 	case errors.Is(err, cause):
-		err = Nameless(id, err)
+		err = pod.Nameless(id, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:
-		err = fmt.Errorf("%w: %w", cause, Nameless(id, err))
+		err = fmt.Errorf("%w: %w", cause, pod.Nameless(id, err))
 	}
 	if timedOut(ctx) {
 		late := DeadlineError(id, err, "")

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 )
 
 // resize sets the resources of the pod's cgroup and its running containers to those of
@@ -34,7 +35,7 @@ func (w *starter) resize(ctx context.Context) error {
 	failed := *w.pod.Observed.Resize
 	if failed.Error != err.Error() {
 		failed.Error = event.Cut(err.Error())
-		w.pod.Emit(event.Warning, event.ResizeError, "", ResizeMessage("Pod resize error", w.pod.Spec(), failed.Error))
+		w.pod.Emit(event.Warning, event.ResizeError, "", pod.ResizeMessage("Pod resize error", w.pod.Spec(), failed.Error))
 	}
 	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "resize", Err: err,
 		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})

@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -96,7 +97,7 @@ func (w *starter) makeVolumes(ctx context.Context) error {
 		return volume.Apply(ctx, w.pod.Plan.Volumes)
 	}
 	if err := volume.MakePodDir(w.pod.Plan.Volumes); err != nil {
-		return InStep(w.pod.Plan.ID, "make its directories", err)
+		return pod.InStep(w.pod.Plan.ID, "make its directories", err)
 	}
 	dir, err := w.pod.LockDir(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -34,32 +35,32 @@ func IsDeleted(err error) bool {
 // no other podrun had the pod's lock.
 const staleAfter = time.Second
 
-// owned is a process's ownership of one pod: it says whether the process may act on the pod
+// Lease is a process's ownership of one pod: it says whether the process may act on the pod
 // now. What the process knows of the pod is read again whenever it may have changed.
 type Lease struct {
-	Pod  *Pod
+	Pod  *pod.Pod
 	Lock *store.PodLock
 	Undo Undo
 	Pace Pace
-	// attends is true if the operation does not require the pod to exist, but supervises
+	// Attends is true if the operation does not require the pod to exist, but supervises
 	// it as long as it does.
 	Attends bool
-	// ending is true if the operation stops or removes the pod.
+	// Ending is true if the operation stops or removes the pod.
 	Ending bool
-	// hasDir is true if the pod has a directory.
+	// HasDir is true if the pod has a directory.
 	HasDir bool
-	// startNoted is true if the owner record shows that a container was started.
+	// StartNoted is true if the owner record shows that a container was started.
 	StartNoted bool
-	// outage is since when the runtime has been away; zero while it answers.
+	// Outage is since when the runtime has been away; zero while it answers.
 	Outage time.Time
 }
 
-// newLease returns the ownership that the lock's process has, or takes, of a pod.
-func NewLease(p *Pod, lock *store.PodLock) *Lease {
+// NewLease returns the ownership that the lock's process has, or takes, of a pod.
+func NewLease(p *pod.Pod, lock *store.PodLock) *Lease {
 	return &Lease{Pod: p, Lock: lock, Pace: CommandPace()}
 }
 
-// pace is how an operation checks, during a long call, whether it still owns its pod.
+// Pace is how an operation checks, during a long call, whether it still owns its pod.
 type Pace struct {
 	Next     func(context.Context) error // waits for the next check
 	Corrupt  func() bool                 // whether the pod's checkpoint is corrupt
@@ -67,7 +68,7 @@ type Pace struct {
 	Endless  bool                        // waits without limit for a runtime that is away
 }
 
-// commandPace is that of a command.
+// CommandPace is that of a command.
 func CommandPace() Pace {
 	return Pace{
 		Next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
@@ -75,7 +76,7 @@ func CommandPace() Pace {
 	}
 }
 
-// unlocked does something slow without the pod's lock. It ends early when
+// Do does something slow without the pod's lock. It ends early when
 // another command takes the pod over. Afterwards the lock is held again, unless
 // ctx has ended: then nothing is left to do but a rollback, which takes the lock
 // itself.
@@ -131,28 +132,28 @@ func (w *Lease) whileNot(ctx context.Context, over func() bool, slow func(contex
 	return err
 }
 
-// lost reports whether the owner of the pod has changed since its lock was last held, the
+// Lost reports whether the owner of the pod has changed since its lock was last held, the
 // pod no longer exists, or its checkpoint is corrupt.
 func (w *Lease) Lost() bool {
 	now, err := w.Lock.Current()
 	return err == nil && now != w.Lock.Seen || w.Removed() || w.Pace.Corrupt()
 }
 
-// ended reports whether another command stops, replaces or removes the pod, or has
+// Ended reports whether another command stops, replaces or removes the pod, or has
 // done so.
 func (w *Lease) Ended() bool {
 	r, err := w.Lock.Owner()
 	return err == nil && r != nil && r.Generation != w.Lock.Seen && r.Ends() || w.Removed()
 }
 
-// startedByOther reports whether another command has taken the pod over and begun
+// StartedByOther reports whether another command has taken the pod over and begun
 // to start its containers, or to end it.
 func (w *Lease) StartedByOther() bool {
 	r, err := w.Lock.Owner()
 	return err == nil && r != nil && r.Generation != w.Lock.Seen && (!r.Fresh || r.Ends()) || w.Removed()
 }
 
-// removed reports whether a pod that had a directory has none.
+// Removed reports whether a pod that had a directory has none.
 func (w *Lease) Removed() bool {
 	if !w.HasDir {
 		return false
@@ -193,7 +194,7 @@ func (w *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	return nil
 }
 
-// deleted is the error of a command whose pod another one removed.
+// Deleted is the error of a command whose pod another one removed.
 func (w *Lease) Deleted() error {
 	by := "another podrun"
 	if w.Lock.Held != nil && w.Lock.Held.Before != "" {
@@ -209,7 +210,7 @@ type Standing struct {
 	Live  bool               // and still works on it
 }
 
-// standing returns, under the lock, how the operation stands to its pod, which it may have
+// Standing returns, under the lock, how the operation stands to its pod, which it may have
 // lost while it waited. An error explains why it can neither own nor follow it;
 // store.ErrChanged means that the caller must decide again.
 func (w *Lease) Standing(ctx context.Context) (Standing, error) {
@@ -234,11 +235,11 @@ func (w *Lease) Standing(ctx context.Context) (Standing, error) {
 	return Standing{By: r, Live: live}, nil
 }
 
-// operates reports whether a command that owns the pod works on it, and that work ends: to
+// Operates reports whether a command that owns the pod works on it, and that work ends: to
 // wait for any other owner could last for as long as the pod exists.
 func (w *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && w.Lock.Live(r) }
 
-// endOf waits, without the lock, for the end of the operation of the command that owns the
+// AwaitEnd waits, without the lock, for the end of the operation of the command that owns the
 // pod (operates), or until over is true; nil is never. The error is store.ErrChanged then.
 func (w *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
@@ -251,13 +252,13 @@ func (w *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() 
 	return err
 }
 
-// acquire makes this command the owner of its pod.
+// Acquire makes this command the owner of its pod.
 func (w *Lease) Acquire(p store.Purpose) error {
 	w.StartNoted = false
 	return w.Lock.Acquire(w.Pod.Plan.ID.UID, p, !w.Attends, false)
 }
 
-// orNotOwner is the error of a step that was to be done under the lock by the
+// OrNotOwner is the error of a step that was to be done under the lock by the
 // pod's owner; store.ErrChanged where there is no other.
 func (w *Lease) OrNotOwner(err error) error {
 	if err == nil {
@@ -266,7 +267,7 @@ func (w *Lease) OrNotOwner(err error) error {
 	return err
 }
 
-// beforeStart notes, before the first container is started, that from now on a
+// BeforeStart notes, before the first container is started, that from now on a
 // failure leaves the pod in place for diagnosis.
 func (w *Lease) BeforeStart() error {
 	w.Undo.Forget()
@@ -282,7 +283,7 @@ func (w *Lease) BeforeStart() error {
 // that is restarted is back by then.
 const longestOutage = time.Minute
 
-// relist observes the pod again. While the runtime does not answer or the pod cannot be
+// Refresh observes the pod again. While the runtime does not answer or the pod cannot be
 // read, the known state remains: nothing that podrun records may follow from a failed
 // observation.
 func (w *Lease) Refresh(ctx context.Context) error {

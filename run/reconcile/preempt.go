@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -31,7 +32,7 @@ func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 	return w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
 		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
 			if err := w.preemptOne(ctx, id); err != nil {
-				return InStep(w.pod.Plan.ID, "preempt pod "+id.String(), err)
+				return pod.InStep(w.pod.Plan.ID, "preempt pod "+id.String(), err)
 			}
 			return nil
 		})...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/container/probe"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -18,7 +19,7 @@ const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
 type probes struct {
-	pod      *Pod
+	pod      *pod.Pod
 	lease    *Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                         // the containers whose probes have come to a result, by ID

@@ -9,7 +9,7 @@ import (
 // pod's lock. A nil Progress notes nothing. It is safe for concurrent use.
 type Progress struct{ since atomic.Int64 }
 
-// act notes that the worker holds its pod's lock.
+// Act notes that the worker holds its pod's lock.
 func (p *Progress) Act() {
 	if p != nil {
 		p.since.Store(time.Now().UnixNano())

@@ -20,13 +20,14 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
 
 // remover removes a pod.
 type remover struct {
-	pod   *Pod
+	pod   *pod.Pod
 	lease *Lease
 	stop  *stopper
 }
@@ -48,7 +49,7 @@ type RemoveOptions struct {
 // all of it had stopped; its error is of kind Refused where the sandbox is not
 // podrun's, Runtime otherwise, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
-	r := newRemover(Known(n, k, facts), lock)
+	r := newRemover(pod.Known(n, k, facts), lock)
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
 	o.stopped = func() {
 		pod := r.pod.View(observe.Known{ID: k.ID, Pod: k.Pod}, true)
@@ -65,18 +66,18 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 // cgroup, the cgroup, the logs and the directory. It can be repeated; k.Pod may be nil. The
 // error is of kind Runtime, or the cause that ended ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
-	err := newRemover(Known(n, k, facts), lock).removeStored(ctx)
+	err := newRemover(pod.Known(n, k, facts), lock).removeStored(ctx)
 	if err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return RuntimeError(k.ID, err)
+	return pod.RuntimeError(k.ID, err)
 }
 
 // newRemover returns the remover of a pod, which acts under the lock.
-func newRemover(p *Pod, lock *store.PodLock) *remover {
+func newRemover(p *pod.Pod, lock *store.PodLock) *remover {
 	l := NewLease(p, lock)
 	l.Ending = true
 	return &remover{pod: p, lease: l, stop: &stopper{pod: p, lease: l, dooms: true}}
@@ -139,7 +140,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 	}
 	left, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
-		return false, RuntimeError(w.pod.Plan.ID, err)
+		return false, pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
@@ -150,7 +151,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	var err error
 	if w.pod.Observed, err = w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID); err != nil {
-		return RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	if err := w.pod.OnlyOurs(); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 		return err
 	}
 	if err != nil {
-		return RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	if err := w.keepRemoved(); err != nil {
 		return err
@@ -225,7 +226,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		if ctx.Err() == nil {
 			err = errors.Join(err, groups)
 		}
-		return RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	if cause := context.Cause(ctx); cause != nil && groups == nil {
 		return cause // the last call may have outlived it
@@ -234,7 +235,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		removeGroups()
 	}
 	if groups != nil {
-		return RuntimeError(w.pod.Plan.ID, groups)
+		return pod.RuntimeError(w.pod.Plan.ID, groups)
 	}
 	return nil
 }
@@ -261,7 +262,7 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 		errs = append(errs, volume.DropClaims(ctx, w.pod.Plan.Volumes))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(w.pod.Plan.ID, err)
 	}
 	return nil
 }

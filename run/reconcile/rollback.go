@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -64,7 +65,7 @@ func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
 func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := newRemover(New(w.pod.Node, w.pod.Plan), w.lease.Lock)
+	o := newRemover(pod.New(w.pod.Node, w.pod.Plan), w.lease.Lock)
 	o.stop.dooms = false // another command may still take the pod over
 	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.Observed) {
 		return err

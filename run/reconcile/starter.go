@@ -1,10 +1,13 @@
 package reconcile
 
-import "github.com/podrun/podrun/run/lifecycle"
+import (
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
+)
 
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
-	pod    *Pod
+	pod    *pod.Pod
 	lease  *Lease
 	stop   *stopper
 	remove *remover
@@ -22,4 +25,4 @@ type starter struct {
 }
 
 // fail notes that one container cannot be started; the others are started.
-func (w *starter) fail(err error) { w.failures = append(w.failures, OfPod(w.pod.Plan.ID, err)) }
+func (w *starter) fail(err error) { w.failures = append(w.failures, pod.OfPod(w.pod.Plan.ID, err)) }

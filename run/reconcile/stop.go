@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -32,7 +33,7 @@ const hurryGrace = 1500 * time.Millisecond
 
 // stopper stops a pod's containers.
 type stopper struct {
-	pod   *Pod
+	pod   *pod.Pod
 	lease *Lease
 	hurry <-chan struct{} // RunOptions.Hurry
 	// dooms is true if the pod is removed after it was stopped; again, if it is then created
@@ -354,7 +355,7 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	id := w.pod.Plan.ID
 	// Written first: a command that waits for the pod sees its containers end.
 	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
-		return RuntimeError(id, err)
+		return pod.RuntimeError(id, err)
 	}
 	if err := w.stop.stopOwned(ctx, period); err != nil {
 		return w.explain(ctx, w.pod.OfRuntime(err))

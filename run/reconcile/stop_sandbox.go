@@ -10,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -90,7 +91,7 @@ func (w *starter) removeDead(ctx context.Context) error {
 			continue
 		}
 		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
-			return RuntimeError(w.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+			return pod.RuntimeError(w.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }
 		w.pod.Observed.Sandboxes = slices.DeleteFunc(w.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -44,7 +45,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 	if err := w.pod.WasStopped(); err != nil {
 		return false, err
 	}
-	w.pod.ResizePending = PendingResize{true, s.ResizePending}
+	w.pod.ResizePending = pod.PendingResize{Known: true, Reason: s.ResizePending}
 	defer w.supervised(ctx, &s)()
 	ended, err = w.until(ctx, lifecycle.GoalNever)
 	return ended, w.explain(ctx, err)

@@ -11,7 +11,7 @@ import (
 // UndoTimeout bounds a whole rollback.
 const UndoTimeout = 30 * time.Second
 
-// undo is the list of undo steps. A step is registered before the call that it undoes,
+// Undo is the list of undo steps. A step is registered before the call that it undoes,
 // because a call that returns an error may have taken effect; so every step is idempotent
 // and uses identifiers from the plan.
 type Undo struct {
@@ -34,7 +34,7 @@ func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, undoStep{name, do})
 }
 
-// keep drops every step, and those to come.
+// Keep drops every step, and those to come.
 func (u *Undo) Keep() {
 	u.Forget()
 	u.mu.Lock()
@@ -42,21 +42,21 @@ func (u *Undo) Keep() {
 	u.off = true
 }
 
-// forget discards all steps: the created objects are kept.
+// Forget discards all steps: the created objects are kept.
 func (u *Undo) Forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.steps = nil
 }
 
-// empty reports whether there is anything to take back.
+// Empty reports whether there is anything to take back.
 func (u *Undo) Empty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.steps) == 0
 }
 
-// run executes all steps in reverse order, with a separate context: the caller's has
+// Run executes all steps in reverse order, with a separate context: the caller's has
 // often ended already, which is the reason for the rollback. It continues after errors
 // and returns all of them; each names what was left behind.
 func (u *Undo) Run(ctx context.Context) error {

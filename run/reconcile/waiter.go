@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 )
 
 // A waiter waits, without the pod's lock, for what lifecycle.Next would act upon. Its
@@ -25,7 +26,7 @@ type waiter interface {
 
 // poll is the waiter of a command.
 type poll struct {
-	pod   *Pod
+	pod   *pod.Pod
 	every time.Duration // how often the pod is observed in any case
 }
 
@@ -44,7 +45,7 @@ func (p poll) runtime(ctx context.Context) error { return wait.Sleep(ctx, observ
 
 // watching is the waiter of a supervisor's worker.
 type watching struct {
-	pod   *Pod
+	pod   *pod.Pod
 	hub   *observe.Hub
 	watch *observe.Watch
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -30,7 +31,7 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 
 // newWorker returns a worker that stops, removes or, with a puller, starts a pod.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
-	w := &Worker{pod: New(n, p), mine: map[string]bool{}, policy: attending()}
+	w := &Worker{pod: pod.New(n, p), mine: map[string]bool{}, policy: attending()}
 	w.lease = NewLease(w.pod, lock)
 	w.stop = &stopper{pod: w.pod, lease: w.lease}
 	w.remove = &remover{pod: w.pod, lease: w.lease, stop: w.stop}
@@ -71,7 +72,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 	if err != nil {
 		return nil, err
 	}
-	plan, problems := Replan(n, c, facts, n.AppliedSettings(owner))
+	plan, problems := pod.Replan(n, c, facts, n.AppliedSettings(owner))
 	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // of which until knows
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 	w.lease.HasDir = true
 	w.pod.Observed, err = n.Observe(ctx, plan.ID.UID)
 	if err != nil {
-		return nil, w.closeAfter(RuntimeError(id, err))
+		return nil, w.closeAfter(pod.RuntimeError(id, err))
 	}
 	return w, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -17,7 +18,7 @@ import (
 // actions, and repeats. It serves one operation on one incarnation of the pod, and is not
 // safe for concurrent use. Its state is a copy of what the runtime reported.
 type Worker struct {
-	pod     *Pod
+	pod     *pod.Pod
 	lease   *Lease
 	stop    *stopper
 	remove  *remover

@@ -1,4 +1,4 @@
-package reconcile
+package pod
 
 import (
 	"encoding/json"
@@ -14,14 +14,14 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probed returns the current results of the probes. If no probes run, it returns the
+// Probed returns the current results of the probes. If no probes run, it returns the
 // stored results of an earlier podrun.
-func (w *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
-	started, ready = w.Observed.Probed()
-	if w.Prober == nil {
+func (p *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
+	started, ready = p.Observed.Probed()
+	if p.Prober == nil {
 		return started, ready, nil
 	}
-	results := w.Prober.Results()
+	results := p.Prober.Results()
 	maps.Copy(started, results.Started)
 	maps.Copy(ready, results.Ready)
 	unhealthy = map[string]lifecycle.Unhealthy{}
@@ -31,18 +31,18 @@ func (w *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lif
 	return started, ready, unhealthy
 }
 
-// keepProbed stores results of probes, by container ID, if they have changed. At the end of an
+// KeepProbed stores results of probes, by container ID, if they have changed. At the end of an
 // operation the file shows when they were known to hold, for `get`.
-func (w *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
-	file := w.Plan.Layout.ProbeResults(w.Plan.ID.UID)
-	if len(now) == 0 || maps.Equal(now, w.Observed.Probes) {
+func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
+	file := p.Plan.Layout.ProbeResults(p.Plan.ID.UID)
+	if len(now) == 0 || maps.Equal(now, p.Observed.Probes) {
 		if end && len(now) > 0 {
 			at := time.Now()
 			_ = os.Chtimes(file, at, at) // `get` shows then an older time
 		}
 		return nil
 	}
-	w.Observed.Probes = now
+	p.Observed.Probes = now
 	data, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
@@ -55,7 +55,7 @@ func (w *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", w.Plan.ID, err)
+		return fmt.Errorf("pod %s: keep the results of probes: %w", p.Plan.ID, err)
 	}
 	return nil
 }

@@ -1,20 +1,21 @@
-package reconcile
+package pod
 
 import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // defaultGrace is the API's default terminationGracePeriodSeconds, for a pod of which
 // only the containers are known.
 const defaultGrace = 30 * time.Second
 
-// gracePeriod is how long the pod's containers may take to end.
-func (w *Pod) GracePeriod() time.Duration { return gracePeriod(w.Spec(), w.Observed) }
+// GracePeriod is how long the pod's containers may take to end.
+func (p *Pod) GracePeriod() time.Duration { return gracePeriod(p.Spec(), p.Observed) }
 
 func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds != nil {

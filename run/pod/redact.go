@@ -1,4 +1,4 @@
-package reconcile
+package pod
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// redacted is an error without the values of the container's Secrets.
-func (w *Pod) Redacted(name string, err error) error {
-	plan := w.Plan.Container(name)
+// Redacted is an error without the values of the container's Secrets.
+func (p *Pod) Redacted(name string, err error) error {
+	plan := p.Plan.Container(name)
 	if plan == nil {
 		return err
 	}

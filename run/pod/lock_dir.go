@@ -1,4 +1,4 @@
-package reconcile
+package pod
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/podrun/podrun/run/store"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/run/store"
 )
 
-// lockDir locks the pod's directory against a command that creates its volumes without
+// LockDir locks the pod's directory against a command that creates its volumes without
 // the pod's lock. That command ends soon, because it no longer owns the pod.
-func (w *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
-	path := w.Plan.Layout.Pod(w.Plan.ID.UID)
+func (p *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
+	path := p.Plan.Layout.Pod(p.Plan.ID.UID)
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if f == nil || err != nil {
@@ -25,7 +26,7 @@ func (w *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.Plan.ID, err)
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", p.Plan.ID, err)
 	}
 	return l, nil
 }

@@ -1,16 +1,17 @@
-package reconcile
+package pod
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// known returns a pod of which only what its removal requires is known; k.Pod may be nil.
+// Known returns a pod of which only what its removal requires is known; k.Pod may be nil.
 func Known(n *node.Node, k observe.Known, facts host.Facts) *Pod {
 	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
 	if p.Pod == nil {

@@ -1,4 +1,4 @@
-package reconcile
+package pod
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func RuntimeError(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
 }
 
-// ofPod adds the pod to an error that names only a container: a command may have several
+// OfPod adds the pod to an error that names only a container: a command may have several
 // pods.
 func OfPod(id identity.Pod, err error) error {
 	e, ok := err.(*problem.Error)
@@ -26,7 +26,7 @@ func OfPod(id identity.Pod, err error) error {
 	return &named
 }
 
-// nameless drops the pod's name from an error to which a caller adds it.
+// Nameless drops the pod's name from an error to which a caller adds it.
 func Nameless(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
@@ -36,7 +36,7 @@ func Nameless(id identity.Pod, err error) error {
 	return err
 }
 
-// inStep adds the step of the pod's start in which an error occurred.
+// InStep adds the step of the pod's start in which an error occurred.
 func InStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: Nameless(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -45,11 +45,11 @@ func InStep(id identity.Pod, step string, err error) error {
 	return out
 }
 
-// ofRuntime adds the pod to an error of the runtime. Other errors, for example that
+// OfRuntime adds the pod to an error of the runtime. Other errors, for example that
 // another command now owns the pod, already name it.
-func (w *Pod) OfRuntime(err error) error {
+func (p *Pod) OfRuntime(err error) error {
 	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err
 	}
-	return RuntimeError(w.Plan.ID, err)
+	return RuntimeError(p.Plan.ID, err)
 }

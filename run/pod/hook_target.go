@@ -1,0 +1,22 @@
+package pod
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/container/hook"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// HookTarget is where a container's hooks go.
+func (p *Pod) HookTarget(c lifecycle.Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: p.exec}
+	if sb := p.Observed.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+		t.PodIP = sb.IPs[0]
+	}
+	return t
+}
+
+func (p *Pod) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := p.Node.Client.ExecSync(ctx, id, command, 0)
+	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+}

@@ -1,0 +1,83 @@
+package pod
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// reportOOMs emits an event for each container that was killed for its memory, once
+// for each kill, and returns the IDs of those that were reported.
+func (p *Pod) reportOOMs() (reported []string) {
+	for _, c := range p.Observed.OOMKilled() {
+		if !slices.Contains(p.Observed.Kept.OOMKilled, c.ID) {
+			p.Emit(event.Warning, event.OOMKilling, c.Name,
+				fmt.Sprintf("Memory cgroup out of memory: container %s (exit code %d)", c.Name, c.ExitCode))
+		}
+		reported = append(reported, c.ID)
+	}
+	return reported
+}
+
+// KeepStatus writes down what others cannot find out of the pod's status, if that has
+// changed: since when its conditions hold, and how it has ended. The pod's lock must
+// be held, and this command own the pod.
+func (p *Pod) KeepStatus(ending map[string]time.Time) error {
+	before := p.Observed.Kept
+	p.TakePending()
+	if err := p.EndResize(); err != nil {
+		return err
+	}
+	if err := p.EndRestarts(ending); err != nil {
+		return err
+	}
+	ended := lifecycle.Next(p.Spec(), p.World()).Ended
+	now := lifecycle.Keep(p.Status(), ended)
+	now.OOMKilled, now.Evicted = p.reportOOMs(), p.Observed.Kept.Evicted
+	now.ResizePending, now.ShutDown, now.Unmade = p.Observed.Kept.ResizePending, p.Observed.Kept.ShutDown, p.Observed.Kept.Unmade
+	now.StartFailures = p.Observed.CurrentStartFailures()
+	if now.Equal(before) {
+		return nil
+	}
+	return p.Keep(now)
+}
+
+// KeepStartFailure records why a container could not be started. The pod's lock must be
+// held.
+func (p *Pod) KeepStartFailure(name, reason, message string) error {
+	return p.Keep(p.Observed.WithStartFailure(name, lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: reason, Message: message}, At: time.Now()}))
+}
+
+// Keep writes the kept part of the pod's status.
+func (p *Pod) Keep(now lifecycle.Kept) error {
+	data, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("pod %s: keep its status: %w", p.Plan.ID, err)
+	}
+	file := p.Plan.Layout.KeptStatus(p.Plan.ID.UID)
+	err = os.Mkdir(filepath.Dir(file), 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the pod has no directory: it is new, or was deleted
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		write := store.WriteStateUnsynced // times that are lost are derived again
+		if now.Terminal() {
+			write = store.WriteState
+		}
+		err = write(file, data, 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep its status: %w", p.Plan.ID, err)
+	}
+	p.Observed.Kept = now
+	return nil
+}

@@ -1,0 +1,38 @@
+package pod
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// OnlyOurs refuses to touch a pod whose sandbox is not podrun's.
+func (p *Pod) OnlyOurs() error {
+	for _, sb := range p.Observed.Sandboxes {
+		if sb.RootDir != "" {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + p.Plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
+				Hint: "use that one: --root-dir " + sb.RootDir}
+		}
+		if !sb.Managed {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + p.Plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
+				Hint: "use the tool that made it"}
+		}
+	}
+	return nil
+}
+
+// OpenJournal opens the pod's journal, if the pod has a directory.
+func (p *Pod) OpenJournal() error {
+	if _, err := os.Stat(p.Plan.Layout.Pod(p.Plan.ID.UID)); err != nil {
+		return nil
+	}
+	if err := p.Journal.Open(p.Plan.Layout); err != nil && !store.CannotWrite(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package pod
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// RecordRestarts records, before containers are killed, that they are started again, and why;
+// nothing if there is no cause. The pod's lock must be held.
+func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error {
+	if cause == "" || len(ids) == 0 {
+		return nil
+	}
+	return p.keepRestarts(p.Observed.WithPendingRestarts(cause, ids...))
+}
+
+// EndRestarts forgets the pending restarts that are done.
+// Ending are the containers that are being stopped (store.OwnerRecord).
+func (p *Pod) EndRestarts(ending map[string]time.Time) error {
+	return p.keepRestarts(p.Observed.CurrentRestarts(ending))
+}
+
+// keepRestarts writes the pending restarts if they have changed. On a disk that cannot be
+// written, only this process knows them: an unhealthy container is killed all the same.
+func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
+	if maps.Equal(all, p.Observed.PendingRestarts) {
+		return nil
+	}
+	err := store.KeepState(p.Plan.Layout.PendingRestarts(p.Plan.ID.UID), all, len(all) > 0)
+	if err != nil {
+		err = fmt.Errorf("pod %s: record which containers are restarted: %w", p.Plan.ID, err)
+	}
+	switch {
+	case err == nil:
+		p.unrecorded = nil
+	case !store.CannotWrite(err):
+		return err
+	default:
+		if p.unrecorded == nil {
+			p.Node.SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+		p.unrecorded = all
+	}
+	p.Observed.PendingRestarts = all
+	return nil
+}
+
+// RunningIDs are the IDs of the containers that run.
+func (p *Pod) RunningIDs() []string {
+	var ids []string
+	for _, c := range p.Observed.Containers {
+		if c.State == lifecycle.Running {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,88 @@
+package pod
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/container/probe"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Pod is what a process knows of one pod on this host, and keeps of it on disk. Only the
+// holder of the pod's lease changes it. It is not safe for concurrent use, except for emit.
+type Pod struct {
+	Node     *node.Node
+	Plan     *prepare.Plan
+	Observed *lifecycle.Observed // what the runtime and the state files had
+	Journal  *store.Journal
+	Prober   *probe.Prober // nil while no probes run
+	// WatchesGroup is true if the pod is to be created again without its cgroup, once it was
+	// seen (groupSeen).
+	WatchesGroup, groupSeen bool
+	// ResizePending is what is known of a resize that the pod waits for.
+	ResizePending PendingResize
+	// RemovedAtEnd is true if the command removes the pod when it ends, so hints must not
+	// refer to the pod.
+	RemovedAtEnd bool
+	// unrecorded are the pending restarts that could not be written; nil if they are on disk.
+	unrecorded map[string]lifecycle.PendingRestart
+}
+
+// PendingResize is why the pod cannot be resized to its source's definition: nil if it can. If
+// it is not known, the stored reason applies.
+type PendingResize struct {
+	Known  bool
+	Reason *lifecycle.ResizePending
+}
+
+func New(n *node.Node, p *prepare.Plan) *Pod {
+	return &Pod{Node: n, Plan: p, Observed: &lifecycle.Observed{}, Journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
+}
+
+func (p *Pod) Spec() *corev1.Pod { return p.Plan.Pod }
+
+// Emit reports an event about a container of the pod, or about the pod itself.
+func (p *Pod) Emit(kind, reason, container, message string) {
+	path := ""
+	if container != "" {
+		path = lifecycle.FindContainer(p.Spec(), container).EventPath
+	}
+	p.Journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+}
+
+func (p *Pod) World() lifecycle.World {
+	world := lifecycle.World{Observed: p.Observed, Hashes: p.Plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(p.Spec(), p.Observed), BackOff: p.RestartBackOff()}
+	world.Started, _, world.Unhealthy = p.Probed()
+	if p.WatchesGroup {
+		exists := cgroup.ReadExists(p.Plan.Cgroup)
+		world.GroupLost = p.groupSeen && !exists
+		p.groupSeen = p.groupSeen || exists
+	}
+	return world
+}
+
+func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
+	first, longest := p.Node.Settings.CrashLoopBackOff()
+	return lifecycle.RestartBackOff{First: first, Longest: longest}
+}
+
+// Observe reads the pod from the runtime and its state files. If that fails, what was known
+// remains: nothing that podrun records may follow from a failed observation.
+func (p *Pod) Observe(ctx context.Context) error {
+	seen, err := p.Node.Observe(ctx, p.Plan.ID.UID)
+	if err != nil {
+		return err
+	}
+	p.Observed = seen
+	if p.unrecorded != nil {
+		p.Observed.PendingRestarts = p.unrecorded
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package pod
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// BeginResize records the current resources of the pod's containers before the definition
+// that changes them is written.
+func (p *Pod) BeginResize(was *corev1.Pod) error {
+	r := p.Observed.BeginResize(was, p.Spec(), time.Now())
+	if r == nil {
+		return nil
+	}
+	if err := p.KeepResize(r); err != nil {
+		return err
+	}
+	p.Emit(event.Normal, event.ResizeStarted, "", ResizeMessage("Pod resize started", p.Spec(), ""))
+	return nil
+}
+
+// KeepResize records the progress of a resize; nil means none.
+func (p *Pod) KeepResize(r *lifecycle.Resize) error {
+	if err := store.KeepState(p.Plan.Layout.Resize(p.Plan.ID.UID), r, r != nil); err != nil {
+		return fmt.Errorf("pod %s: keep its resize: %w", p.Plan.ID, err)
+	}
+	p.Observed.Resize = r
+	return nil
+}
+
+// EndResize ends a resize when the pod and its containers have the resources of the pod's
+// spec.
+func (p *Pod) EndResize() error {
+	if !p.Observed.Resized(p.Spec()) {
+		return nil
+	}
+	if err := p.KeepResize(nil); err != nil {
+		return err
+	}
+	p.Emit(event.Normal, event.ResizeCompleted, "", ResizeMessage("Pod resize completed", p.Spec(), ""))
+	return nil
+}
+
+// TakePending takes in whether the pod waits to be resized, where this command knows it.
+func (p *Pod) TakePending() {
+	now, old := p.ResizePending.Reason, p.Observed.Kept.ResizePending
+	if !p.ResizePending.Known || old.Is(now) {
+		return
+	}
+	if now != nil && (old == nil || old.Reason != now.Reason) {
+		reason := event.ResizeDeferred
+		if now.Reason == corev1.PodReasonInfeasible {
+			reason = event.ResizeInfeasible
+		}
+		p.Emit(event.Warning, reason, "", "Pod resize "+now.Reason+": "+now.Message)
+	}
+	p.Observed.Kept.ResizePending = now
+}
+
+// ResizeMessage is the message of a resize event: the requested resources and an error,
+// as JSON in the kubelet's format (pkg/kubelet/events).
+func ResizeMessage(what string, pod *corev1.Pod, failed string) string {
+	type resources struct {
+		Name      string                      `json:"name"`
+		Resources corev1.ResourceRequirements `json:"resources"`
+	}
+	var summary struct {
+		InitContainers []resources `json:"initContainers,omitempty"`
+		Containers     []resources `json:"containers,omitempty"`
+		Generation     int64       `json:"generation"`
+		Error          string      `json:"error,omitempty"`
+	}
+	summary.Generation, summary.Error = pod.Generation, failed
+	for _, s := range lifecycle.SpecContainers(pod) {
+		if s.Ephemeral {
+			continue
+		}
+		one := resources{s.Container.Name, s.Container.Resources}
+		if s.Init {
+			summary.InitContainers = append(summary.InitContainers, one)
+		} else {
+			summary.Containers = append(summary.Containers, one)
+		}
+	}
+	data, err := json.Marshal(summary)
+	if err != nil {
+		return what
+	}
+	return what + ": " + string(data)
+}
