@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -46,6 +47,9 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err
+	}
+	if err := syncHeld(targets); err != nil {
+		return nil, errors.Join(err, n.unreserve(ctx, targets, locks))
 	}
 	n.asking.Go(func() { n.SendWarnings(n.sandboxImage(ctx, targets)) })
 	return targets, nil

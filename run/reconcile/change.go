@@ -55,7 +55,7 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 		return node.Reserve(w.plan)
 	})
 	if err == nil && again {
-		err = store.SyncCheckpoint(w.plan.Layout, w.plan.ID)
+		err = node.SyncReserved(w.plan)
 	}
 	if err != nil {
 		return err
