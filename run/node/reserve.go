@@ -118,7 +118,7 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	for _, t := range targets {
 		locks[t.Plan.ID.String()].Reservation.Release()
 		if t.Change == prepare.ChangeNew && t.Refused() == nil {
-			errs = append(errs, store.RemovePod(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
+			errs = append(errs, store.RemoveReserved(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
 		}
 	}
 	return errors.Join(errs...)
