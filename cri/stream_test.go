@@ -109,7 +109,9 @@ func TestExecInputUnread(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
-		// What is sent before that fills every buffer on the way.
+		// What is sent before that fills every buffer on the way. The pause is the stimulus: that
+		// the client cannot write any more is no event that this process sees, and the test
+		// passes, if it tests less, should the buffers have room left.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
 		<-over

@@ -49,6 +49,7 @@ type Fault struct {
 	Times int                          // how many calls it hits; 0 is all
 	Skip  int                          // how many matching calls go well first
 	Match func(req proto.Message) bool // nil hits every call
+	Done  func()                       // called after the effect of Late and of EffectThenHang, also if that is an error; nil for not
 }
 
 // fault is one that was set; the runtime's lock guards it.
@@ -162,7 +163,11 @@ func (rt *Runtime) play(ctx context.Context, f *fault, req proto.Message, do fun
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if _, err := do(ctx); err != nil {
+	_, err := do(ctx)
+	if f.When == EffectThenHang && f.Done != nil {
+		f.Done()
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch f.When {
@@ -200,7 +205,9 @@ func (rt *Runtime) late(ctx context.Context, f *fault, do func(context.Context) 
 		defer close(done)
 		defer stop()
 		if err = wait(own, f.Delay); err == nil {
-			resp, err = do(own)
+			if resp, err = do(own); f.Done != nil {
+				f.Done()
+			}
 		}
 	})
 	rt.mu.Unlock()

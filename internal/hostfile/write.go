@@ -36,7 +36,7 @@ func Sync(path string) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 func write(path string, data []byte, mode fs.FileMode, sync bool) error {
@@ -59,7 +59,7 @@ func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 	if !sync {
 		return nil
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // fill writes and closes the file, and syncs it if asked to.
@@ -77,8 +77,8 @@ func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	return err
 }
 
-// syncDir makes a rename in the directory durable.
-func syncDir(dir string) error {
+// SyncDir makes durable which files and directories a directory has, such as after a rename.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Package treetest creates, binds and removes file trees for the tests of volume and
-// volume/safepath, including trees that are deeper than the maximum length of a path.
+// volume/safepath, including trees that are deeper than the maximum length of a path. It
+// also records which files a function syncs (Syncs).
 package treetest
 
 import (

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -27,15 +28,14 @@ type AdmitOptions struct {
 // may come later, until Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
+	var problems problem.List
 	err = n.UnderNodeLock(ctx, func() error {
 		o.Now = time.Now()
 		seen, err := n.Read(ctx, wanted, o.Facts)
 		if err != nil {
 			return err
 		}
-		var problems problem.List
 		targets, problems = n.plan(ctx, seen, objects, o.PrepareOptions)
-		n.SendWarnings(problems.Warnings())
 		if !o.Continue || len(targets) == 0 {
 			if err := problem.Refuse(problem.Refused, problems); err != nil {
 				return err
@@ -43,8 +43,13 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		}
 		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
+	// Without the lock, which other podruns wait for: the reader of stderr may have stopped.
+	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err
+	}
+	if err := syncHeld(targets); err != nil {
+		return nil, errors.Join(err, n.unreserve(ctx, targets, locks))
 	}
 	n.asking.Go(func() { n.SendWarnings(n.sandboxImage(ctx, targets)) })
 	return targets, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/podrun/podrun/admission"
@@ -58,7 +59,7 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 		return Reserve(t.Plan)
 	case t.Change == prepare.ChangeUnchanged && t.Plan.Runs():
 		return nil
-	case t.Change != prepare.ChangeReplace: // one that replaces another has no directory yet
+	case keepsDir(t):
 		if err := holdDevices(t.Plan); err != nil {
 			return err
 		}
@@ -68,8 +69,8 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 }
 
 // Reserve makes a pod's directory and writes its checkpoint: from then on the
-// pod's requests count for other admissions. It is durable after store.SyncCheckpoint,
-// which comes before the pod's first container. The node's lock must be held.
+// pod's requests count for other admissions. It is durable after SyncReserved, which comes
+// before the pod's first container. The node's lock must be held: nothing is synced.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -103,7 +104,7 @@ func holdRange(p *prepare.Plan) error {
 	if err != nil {
 		return err
 	}
-	return hostfile.Write(p.Layout.UserNS(p.ID.UID), data, 0o600)
+	return hostfile.WriteUnsynced(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
 // unreserveTimeout bounds how long reservations are undone.
@@ -117,7 +118,7 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	for _, t := range targets {
 		locks[t.Plan.ID.String()].Reservation.Release()
 		if t.Change == prepare.ChangeNew && t.Refused() == nil {
-			errs = append(errs, store.RemovePod(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
+			errs = append(errs, store.RemoveReserved(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
 		}
 	}
 	return errors.Join(errs...)
@@ -140,15 +141,70 @@ func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 // holdDevices keeps which devices the pod's containers have. The node's lock must
 // be held.
 func holdDevices(p *prepare.Plan) error {
-	if len(p.Devices) == 0 && len(p.DevicesHere()) == 0 {
+	if !hasDevices(p) {
 		return nil
 	}
 	data, err := json.Marshal(p.Devices)
 	if err == nil {
-		err = store.WriteState(p.Layout.Devices(p.ID.UID), data, 0o600)
+		err = store.WriteStateUnsynced(p.Layout.Devices(p.ID.UID), data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep which devices it has: %w", p.ID, err)
 	}
 	return nil
+}
+
+// hasDevices reports whether holdDevices keeps the devices of a pod.
+func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.DevicesHere()) > 0 }
+
+// SyncReserved makes durable what Reserve wrote: the checkpoint last, so that it never is
+// without the others, and that the pod has a directory. The node's lock is not required.
+func SyncReserved(p *prepare.Plan) error {
+	var files []string
+	if _, has := p.IDRange(); has {
+		files = append(files, p.Layout.UserNS(p.ID.UID))
+	}
+	if hasDevices(p) {
+		files = append(files, p.Layout.Devices(p.ID.UID))
+	}
+	for _, file := range files {
+		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older podrun
+			return fmt.Errorf("pod %s: %w", p.ID, err)
+		}
+	}
+	if err := store.SyncCheckpoint(p.Layout, p.ID); err != nil {
+		return err
+	}
+	for _, dir := range []string{p.Layout.PodsDir(), p.Layout.RootDir} { // the latter has the former since the first pod
+		if err := hostfile.SyncDir(dir); err != nil {
+			return fmt.Errorf("pod %s: %w", p.ID, err)
+		}
+	}
+	return nil
+}
+
+// syncHeld makes durable which devices the pods on this host among the targets have, before
+// a container gets them. Those of a new pod are synced by SyncReserved.
+func syncHeld(targets []prepare.Target) error {
+	for _, t := range targets {
+		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {
+			continue
+		}
+		if err := hostfile.Sync(t.Plan.Layout.Devices(t.Plan.ID.UID)); err != nil {
+			return fmt.Errorf("pod %s: keep which devices it has: %w", t.Plan.ID, err)
+		}
+	}
+	return nil
+}
+
+// keepsDir reports whether a target reserves resources for a pod that has a directory and
+// keeps it.
+func keepsDir(t prepare.Target) bool {
+	switch t.Change {
+	case prepare.ChangeNew, prepare.ChangeReplace: // one that replaces another has no directory yet
+		return false
+	case prepare.ChangeUnchanged:
+		return !t.Plan.Runs()
+	}
+	return true
 }

@@ -57,7 +57,7 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 		return node.Reserve(w.pod.Plan)
 	})
 	if err == nil && again {
-		err = store.SyncCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID)
+		err = node.SyncReserved(w.pod.Plan)
 	}
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
 	"github.com/podrun/podrun/volume"
@@ -87,7 +88,7 @@ func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err
 	var synced error
 	var wait sync.WaitGroup
 	if durable {
-		wait.Go(func() { synced = store.SyncCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID) })
+		wait.Go(func() { synced = node.SyncReserved(w.pod.Plan) })
 	}
 	if volumes {
 		err = volume.Apply(ctx, w.pod.Plan.Volumes)

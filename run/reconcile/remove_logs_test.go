@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -31,7 +32,7 @@ func TestRemoveLogsConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range node.InParallel([]*remover{newWorker(&node.Node{}, p, nil, nil).remove, newWorker(&node.Node{}, p, nil, nil).remove}, (*remover).removeLogs) {
+	for _, err := range node.InParallel([]*remover{newRemover(pod.New(&node.Node{}, p), nil), newRemover(pod.New(&node.Node{}, p), nil)}, (*remover).removeLogs) {
 		if err != nil {
 			t.Errorf("%.200v", err)
 		}

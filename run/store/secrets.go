@@ -220,7 +220,21 @@ func sweepSecrets(layout identity.Layout) error {
 }
 
 // RemovePod removes podrun's data of a pod: its Secrets in memory and, as volume.Remove
-// does, its directory. The directory is removed last, because it identifies the pod.
+// does, its directory. The directory is removed last, because it identifies the pod. Its
+// removal is durable, except on a file system that cannot be written: otherwise a supervisor
+// could find the checkpoint after a power failure, and start the deleted pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
+	if err := RemoveReserved(ctx, layout, uid); err != nil {
+		return err
+	}
+	if err := hostfile.SyncDir(layout.PodsDir()); err != nil && !CannotWrite(err) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove pod %s: %w", uid, err)
+	}
+	return nil
+}
+
+// RemoveReserved is RemovePod for a pod whose checkpoint was not synced yet, under the
+// node's lock: it syncs nothing.
+func RemoveReserved(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

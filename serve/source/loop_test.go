@@ -16,14 +16,15 @@ func TestLoop(t *testing.T) {
 	changed, stop := Watch(t.Context(), WatchOptions{Dirs: r.Dirs(), Relist: time.Hour})
 	defer stop()
 	var desired *Desired
-	next := func() []string {
+	// until reads until it changes something, whose changes it returns, or until a file is broken.
+	until := func(what string, isBroken bool) []string {
 		var again <-chan time.Time
 		for deadline := time.After(10 * time.Second); ; {
 			select {
 			case <-changed:
 			case <-again:
 			case <-deadline:
-				t.Fatal("nothing changed")
+				t.Fatalf("%s: nothing changed", what)
 			}
 			s := read(t, r)
 			if again = nil; s.ReadAgain > 0 {
@@ -35,7 +36,7 @@ func TestLoop(t *testing.T) {
 			for _, c := range Diff(before, desired) {
 				out = append(out, fmt.Sprint(c.Kind, " ", c.Pod.Key()))
 			}
-			if out != nil {
+			if out != nil || isBroken && slices.ContainsFunc(s.Dirs[0].Files, func(f File) bool { return f.State == Broken }) {
 				return out
 			}
 		}
@@ -53,12 +54,18 @@ func TestLoop(t *testing.T) {
 		{"a file is dropped in", func() { drop("web.yaml", uses) }, "Add default/web"},
 		{"its ConfigMap comes", func() { drop("map.yaml", configMap("web", "1")) }, "Reconcile default/web"},
 		{"its ConfigMap changes", func() { drop("map.yaml", configMap("web", "2")) }, "Reconcile default/web"},
-		{"it is broken, and corrected", func() { drop("web.yaml", broken); time.Sleep(3 * settleTime); drop("web.yaml", pod("web", "b")) }, "Update default/web"},
+		{"it is broken, and corrected", func() {
+			drop("web.yaml", broken)
+			if got := until("it is broken", true); got != nil {
+				t.Fatalf("it is broken: %v, want no change", got)
+			}
+			drop("web.yaml", pod("web", "b"))
+		}, "Update default/web"},
 		{"its file is renamed", func() { do(t, os.Rename(filepath.Join(dir, "web.yaml"), filepath.Join(dir, "a.yaml"))) }, "Reconcile default/web"},
 		{"its file is removed", func() { do(t, os.Remove(filepath.Join(dir, "a.yaml"))) }, "Remove default/web"},
 	} {
 		c.do()
-		if got := next(); !slices.Equal(got, []string{c.want}) {
+		if got := until(c.what, false); !slices.Equal(got, []string{c.want}) {
 			t.Fatalf("%s: %v, want %s", c.what, got, c.want)
 		}
 	}

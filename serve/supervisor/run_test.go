@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/serve/source"
@@ -76,4 +77,25 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 			t.Errorf("Run: %v, want the error of the list", err)
 		}
 	})
+}
+
+// TestTakeReports: workers can use the supervisor while it prints warnings about the manifest
+// directories, because the reader of stderr may have stopped reading.
+func TestTakeReports(t *testing.T) {
+	var s *Supervisor
+	printed := 0
+	n := &node.Node{Client: critest.ForTest(t).Client(), Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {
+		printed++
+		if !s.mu.TryLock() {
+			t.Errorf("warning %d: the supervisor is locked", printed)
+			return
+		}
+		s.mu.Unlock()
+	}}
+	s = New(n, Options{})
+	snapshot := &source.Snapshot{News: problem.List{{Message: "a file is invalid", Warning: true}}}
+	s.take(t.Context(), snapshot, &source.Desired{Problems: problem.List{{Message: "a pod is defined twice"}}})
+	if printed != 2 {
+		t.Errorf("%d warnings, want 2", printed)
+	}
 }

@@ -243,13 +243,16 @@ func (s *Supervisor) readSources(ctx context.Context) error {
 	return nil
 }
 
-// take processes the content of the manifest directories.
+// take processes the content of the manifest directories. It is not called concurrently.
 func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.node
+	n, before := s.node, s.want
+	s.mu.Unlock()
+	// Without s.mu: they are written to stderr, whose reader may have stopped.
 	n.SendWarnings(snapshot.News)
-	n.SendWarnings(want.News(s.want))
+	n.SendWarnings(want.News(before))
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.snapshot, s.want, s.desired = snapshot, want, map[identity.Pod]int{}
 	for i := range want.Pods {
 		o := want.Pods[i].Object

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -71,13 +74,21 @@ func (o *outside) restarted(ctx context.Context, h *host) error {
 // serveAgain runs `podrun serve` after one that was killed until the pod is as its
 // file says, and stays so: it runs, or nothing is left of it where the file was removed.
 func (o *outside) serveAgain(h *host) result {
+	notify := fmt.Sprintf("@podrun-crash-%d-%s", os.Getpid(), h.pod)
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
+	if err != nil {
+		return result{code: -1, out: err.Error()}
+	}
+	defer conn.Close()
 	var unmet error
-	r := h.during(nil, func(ctx context.Context) {
+	r := h.during([]string{"NOTIFY_SOCKET=" + notify}, func(ctx context.Context) {
+		if unmet = awaitReady(ctx, conn); unmet != nil {
+			return
+		}
 		unmet = until(ctx, func() error {
 			if h.asked() {
 				return o.runsAsAsked(ctx, h)
 			}
-			time.Sleep(2 * time.Second) // else serve ends before it has begun
 			return o.gone(ctx, h)
 		})
 	}, "serve", filepath.Dir(h.source()))
@@ -85,6 +96,24 @@ func (o *outside) serveAgain(h *host) result {
 		r.code, r.out = -1, fmt.Sprintf("%s\nthe pod is not as its file says (it exists: %v): %v", last(r.out, 2), h.asked(), unmet)
 	}
 	return r
+}
+
+// awaitReady waits until serve reports to its service manager that it supervises every pod:
+// one that is ended earlier may have done nothing.
+func awaitReady(ctx context.Context, conn *net.UnixConn) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })() // Read returns the failure
+	message := make([]byte, 4096)
+	for {
+		n, err := conn.Read(message)
+		if err != nil {
+			return fmt.Errorf("serve has not become ready: %w", err)
+		}
+		if slices.Contains(strings.Split(string(message[:n]), "\n"), "READY=1") {
+			return nil
+		}
+	}
 }
 
 // asked says whether the pod's file exists.

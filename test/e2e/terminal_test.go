@@ -54,7 +54,7 @@ func TestTerminal(t *testing.T) {
 			w.await(`(?m)30 90$`)
 			w.keys("clear; podrun "+c.line, "Enter")
 			if c.name == "run" {
-				time.Sleep(3 * time.Second) // a prompt from before podrun was attached is not shown
+				w.await("press enter") // a prompt from before podrun was attached is not shown
 				w.keys("Enter")
 			}
 			w.await(c.prompt)

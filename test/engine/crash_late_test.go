@@ -22,8 +22,9 @@ import (
 )
 
 // killLate does something in a process of its own, which is killed while the runtime
-// works on its call of a method; the call takes effect some time after that.
-func (r *rig) killLate(method string, delay time.Duration, do childJob) {
+// works on its call of a method; the call takes effect some time after that. Late is closed
+// then.
+func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-chan struct{}) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
 	stop, err := r.rt.Serve(socket)
@@ -38,7 +39,8 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) {
 	}
 	child := exec.CommandContext(r.t.Context(), os.Args[0], "-test.run=^TestHelperPodrun$")
 	child.Env = append(os.Environ(), childEnv+"="+string(job))
-	r.t.Cleanup(r.rt.Fault(method, critest.Fault{When: critest.Late, Delay: delay, Times: 1}))
+	done := make(chan struct{})
+	r.t.Cleanup(r.rt.Fault(method, critest.Fault{When: critest.Late, Delay: delay, Times: 1, Done: func() { close(done) }}))
 	if err := child.Start(); err != nil {
 		r.t.Fatal(err)
 	}
@@ -49,6 +51,7 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) {
 	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
 		r.t.Fatalf("the child was not killed in %s", method)
 	}
+	return done
 }
 
 // TestDeleteOfLateSandbox: the runtime makes a sandbox, or a container, for a podrun
@@ -59,13 +62,13 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
+			late := r.killLate(method, time.Second, childJob{Manifest: one("Always")})
 			for _, result := range r.delete(run.DeleteOptions{}) {
 				if result.Err != nil {
 					t.Errorf("delete: %v", result.Err)
 				}
 			}
-			time.Sleep(1200 * time.Millisecond)
+			<-late
 			r.nothingLeft()
 		})
 	}
@@ -78,15 +81,20 @@ func TestApplyOfLateSandbox(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
-			end := time.Now().Add(time.Second)
+			late := r.killLate(method, time.Second, childJob{Manifest: one("Always")})
 			reserved := status.Error(codes.Unknown, `failed to reserve name: name "web" is reserved for "abc"`)
-			// As long as that call is under way.
-			r.rt.Fault(method, critest.Fault{When: critest.Before, Err: reserved, Match: func(proto.Message) bool { return time.Now().Before(end) }})
+			r.rt.Fault(method, critest.Fault{When: critest.Before, Err: reserved, Match: func(proto.Message) bool {
+				select {
+				case <-late:
+					return false
+				default:
+					return true // that call is under way
+				}
+			}})
 			if result := r.apply(one("Always")); result.Err != nil {
 				t.Fatalf("the next apply: %v", result.Err)
 			}
-			time.Sleep(time.Until(end) + 200*time.Millisecond)
+			<-late
 			r.oneReadySandbox()
 			r.mustApply(one("Always"), run.OutcomeUnchanged)
 			r.mustDelete()
@@ -112,17 +120,17 @@ func TestRemoveWhileStarting(t *testing.T) {
 // as ready until the runtime has ended that call, and no container can be made in it.
 func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	t.Parallel()
-	const late = 4 * time.Second // the apply has listed the sandbox by then
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
-	r.killLate("StopPodSandbox", late, childJob{Stop: true})
+	late := r.killLate("StopPodSandbox", 4*time.Second, // the apply has listed the sandbox by then
+		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	if result := r.apply(one("Always")); result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app")
-	time.Sleep(late + 200*time.Millisecond)
+	<-late
 	r.oneReadySandbox()
 	r.mustDelete()
 }

@@ -99,7 +99,7 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
 	if after {
-		fault.When = critest.EffectThenHang
+		fault.When, fault.Done = critest.EffectThenHang, kill
 	}
 	// Match is asked for every call of the method, also for those to be skipped.
 	calls := 0
@@ -111,17 +111,6 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 	clear := r.rt.Fault(at.method, fault)
 	defer clear()
-	began := make(chan struct{})
-	go func() { // the call's effect comes before the kill
-		defer close(began)
-		for after && ctx.Err() == nil && r.callsTo(at.method) <= at.n {
-			time.Sleep(time.Millisecond)
-		}
-		if after {
-			time.Sleep(2 * time.Millisecond)
-			kill()
-		}
-	}()
 	if err := child.Start(); err != nil {
 		r.t.Fatal(err)
 	}
@@ -130,7 +119,6 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	if ws, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ctx.Err() != nil {
 		r.t.Fatalf("the child was not killed at %s %d: %v", at.method, at.n, err)
 	}
-	<-began
 }
 
 // crashRig is a host for faultPod that counts how often its hook was run.

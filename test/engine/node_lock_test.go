@@ -61,3 +61,40 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 		r.mustDelete()
 	})
 }
+
+// TestWarningsWithoutTheNodeLock: other podruns need not wait for the node's lock while a
+// command prints the warnings of the admission, also of pods that it refuses: the reader of
+// its stderr, such as less, may have stopped reading.
+func TestWarningsWithoutTheNodeLock(t *testing.T) {
+	const gate = "readinessGates: [{conditionType: example.com/ready}]"
+	for name, spec := range map[string]string{
+		"admitted": gate,
+		"refused":  gate + "\nnodeSelector: {a: b}",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			e := r.engine()
+			warned := 0
+			e.Warn = func(l problem.List) {
+				for _, p := range l {
+					if p.Field == "spec.readinessGates[0]" {
+						warned++
+					}
+				}
+				lock, err := store.TryLock(r.layout().NodeLock(), "process 7 (podrun apply x)")
+				if err != nil || lock == nil {
+					t.Errorf("%s: the node is locked while the command prints %v: %v", name, l, err)
+					return
+				}
+				lock.Unlock()
+			}
+			pod := podText("web", "Always", spec, "containers: [{name: app, image: registry.example/app:1}]")
+			_, err := e.Apply(t.Context(), load(t, pod), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			if (err != nil) != (name == "refused") || warned != 1 {
+				t.Errorf("%s: %d warnings, %v", name, warned, err)
+			}
+			r.delete(run.DeleteOptions{})
+			r.nothingLeft()
+		})
+	}
+}

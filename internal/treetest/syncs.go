@@ -1,0 +1,123 @@
+package treetest
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Syncs calls do in a thread of its own and returns the paths of the files and directories
+// that it syncs there, in order; goroutines that do starts are not seen. The kernel asks for
+// each fsync, by a seccomp filter that ends with the thread.
+func Syncs(t testing.TB, do func()) []string {
+	t.Helper()
+	over, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer over.Close()
+	installed := make(chan int, 1)
+	failed := make(chan error, 1)
+	go func() {
+		defer end.Close()
+		runtime.LockOSThread() // for ever: the thread ends with this goroutine
+		fd, err := askForSyncs()
+		if err != nil {
+			failed <- err
+			return
+		}
+		installed <- fd
+		do()
+	}()
+	var fd int
+	select {
+	case err := <-failed:
+		t.Skipf("the kernel does not report fsync (seccomp): %v", err)
+	case fd = <-installed:
+	}
+	defer unix.Close(fd)
+	var paths []string
+	for {
+		path, err := nextSync(fd, int(over.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path == "" {
+			return paths
+		}
+		paths = append(paths, path)
+	}
+}
+
+// askForSyncs makes the kernel report each fsync of this thread to the descriptor.
+func askForSyncs() (int, error) {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, err
+	}
+	code := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jt: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FDATASYNC, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
+	runtime.KeepAlive(code)
+	if errno != 0 {
+		return 0, os.NewSyscallError("seccomp", errno)
+	}
+	return int(fd), nil
+}
+
+// nextSync waits for the next fsync, lets it go on and returns the path; "" when the other
+// end of the pipe over is closed.
+func nextSync(fd, over int) (string, error) {
+	for {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(over), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		if ready[0].Revents&unix.POLLIN == 0 {
+			return "", nil
+		}
+		// struct seccomp_notif and struct seccomp_notif_resp.
+		var call struct {
+			id         uint64
+			pid, flags uint32
+			number     int32
+			arch       uint32
+			at         uint64
+			args       [6]uint64
+		}
+		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&call)); errno {
+		case 0:
+		case unix.EINTR, unix.ENOENT: // the call was interrupted by a signal, and is repeated
+			continue
+		default:
+			return "", os.NewSyscallError("ioctl", errno)
+		}
+		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", call.args[0]))
+		answer := struct {
+			id     uint64
+			result int64
+			errno  int32
+			flags  uint32
+		}{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		if errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)); errno != 0 {
+			return "", os.NewSyscallError("ioctl", errno)
+		}
+		return path, err
+	}
+}
+
+func ioctl(fd int, request uintptr, data unsafe.Pointer) unix.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(data))
+	return errno
+}

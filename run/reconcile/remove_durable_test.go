@@ -1,0 +1,38 @@
+package reconcile
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// The removal of a pod's directory was not synced: after a power failure, a supervisor found
+// the checkpoint of a pod that was deleted, and started it.
+func TestRemovalIsDurable(t *testing.T) {
+	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}}
+	if err := os.MkdirAll(p.Layout.Pod("u"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Layout.Checkpoint("u"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	claim := filepath.Join(t.TempDir(), "default_data")
+	for name, remove := range map[string]func(r *remover) error{
+		"with its claims": func(r *remover) error { return r.removeClaims(t.Context(), []string{claim}) },
+		"its directory":   func(r *remover) error { return r.removeDirs(t.Context()) },
+		"again":           func(r *remover) error { return r.removeDirs(t.Context()) },
+	} {
+		var err error
+		synced := treetest.Syncs(t, func() { err = remove(newRemover(pod.New(&node.Node{}, p), nil)) })
+		if err != nil || !slices.Contains(synced, p.Layout.PodsDir()) {
+			t.Errorf("%s: synced %q, %v", name, synced, err)
+		}
+	}
+}
