@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
@@ -82,7 +83,7 @@ func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, a
 }
 
 // UndoTimeout is how long a command may take to undo what it made.
-const UndoTimeout = reconcile.UndoTimeout
+const UndoTimeout = lease.UndoTimeout
 
 // The outcomes of operations.
 const (

@@ -38,7 +38,7 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if err := w.makeGroups(ctx); err != nil {
 		return err
 	}
-	fresh, err := w.fresh()
+	fresh, err := w.lease.Fresh()
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,6 @@ func errorsBeside(ctx context.Context, beside, err error) error {
 	return errors.Join(beside, err)
 }
 
-// fresh reports whether no container of the pod was started yet.
-func (w *starter) fresh() (bool, error) {
-	if w.lease.StartNoted {
-		return false, nil
-	}
-	owner, err := w.lease.Lock.Owner()
-	return err == nil && owner != nil && owner.Fresh, err
-}
-
 // besideSandbox does what does not need the sandbox while the runtime makes it: it makes
 // the checkpoint durable, and the volumes. It uses nothing of w that changes.
 func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
@@ -103,7 +94,7 @@ func (w *starter) ensureVolumes(ctx context.Context) error {
 	if w.volumesMade {
 		return nil
 	}
-	fresh, err := w.fresh()
+	fresh, err := w.lease.Fresh()
 	if err == nil && fresh {
 		err = w.makeVolumes(ctx)
 		w.emitMountErrors(err)

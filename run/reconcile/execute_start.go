@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
@@ -85,13 +86,13 @@ func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 	s := &starting{action: a}
 	var err error
 	s.image, err = w.images.waiter.take(ctx, a.Container)
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) {
+	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) {
 		return nil, err
 	}
 	if err == nil {
 		s.mounted, err = w.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lease.Lock.Held == nil {
+	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) || w.lease.Lock.Held == nil {
 		return nil, w.lease.OrNotOwner(err)
 	}
 	if lost := w.lease.Lock.CheckOwned(); lost != nil {

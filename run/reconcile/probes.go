@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/container/probe"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
@@ -20,7 +21,7 @@ const probeSettle = time.Second
 // probes runs the probes of a pod's containers.
 type probes struct {
 	pod      *pod.Pod
-	lease    *Lease
+	lease    *lease.Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                         // the containers whose probes have come to a result, by ID
 	answered sync.Map                         // by container name, whether the last readiness probe that this command ran succeeded

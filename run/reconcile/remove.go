@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/trace"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
@@ -28,7 +29,7 @@ import (
 // remover removes a pod.
 type remover struct {
 	pod   *pod.Pod
-	lease *Lease
+	lease *lease.Lease
 	stop  *stopper
 }
 
@@ -78,7 +79,7 @@ func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host
 
 // newRemover returns the remover of a pod, which acts under the lock.
 func newRemover(p *pod.Pod, lock *store.PodLock) *remover {
-	l := NewLease(p, lock)
+	l := lease.New(p, lock)
 	l.Ending = true
 	return &remover{pod: p, lease: l, stop: &stopper{pod: p, lease: l, dooms: true}}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
@@ -17,7 +18,7 @@ import (
 // what this command created, if the command owns the pod. It uses a separate context,
 // because the command's context has often ended already.
 func (w *Worker) rollback(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
 	if r, err := w.lease.Lock.Owner(); err != nil || !w.mayUndo(r) {
 		return err
@@ -76,7 +77,7 @@ func (w *Worker) removeUnstarted(ctx context.Context) error {
 // undoDebug takes an ephemeral container back that was not started. The pod stays,
 // whoever made it.
 func (w *Worker) undoDebug(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
 	if w.lease.Undo.Empty() {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 )
@@ -66,7 +67,7 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	if !stop {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {
@@ -86,7 +87,7 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 // removes the pod. All means that the result includes the exits of containers that it
 // stopped.
 func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.GracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
 		if _, err := w.lease.Lock.Take(ctx); err != nil {

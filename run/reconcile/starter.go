@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 )
@@ -8,7 +9,7 @@ import (
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
 	pod    *pod.Pod
-	lease  *Lease
+	lease  *lease.Lease
 	stop   *stopper
 	remove *remover
 	images images

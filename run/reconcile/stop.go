@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/container/hook"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
@@ -34,7 +35,7 @@ const hurryGrace = 1500 * time.Millisecond
 // stopper stops a pod's containers.
 type stopper struct {
 	pod   *pod.Pod
-	lease *Lease
+	lease *lease.Lease
 	hurry <-chan struct{} // RunOptions.Hurry
 	// dooms is true if the pod is removed after it was stopped; again, if it is then created
 	// again from its checkpoint.

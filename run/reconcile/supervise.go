@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
@@ -25,7 +26,7 @@ type Supervision struct {
 	// how often the worker checks it in any case.
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
-	Progress     *Progress // nil for none
+	Progress     *lease.Progress // nil for none
 	// Corrupt is set when the pod's checkpoint was found to be corrupt: the worker writes
 	// it again, as it knows the definition. OwnerChanged wakes it. Nil for never.
 	Corrupt *atomic.Bool
@@ -71,8 +72,8 @@ func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
 }
 
 // pace is that of a supervisor's worker: it is woken, as all workers share the watch of owners.
-func (s *Supervision) pace() Pace {
-	return Pace{
+func (s *Supervision) pace() lease.Pace {
+	return lease.Pace{
 		Next: func(ctx context.Context) error {
 			timer := time.NewTimer(s.OwnerPoll)
 			defer timer.Stop()

@@ -7,6 +7,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
@@ -32,7 +33,7 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 // newWorker returns a worker that stops, removes or, with a puller, starts a pod.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
 	w := &Worker{pod: pod.New(n, p), mine: map[string]bool{}, policy: attending()}
-	w.lease = NewLease(w.pod, lock)
+	w.lease = lease.New(w.pod, lock)
 	w.stop = &stopper{pod: w.pod, lease: w.lease}
 	w.remove = &remover{pod: w.pod, lease: w.lease, stop: w.stop}
 	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
@@ -19,7 +20,7 @@ import (
 // safe for concurrent use. Its state is a copy of what the runtime reported.
 type Worker struct {
 	pod     *pod.Pod
-	lease   *Lease
+	lease   *lease.Lease
 	stop    *stopper
 	remove  *remover
 	start   *starter
@@ -70,7 +71,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		if owns {
 			w.restoreCheckpoint()
 		}
-		if owns && !w.lease.Outage.IsZero() {
+		if owns && w.lease.Away() {
 			if err := w.awaitRuntime(ctx); err != nil {
 				return false, w.waitError(ctx, err, w.missing(goal))
 			}

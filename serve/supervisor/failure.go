@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -149,7 +150,7 @@ func reasonOf(e *problem.Error) string {
 
 // conclude takes in how a step has ended.
 func (p *pod) conclude(step Step, in facing, err error) {
-	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) || err != nil && step.Do == Evict {
+	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
 		return // the requester of an eviction reports its failure
 	}
 	if err == nil {

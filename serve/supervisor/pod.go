@@ -8,8 +8,8 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/source"
 )
@@ -21,7 +21,7 @@ type pod struct {
 	// changed has something when the source or the settings may have changed, owner
 	// when the pod's state on disk may have.
 	changed, owner chan struct{}
-	progress       reconcile.Progress
+	progress       lease.Progress
 	waitsForOwner  atomic.Bool
 	rewrite        atomic.Bool // the pod's worker must write its checkpoint again
 

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/lease"
 )
 
 // faultPod needs every call of the CRI that apply and delete make: an image that
@@ -174,7 +174,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 		t.Fatal("the call was not made")
 	}
 	// A rollback has 30 s of its own, the runtime's last answer 5.
-	if took > timeout+reconcile.UndoTimeout+5*time.Second {
+	if took > timeout+lease.UndoTimeout+5*time.Second {
 		t.Errorf("took %s", took)
 	}
 	started := slices.Contains(r.rt.CallNames("StartContainer"), "StartContainer setup")

@@ -1,4 +1,4 @@
-package reconcile
+package lease
 
 import (
 	"context"
@@ -49,15 +49,15 @@ type Lease struct {
 	Ending bool
 	// HasDir is true if the pod has a directory.
 	HasDir bool
-	// StartNoted is true if the owner record shows that a container was started.
-	StartNoted bool
-	// Outage is since when the runtime has been away; zero while it answers.
-	Outage time.Time
+	// startNoted is true if the owner record shows that a container was started.
+	startNoted bool
+	// outage is since when the runtime has been away; zero while it answers.
+	outage time.Time
 }
 
 // NewLease returns the ownership that the lock's process has, or takes, of a pod.
-func NewLease(p *pod.Pod, lock *store.PodLock) *Lease {
-	return &Lease{Pod: p, Lock: lock, Pace: CommandPace()}
+func New(p *pod.Pod, lock *store.PodLock) *Lease {
+	return &Lease{Pod: p, Lock: lock, Pace: commandPace()}
 }
 
 // Pace is how an operation checks, during a long call, whether it still owns its pod.
@@ -68,8 +68,8 @@ type Pace struct {
 	Endless  bool                        // waits without limit for a runtime that is away
 }
 
-// CommandPace is that of a command.
-func CommandPace() Pace {
+// commandPace is that of a command.
+func commandPace() Pace {
 	return Pace{
 		Next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
 		Corrupt: func() bool { return false },
@@ -84,23 +84,23 @@ func CommandPace() Pace {
 // The result is nil where no other command took the pod over; an old observation
 // is replaced. It is store.ErrChanged where one did: the pod was observed again, and the
 // caller has to decide again. Any other error ends the command's work on the pod.
-func (w *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
-	if w.Lock.Pinned {
+func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+	if l.Lock.Pinned {
 		return slow(ctx)
 	}
 	begun := time.Now()
-	w.Pace.Progress.Wait()
-	defer w.Pace.Progress.Act()
-	w.Lock.Unlock()
-	err := w.whileNot(ctx, over, slow)
+	l.Pace.Progress.Wait()
+	defer l.Pace.Progress.Act()
+	l.Lock.Unlock()
+	err := l.whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
 		return orCause(ctx, err)
 	}
-	changed, lockErr := w.Lock.Take(ctx)
+	changed, lockErr := l.Lock.Take(ctx)
 	if lockErr != nil {
 		return errors.Join(err, lockErr)
 	}
-	return w.reobserve(ctx, err, changed || time.Since(begun) > staleAfter)
+	return l.reobserve(ctx, err, changed || time.Since(begun) > staleAfter)
 }
 
 // orCause is err, or what ended ctx if there is none.
@@ -112,11 +112,11 @@ func orCause(ctx context.Context, err error) error {
 }
 
 // whileNot does something slow, and ends it with errLost once over is true.
-func (w *Lease) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+func (l *Lease) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for w.Pace.Next(inner) == nil {
+		for l.Pace.Next(inner) == nil {
 			if over() {
 				cancel(errLost)
 			}
@@ -134,48 +134,48 @@ func (w *Lease) whileNot(ctx context.Context, over func() bool, slow func(contex
 
 // Lost reports whether the owner of the pod has changed since its lock was last held, the
 // pod no longer exists, or its checkpoint is corrupt.
-func (w *Lease) Lost() bool {
-	now, err := w.Lock.Current()
-	return err == nil && now != w.Lock.Seen || w.Removed() || w.Pace.Corrupt()
+func (l *Lease) Lost() bool {
+	now, err := l.Lock.Current()
+	return err == nil && now != l.Lock.Seen || l.Removed() || l.Pace.Corrupt()
 }
 
 // Ended reports whether another command stops, replaces or removes the pod, or has
 // done so.
-func (w *Lease) Ended() bool {
-	r, err := w.Lock.Owner()
-	return err == nil && r != nil && r.Generation != w.Lock.Seen && r.Ends() || w.Removed()
+func (l *Lease) Ended() bool {
+	r, err := l.Lock.Owner()
+	return err == nil && r != nil && r.Generation != l.Lock.Seen && r.Ends() || l.Removed()
 }
 
 // StartedByOther reports whether another command has taken the pod over and begun
 // to start its containers, or to end it.
-func (w *Lease) StartedByOther() bool {
-	r, err := w.Lock.Owner()
-	return err == nil && r != nil && r.Generation != w.Lock.Seen && (!r.Fresh || r.Ends()) || w.Removed()
+func (l *Lease) StartedByOther() bool {
+	r, err := l.Lock.Owner()
+	return err == nil && r != nil && r.Generation != l.Lock.Seen && (!r.Fresh || r.Ends()) || l.Removed()
 }
 
 // Removed reports whether a pod that had a directory has none.
-func (w *Lease) Removed() bool {
-	if !w.HasDir {
+func (l *Lease) Removed() bool {
+	if !l.HasDir {
 		return false
 	}
-	_, err := os.Lstat(w.Pod.Plan.Layout.Pod(w.Pod.Plan.ID.UID))
+	_, err := os.Lstat(l.Pod.Plan.Layout.Pod(l.Pod.Plan.ID.UID))
 	return os.IsNotExist(err)
 }
 
 // reobserve must be called after every wait without the lock. Old means that the known
 // state must be observed again, even if the owner has not changed.
-func (w *Lease) reobserve(ctx context.Context, err error, old bool) error {
-	now, ownerErr := w.Lock.Current()
+func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
+	now, ownerErr := l.Lock.Current()
 	if ownerErr != nil {
 		return errors.Join(err, ownerErr)
 	}
-	lost := now != w.Lock.Seen || errors.Is(err, errLost)
-	w.Lock.Seen = now
-	if !w.Ending {
-		if w.Removed() {
-			return w.Deleted()
+	lost := now != l.Lock.Seen || errors.Is(err, errLost)
+	l.Lock.Seen = now
+	if !l.Ending {
+		if l.Removed() {
+			return l.Deleted()
 		}
-		if stopped := w.Pod.WasStopped(); stopped != nil {
+		if stopped := l.Pod.WasStopped(); stopped != nil {
 			return stopped
 		}
 	}
@@ -185,7 +185,7 @@ func (w *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	case !lost && !old:
 		return nil
 	}
-	if err := w.Refresh(ctx); err != nil {
+	if err := l.Refresh(ctx); err != nil {
 		return err
 	}
 	if lost {
@@ -195,12 +195,12 @@ func (w *Lease) reobserve(ctx context.Context, err error, old bool) error {
 }
 
 // Deleted is the error of a command whose pod another one removed.
-func (w *Lease) Deleted() error {
+func (l *Lease) Deleted() error {
 	by := "another podrun"
-	if w.Lock.Held != nil && w.Lock.Held.Before != "" {
-		by = store.ShownHolder(w.Lock.Held.Before)
+	if l.Lock.Held != nil && l.Lock.Held.Before != "" {
+		by = store.ShownHolder(l.Lock.Held.Before)
 	}
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.Pod.Plan.ID.String(), Err: deletedError{by}}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
 // A standing is how an operation stands to its pod.
@@ -213,23 +213,23 @@ type Standing struct {
 // Standing returns, under the lock, how the operation stands to its pod, which it may have
 // lost while it waited. An error explains why it can neither own nor follow it;
 // store.ErrChanged means that the caller must decide again.
-func (w *Lease) Standing(ctx context.Context) (Standing, error) {
-	if w.Lock.Owned() {
+func (l *Lease) Standing(ctx context.Context) (Standing, error) {
+	if l.Lock.Owned() {
 		return Standing{Owned: true}, nil
 	}
-	w.Undo.Forget() // the record lists what must be undone
-	r, err := w.Lock.Owner()
+	l.Undo.Forget() // the record lists what must be undone
+	r, err := l.Lock.Owner()
 	if err != nil {
 		return Standing{}, err
 	}
-	live := w.Lock.Live(r)
+	live := l.Lock.Live(r)
 	switch {
 	case live && r.Ends():
-		return Standing{}, w.AwaitEnd(ctx, r, nil)
-	case w.Removed():
-		return Standing{}, w.Deleted()
+		return Standing{}, l.AwaitEnd(ctx, r, nil)
+	case l.Removed():
+		return Standing{}, l.Deleted()
 	case r.Removes():
-		return Standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + w.Pod.Plan.ID.String(),
+		return Standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}
 	return Standing{By: r, Live: live}, nil
@@ -237,15 +237,15 @@ func (w *Lease) Standing(ctx context.Context) (Standing, error) {
 
 // Operates reports whether a command that owns the pod works on it, and that work ends: to
 // wait for any other owner could last for as long as the pod exists.
-func (w *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && w.Lock.Live(r) }
+func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
 // AwaitEnd waits, without the lock, for the end of the operation of the command that owns the
 // pod (operates), or until over is true; nil is never. The error is store.ErrChanged then.
-func (w *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
+func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }
 	}
-	err := w.Do(ctx, over, func(ctx context.Context) error { return w.Lock.AwaitEnd(ctx, r) })
+	err := l.Do(ctx, over, func(ctx context.Context) error { return l.Lock.AwaitEnd(ctx, r) })
 	if err == nil {
 		err = store.ErrChanged
 	}
@@ -253,14 +253,14 @@ func (w *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() 
 }
 
 // Acquire makes this command the owner of its pod.
-func (w *Lease) Acquire(p store.Purpose) error {
-	w.StartNoted = false
-	return w.Lock.Acquire(w.Pod.Plan.ID.UID, p, !w.Attends, false)
+func (l *Lease) Acquire(p store.Purpose) error {
+	l.startNoted = false
+	return l.Lock.Acquire(l.Pod.Plan.ID.UID, p, !l.Attends, false)
 }
 
 // OrNotOwner is the error of a step that was to be done under the lock by the
 // pod's owner; store.ErrChanged where there is no other.
-func (w *Lease) OrNotOwner(err error) error {
+func (l *Lease) OrNotOwner(err error) error {
 	if err == nil {
 		return store.ErrChanged
 	}
@@ -269,34 +269,46 @@ func (w *Lease) OrNotOwner(err error) error {
 
 // BeforeStart notes, before the first container is started, that from now on a
 // failure leaves the pod in place for diagnosis.
-func (w *Lease) BeforeStart() error {
-	w.Undo.Forget()
-	if w.StartNoted {
+func (l *Lease) BeforeStart() error {
+	l.Undo.Forget()
+	if l.startNoted {
 		return nil
 	}
-	err := w.Lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
-	w.StartNoted = err == nil
+	err := l.Lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
+	l.startNoted = err == nil
 	return err
 }
 
-// longestOutage is how long a runtime may be away while a pod is waited for: one
+// longestoutage is how long a runtime may be away while a pod is waited for: one
 // that is restarted is back by then.
-const longestOutage = time.Minute
+const longestoutage = time.Minute
 
 // Refresh observes the pod again. While the runtime does not answer or the pod cannot be
 // read, the known state remains: nothing that podrun records may follow from a failed
 // observation.
-func (w *Lease) Refresh(ctx context.Context) error {
-	err := w.Pod.Observe(ctx)
+func (l *Lease) Refresh(ctx context.Context) error {
+	err := l.Pod.Observe(ctx)
 	if !observe.IsUnavailable(err) {
-		w.Outage = time.Time{}
+		l.outage = time.Time{}
 		return err
 	}
-	if w.Outage.IsZero() {
-		w.Outage = time.Now()
+	if l.outage.IsZero() {
+		l.outage = time.Now()
 	}
-	if w.Pace.Endless || time.Since(w.Outage) < longestOutage {
+	if l.Pace.Endless || time.Since(l.outage) < longestoutage {
 		return nil
 	}
 	return err
+}
+
+// Away reports whether the runtime did not answer when the pod was observed last.
+func (l *Lease) Away() bool { return !l.outage.IsZero() }
+
+// Fresh reports whether no container of the pod was started yet.
+func (l *Lease) Fresh() (bool, error) {
+	if l.startNoted {
+		return false, nil
+	}
+	owner, err := l.Lock.Owner()
+	return err == nil && owner != nil && owner.Fresh, err
 }
