@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -132,7 +133,7 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 	if uid := e.successor(k, lock); o.Found && uid != "" {
 		k = observe.ReadKnown(e.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
 	}
-	remove := reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs}
+	remove := stop.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs}
 	if o.DeleteVolumes {
 		if remove.DeleteClaims, err = e.deletableClaims(k.ID, o.deleting); err != nil {
 			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}

@@ -110,3 +110,21 @@ func runSleep(ctx context.Context, d time.Duration) error {
 	}
 	return nil
 }
+
+// Cause is the HookError that an error wraps, without the names that its caller added; else
+// the error itself.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*HookError](err); ok {
+		return e
+	}
+	return err
+}
+
+// EventOf is the message of the event of a hook that failed; otherwise for an error that is no
+// HookError.
+func EventOf(err error, otherwise string) string {
+	if e, ok := errors.AsType[*HookError](err); ok {
+		return e.Event()
+	}
+	return otherwise
+}

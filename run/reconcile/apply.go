@@ -105,7 +105,7 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 // beginUndo registers what takes back that the pod was admitted.
 func (w *Worker) beginUndo(t prepare.Target, o ApplyOptions) {
 	if t.Change == prepare.ChangeNew {
-		w.lease.Undo.Push("remove the pod's directory", w.remove.removeDirs)
+		w.lease.Undo.Push("remove the pod's directory", w.remove.Dirs)
 	}
 	if o.Debug != nil {
 		w.lease.Undo.Push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -50,7 +51,7 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 	w.pod.Observed = &lifecycle.Observed{}
 	if !again {
-		w.lease.Undo.Push("remove the pod's directory", w.remove.removeDirs)
+		w.lease.Undo.Push("remove the pod's directory", w.remove.Dirs)
 	}
 	err := w.pod.Node.UnderNodeLock(ctx, func() error {
 		defer w.lease.Lock.Reservation.Release() // the new definition applies from now on
@@ -93,9 +94,9 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		old := newRemover(pod.Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
-		old.stop.again = again
-		if err := old.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
+		old := stop.NewRemover(pod.Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
+		old.Stop.Recreates = again
+		if err := old.Remove(ctx, stop.RemoveOptions{Stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
 			return pod.InStep(w.pod.Plan.ID, "remove the pod that is replaced", err)

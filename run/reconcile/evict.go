@@ -54,13 +54,13 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		if err := w.keepEvicted(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
 		}
-		return w.pod.OfRuntime(w.stop.stopOwned(ctx, e.Grace))
+		return w.pod.OfRuntime(w.stop.Owned(ctx, e.Grace))
 	}
 	if err := w.keepEvicted(w.pod.Observed.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
 		return err
 	}
 	w.pod.Emit(event.Warning, event.Evicted, "", e.Message)
-	if err := w.stop.stopOwned(ctx, e.Grace); err != nil {
+	if err := w.stop.Owned(ctx, e.Grace); err != nil {
 		return w.pod.OfRuntime(err)
 	}
 	if w.lease.Lock.Held == nil || !w.lease.Lock.Owned() {

@@ -133,14 +133,14 @@ func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 		if err := w.pod.RecordRestarts(a.Restart, w.pod.RunningIDs()...); err != nil {
 			return err
 		}
-		return w.pod.OfRuntime(w.stop.stopPod(ctx, w.pod.GracePeriod()))
+		return w.pod.OfRuntime(w.stop.Pod(ctx, w.pod.GracePeriod()))
 	case lifecycle.CreateSandbox:
 		return w.start.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
 		if err := w.pod.RecordRestarts(a.Restart, a.ID); err != nil {
 			return err
 		}
-		return w.stop.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
+		return w.stop.Container(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
 		_, err := w.start.startContainers(ctx, a)
 		return err
@@ -172,7 +172,7 @@ func (w *Worker) graceOf(a lifecycle.Action) time.Duration {
 
 // restartAll stops every container, and writes down that they no longer count.
 func (w *Worker) restartAll(ctx context.Context) error {
-	if err := w.stop.stopContainers(ctx, w.pod.GracePeriod()); err != nil {
+	if err := w.stop.Containers(ctx, w.pod.GracePeriod()); err != nil {
 		return w.pod.OfRuntime(err)
 	}
 	ended := map[string]bool{}

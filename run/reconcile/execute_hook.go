@@ -82,17 +82,17 @@ func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed er
 	if err := w.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
 	}
-	w.pod.Emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(failed, "PostStartHook failed"))
+	w.pod.Emit(event.Warning, event.FailedPostStartHook, c.Name, hook.EventOf(failed, "PostStartHook failed"))
 	if !w.endDecides {
-		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.pod.Plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
+		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.pod.Plan.ID, c.Name), Op: "postStart hook", Err: hook.Cause(failed)})
 	}
-	if err := w.stop.killContainer(ctx, c.ID, w.pod.GracePeriod(), "FailedPostStartHook"); err != nil {
+	if err := w.stop.Container(ctx, c.ID, w.pod.GracePeriod(), "FailedPostStartHook"); err != nil {
 		return err
 	}
 	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
-	return w.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hookCause(failed).Error())
+	return w.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hook.Cause(failed).Error())
 }
 
 // awaitHook waits, without the pod's lock, for the podrun that runs a hook.
@@ -122,22 +122,6 @@ func (w *starter) hookFree(ctx context.Context, id string) error {
 
 func (w *starter) hookMark(containerID string) string {
 	return filepath.Join(w.pod.Plan.Layout.HookMarks(w.pod.Plan.ID.UID), containerID)
-}
-
-// hookCause leaves out the names that the caller's error has already.
-func hookCause(err error) error {
-	if e, ok := errors.AsType[*hook.HookError](err); ok {
-		return e
-	}
-	return err
-}
-
-// hookEvent is the message of the event of a hook that failed.
-func hookEvent(err error, otherwise string) string {
-	if e, ok := errors.AsType[*hook.HookError](err); ok {
-		return e.Event()
-	}
-	return otherwise
 }
 
 // makeMarks makes the directory of marks, under the pod's lock: a user may have removed

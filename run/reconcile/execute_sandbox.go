@@ -33,7 +33,7 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
 	if a.Attempt == 0 {
-		w.lease.Undo.Push("remove the pod's logs", func(context.Context) error { return w.remove.removeLogs() })
+		w.lease.Undo.Push("remove the pod's logs", func(context.Context) error { return w.remove.Logs() })
 	}
 	if err := w.makeGroups(ctx); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 
 // makeGroups makes the pod's control groups.
 func (w *starter) makeGroups(ctx context.Context) error {
-	w.lease.Undo.Push("remove control group", w.remove.removeGroups)
+	w.lease.Undo.Push("remove control group", w.remove.Groups)
 	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
 	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {

@@ -61,5 +61,5 @@ func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 		return v.closeAfter(err)
 	}
 	v.pod.Emit(event.Warning, event.Preempting, "", Preempted)
-	return v.closeAfter(v.stop.stopOwned(ctx, v.pod.GracePeriod()))
+	return v.closeAfter(v.stop.Owned(ctx, v.pod.GracePeriod()))
 }

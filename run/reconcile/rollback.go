@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -66,9 +67,9 @@ func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
 func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := newRemover(pod.New(w.pod.Node, w.pod.Plan), w.lease.Lock)
-	o.stop.dooms = false // another command may still take the pod over
-	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.Observed) {
+	o := stop.NewRemover(pod.New(w.pod.Node, w.pod.Plan), w.lease.Lock)
+	o.Stop.Removes = false // another command may still take the pod over
+	if err := o.Remove(ctx, stop.RemoveOptions{Unstarted: true}); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
 		return err
 	}
 	return w.lease.Lock.Disown()

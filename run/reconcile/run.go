@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/stop"
 )
 
 // RunOptions are the options of Run.
@@ -39,7 +40,7 @@ var ErrRunOver = errors.New("the run is over")
 // Run brings an admitted pod to its end and removes it, unless o.Keep. The
 // result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
-	w.logs.open, w.policy, w.stop.hurry, w.endsWith, w.pod.RemovedAtEnd = o.Started, running(w.objects), o.Hurry, o.ExitFrom, !o.Keep
+	w.logs.open, w.policy, w.stop.Hurry, w.endsWith, w.pod.RemovedAtEnd = o.Started, running(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
 		result.Outcome, result.Err = OutcomeStopped, nil
@@ -97,8 +98,8 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 	if left, err := w.leftToOther(ctx); left || err != nil {
 		return err
 	}
-	w.lease.Ending, w.stop.dooms, w.lease.Lock.Removal = true, true, true
-	err := w.remove.removeOwned(ctx, RemoveOptions{stopped: func() {
+	w.lease.Ending, w.stop.Removes, w.lease.Lock.Removal = true, true, true
+	err := w.remove.Owned(ctx, stop.RemoveOptions{Stopped: func() {
 		status := w.pod.Status()
 		if len(result.Containers) == 0 {
 			result.Status = status

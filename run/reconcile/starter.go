@@ -4,14 +4,15 @@ import (
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
 )
 
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
 	pod    *pod.Pod
 	lease  *lease.Lease
-	stop   *stopper
-	remove *remover
+	stop   *stop.Stopper
+	remove *stop.Remover
 	images images
 	// failures are the errors of single containers: the others are started.
 	failures []error

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -34,8 +35,8 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
 	w := &Worker{pod: pod.New(n, p), mine: map[string]bool{}, policy: attending()}
 	w.lease = lease.New(w.pod, lock)
-	w.stop = &stopper{pod: w.pod, lease: w.lease}
-	w.remove = &remover{pod: w.pod, lease: w.lease, stop: w.stop}
+	w.stop = stop.NewStopper(w.lease)
+	w.remove = stop.RemoverWith(w.stop)
 	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
 	w.start = &starter{pod: w.pod, lease: w.lease, stop: w.stop, remove: w.remove, onStart: w.started}
 	w.start.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{w.start}}

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -21,8 +22,8 @@ import (
 type Worker struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
-	stop    *stopper
-	remove  *remover
+	stop    *stop.Stopper
+	remove  *stop.Remover
 	start   *starter
 	probing *probes
 	retries retries
@@ -106,7 +107,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 // pod; did reports whether it did anything.
 func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
-		if err := w.stop.finishStops(ctx); err != nil {
+		if err := w.stop.Finish(ctx); err != nil {
 			return d, false, err
 		}
 		if err := w.resumeAfterShutdown(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -172,7 +173,7 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
-	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, reconcile.RemoveOptions{}); removed.Err != nil {
+	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, stop.RemoveOptions{}); removed.Err != nil {
 		return removed.Err
 	}
 	if in.Source == Gone {

@@ -1,4 +1,4 @@
-package reconcile
+package stop
 
 import (
 	"os"
@@ -24,13 +24,13 @@ func TestRemovalIsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := filepath.Join(t.TempDir(), "default_data")
-	for name, remove := range map[string]func(r *remover) error{
-		"with its claims": func(r *remover) error { return r.removeClaims(t.Context(), []string{claim}) },
-		"its directory":   func(r *remover) error { return r.removeDirs(t.Context()) },
-		"again":           func(r *remover) error { return r.removeDirs(t.Context()) },
+	for name, remove := range map[string]func(r *Remover) error{
+		"with its claims": func(r *Remover) error { return r.removeClaims(t.Context(), []string{claim}) },
+		"its directory":   func(r *Remover) error { return r.Dirs(t.Context()) },
+		"again":           func(r *Remover) error { return r.Dirs(t.Context()) },
 	} {
 		var err error
-		synced := treetest.Syncs(t, func() { err = remove(newRemover(pod.New(&node.Node{}, p), nil)) })
+		synced := treetest.Syncs(t, func() { err = remove(NewRemover(pod.New(&node.Node{}, p), nil)) })
 		if err != nil || !slices.Contains(synced, p.Layout.PodsDir()) {
 			t.Errorf("%s: synced %q, %v", name, synced, err)
 		}

@@ -1,4 +1,4 @@
-package reconcile
+package stop
 
 import (
 	"context"
@@ -22,19 +22,19 @@ const (
 
 // stopAgain stops a container within the rest of its grace period, which began at start,
 // and retries a stop that fails. When hurried ends, it kills the container.
-func (w *stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Time) error {
+func (s *Stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Time) error {
 	var late time.Time // stopAgainFor after the first failure
 	for pause := firstStopPause; ; pause = min(2*pause, lastStopPause) {
 		left, within := max(st.grace-time.Since(start), min(st.grace, minimumGrace)).Round(time.Second), hurried
 		if hurried.Err() != nil {
 			left, within = 0, ctx
 		}
-		err := w.pod.Node.Client.StopContainer(within, st.ID, left)
+		err := s.pod.Node.Client.StopContainer(within, st.ID, left)
 		if late.IsZero() {
 			late = time.Now().Add(stopAgainFor)
 		}
 		switch {
-		case err == nil || observe.Settled(ctx, w.pod.Node.Client, st.Container):
+		case err == nil || observe.Settled(ctx, s.pod.Node.Client, st.Container):
 			return nil
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
 			continue // it is killed next

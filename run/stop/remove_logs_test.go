@@ -1,4 +1,4 @@
-package reconcile
+package stop
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func TestRemoveLogsConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range node.InParallel([]*remover{newRemover(pod.New(&node.Node{}, p), nil), newRemover(pod.New(&node.Node{}, p), nil)}, (*remover).removeLogs) {
+	for _, err := range node.InParallel([]*Remover{NewRemover(pod.New(&node.Node{}, p), nil), NewRemover(pod.New(&node.Node{}, p), nil)}, (*Remover).Logs) {
 		if err != nil {
 			t.Errorf("%.200v", err)
 		}

@@ -1,0 +1,43 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
+)
+
+// removeDead removes the pod's sandboxes that have ended but for the newest one, and
+// those that hold the last run of a container: each outage of a pod leaves one, with its
+// network's name and its containers. The kubelet's garbage collection does the same
+// (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
+func (w *starter) removeDead(ctx context.Context) error {
+	holds := map[string]bool{}
+	for _, c := range w.pod.Observed.Containers {
+		if newest := w.pod.Observed.Newest(c.Name); newest != nil {
+			holds[newest.SandboxID] = true
+		}
+	}
+	for i, sb := range slices.Clone(w.pod.Observed.Sandboxes) {
+		if i < 2 || sb.Ready || !sb.Managed || holds[sb.ID] {
+			continue
+		}
+		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+			return pod.RuntimeError(w.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+		}
+		of := func(id string) bool { return id == sb.ID }
+		w.pod.Observed.Sandboxes = slices.DeleteFunc(w.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
+		for _, c := range w.pod.Observed.Containers {
+			if of(c.SandboxID) {
+				if err := w.removeLog(c); err != nil {
+					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", w.pod.Plan.ID, observe.ShortID(c.ID), err)
+				}
+			}
+		}
+		w.pod.Observed.Containers = slices.DeleteFunc(w.pod.Observed.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
+	}
+	return nil
+}

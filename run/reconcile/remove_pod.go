@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Remove removes a pod and all that podrun made for it; k.Pod may be nil. An
+// interrupted removal can be repeated. The result has the pod's status as it was when
+// all of it had stopped; its error is of kind Refused where the sandbox is not
+// podrun's, Runtime otherwise, or the cause that ended ctx.
+func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
+	r := stop.NewRemover(pod.Known(n, k, facts), lock)
+	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
+	o.Stopped = func() {
+		pod := r.Pod.View(observe.Known{ID: k.ID, Pod: k.Pod}, true)
+		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
+	}
+	if err := explain(ctx, r.Pod, r.Owned(ctx, o)); err != nil {
+		result.Outcome, result.Err = OutcomeFailed, err
+	}
+	return result
+}
+
+// RemoveStored removes what podrun keeps of a pod on this host if its runtime cannot be
+// asked, and was stopped with all of its containers: the processes that are left in the pod's
+// cgroup, the cgroup, the logs and the directory. It can be repeated; k.Pod may be nil. The
+// error is of kind Runtime, or the cause that ended ctx.
+func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
+	err := stop.NewRemover(pod.Known(n, k, facts), lock).Stored(ctx)
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return pod.RuntimeError(k.ID, err)
+}

@@ -1,0 +1,74 @@
+package stop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// stopSandboxes stops those of podrun's sandboxes that are chosen. It tries all.
+func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandbox) bool) error {
+	var errs []error
+	for i := range s.pod.Observed.Sandboxes {
+		sb := &s.pod.Observed.Sandboxes[i]
+		if !sb.Managed || !chosen(*sb) {
+			continue
+		}
+		if err := s.stopSandbox(ctx, sb.ID); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		sb.Ready = false
+	}
+	return errors.Join(errs...)
+}
+
+// stopSandbox stops a sandbox. If the last owner was killed, it may have been killed
+// while the runtime created the sandbox.
+func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
+	err := s.pod.Node.Client.StopPodSandbox(ctx, id)
+	if err != nil {
+		s.lease.Lock.NoteUnreleased([]string{id})
+	} else if s.lease.Lock.Killed {
+		err = s.pod.Node.Client.DeleteUnstartedTask(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(id), err)
+	}
+	return nil
+}
+
+// noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this
+// process is killed during the stop, the runtime reports them as ready for a while,
+// although nothing can be started in them. The error is store.ErrChanged if another
+// command owns the pod.
+func (s *Stopper) noteEndingSandboxes() error {
+	if err := s.lease.Lock.CheckOwned(); err != nil {
+		return err
+	}
+	ready := s.endingSandboxes(s.lease.Lock.Ending)
+	if len(ready) == 0 {
+		return nil
+	}
+	return s.lease.Lock.Update(func(r *store.OwnerRecord) {
+		maps.Copy(ready, r.Ending)
+		r.Ending = ready
+	})
+}
+
+// endingSandboxes are the sandboxes that are ready and not noted yet.
+func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
+	ready := map[string]time.Time{}
+	for _, sb := range s.pod.Observed.Sandboxes {
+		if _, is := noted[sb.ID]; sb.Managed && sb.Ready && !is {
+			ready[sb.ID] = time.Now()
+		}
+	}
+	return ready
+}
