@@ -62,7 +62,7 @@ func (w *Worker) takeDefinition(ctx context.Context, by *store.OwnerRecord) erro
 		return err
 	}
 	w.pod.Plan = plan
-	w.start.images.reset()
+	w.start.Images.Reset()
 	return nil
 }
 

@@ -151,7 +151,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		defer w.start.images.begin(ctx, w.wantedImages(o.goal()))()
+		defer w.start.Images.Begin(ctx, w.wantedImages(o.goal()))()
 	}
 	if err := w.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err

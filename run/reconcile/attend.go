@@ -24,9 +24,7 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 
 // Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
-	if w.start.images.puller != nil {
-		w.start.images.puller.Forget(w.pod.Journal)
-	}
+	w.start.Images.Forget(w.pod.Journal)
 	return w.pod.Journal.Close()
 }
 

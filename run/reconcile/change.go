@@ -26,12 +26,12 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := w.lease.Do(ctx, w.lease.Lost, w.start.images.ready); err != nil {
+	if err := w.lease.Do(ctx, w.lease.Lost, w.start.Images.Ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
 		// The files first: cut short in between, the next apply sees a change still.
-		if err := w.start.refreshVolumes(ctx); err != nil {
+		if err := w.start.Volumes.Refresh(ctx); err != nil {
 			return err
 		}
 		if err := w.pod.BeginResize(t.Was.Pod); err != nil {

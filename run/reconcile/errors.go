@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/pod"
@@ -42,14 +41,14 @@ func OrEnded(ctx context.Context, err error) error {
 // Failures of containers come first. Else, where the context has ended, its cause
 // does: that some call was canceled then explains nothing.
 func (w *Worker) explain(ctx context.Context, err error) error {
-	if err != nil && len(w.start.failures) > 0 {
-		return errors.Join(w.start.failures...)
+	if err != nil && len(w.start.Failures) > 0 {
+		return errors.Join(w.start.Failures...)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
 		return err // why the image could not be pulled is more specific
 	}
 	if err != nil && timedOut(ctx) {
-		if trouble := w.start.images.trouble(); trouble != nil {
+		if trouble := w.start.Images.Trouble(); trouble != nil {
 			return pod.OfPod(w.pod.Plan.ID, trouble)
 		}
 	}
@@ -96,14 +95,4 @@ func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error 
 	}
 	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
 		Hint: "increase --timeout; 'podrun get' and 'podrun logs' show the progress"}
-}
-
-// endedBy is the error of a step on a container during which the context ended
-// with cause. Where the runtime still answered why it could not do the step, the
-// error has its answer: the deadline is then no reason, only the moment.
-func (w *starter) endedBy(cause error, name, op string, err error) error {
-	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
-		return cause
-	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.Redacted(name, err))
 }

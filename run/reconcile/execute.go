@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -32,31 +33,31 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 		if cause := context.Cause(ctx); cause != nil {
 			return did, cause
 		}
-		turn := startNow
+		turn := start.Now
 		switch {
 		case w.retries.held(stepOf(a), now):
 			turn = w.heldTurn(a)
 		case a.Verb == lifecycle.StartContainer:
-			if len(beside) > 0 && w.start.images.waiter.waits(a.Container) {
+			if len(beside) > 0 && w.start.Images.Waiter.Waits(a.Container) {
 				if err := flush(); err != nil { // those whose images are present do not wait for a pull
 					return did, err
 				}
 			}
-			if turn, err = w.start.images.waiter.turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
+			if turn, err = w.start.Images.Waiter.Turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
 				return did, err
 			}
 		}
 		switch turn {
-		case startStop:
+		case start.LaterWithRest:
 			return did, flush()
-		case startNext:
+		case start.Later:
 			continue
-		case startLast:
+		case start.AfterOthers:
 			actions = append(actions, a)
 			continue
 		}
 		did = true
-		if w.start.startsBeside(a) {
+		if w.start.Beside(a) {
 			beside = append(beside, a)
 			continue
 		}
@@ -80,22 +81,22 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 
 // heldTurn is the turn of an action that is delayed after a failure: later containers depend
 // on an init container.
-func (w *Worker) heldTurn(a lifecycle.Action) turn {
+func (w *Worker) heldTurn(a lifecycle.Action) start.Turn {
 	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.Spec(), a.Container).Init {
-		return startStop
+		return start.LaterWithRest
 	}
-	return startNext
+	return start.Later
 }
 
 // executeNoting does one action, and reports whether a container failed, whose next try is
 // delayed.
 func (w *Worker) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
-	before := len(w.start.failures)
+	before := len(w.start.Failures)
 	if err := w.executeOne(ctx, a); err != nil {
 		return false, err
 	}
 	w.acted = w.acted || a.Verb != lifecycle.ResizePod
-	failed = len(w.start.failures) > before
+	failed = len(w.start.Failures) > before
 	switch step := stepOf(a); {
 	case failed:
 		w.retries.after(step, time.Now())
@@ -111,7 +112,7 @@ func (w *Worker) startBeside(ctx context.Context, actions []lifecycle.Action) er
 		return nil
 	}
 	defer trace.Begin(ctx, "start containers in parallel", w.pod.Plan.ID.String())()
-	failed, err := w.start.startContainers(ctx, actions...)
+	failed, err := w.start.Containers(ctx, actions...)
 	if err != nil {
 		return err
 	}
@@ -135,21 +136,21 @@ func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 		}
 		return w.pod.OfRuntime(w.stop.Pod(ctx, w.pod.GracePeriod()))
 	case lifecycle.CreateSandbox:
-		return w.start.createSandbox(ctx, a)
+		return w.start.Sandbox(ctx, a)
 	case lifecycle.KillContainer:
 		if err := w.pod.RecordRestarts(a.Restart, a.ID); err != nil {
 			return err
 		}
 		return w.stop.Container(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
-		_, err := w.start.startContainers(ctx, a)
+		_, err := w.start.Containers(ctx, a)
 		return err
 	case lifecycle.RestartAll:
 		return w.restartAll(ctx)
 	case lifecycle.RunPostStart:
-		return w.start.postStart(ctx, a.Container)
+		return w.start.Hooks.PostStart(ctx, a.Container)
 	case lifecycle.ResizePod:
-		return w.start.resize(ctx)
+		return w.start.Resizer.Resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
 }

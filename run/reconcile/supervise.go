@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -61,12 +62,12 @@ func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
 	w.lease.Pace = s.pace()
 	w.lease.Undo.Keep()
 	w.retries.steps = map[string]retry{}
-	beside := &imagesBeside{w: w.start, wake: w.probing.wakeUp, ctx: ctx, byName: map[string]*imageWait{}}
-	w.start.images.waiter = beside
+	beside := start.NewImagesBeside(ctx, w.start, w.probing.wakeUp)
+	w.start.Images.Waiter = beside
 	w.pod.WatchesGroup = true
 	w.trim()
 	return func() {
-		beside.close()
+		beside.Close()
 		watch.Close()
 	}
 }
@@ -111,10 +112,10 @@ func (w *Worker) retryLater(ctx context.Context, err error) error {
 		w.retries.after(podStep, now)
 		w.report(err)
 	}
-	for _, f := range w.start.failures {
+	for _, f := range w.start.Failures {
 		w.report(f)
 	}
-	w.start.failures = nil
+	w.start.Failures = nil
 	return nil
 }
 

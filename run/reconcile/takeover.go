@@ -31,7 +31,7 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 		return t, err
 	}
 	w.pod.Plan, w.pod.Observed = t.Plan, &lifecycle.Observed{}
-	w.start.images.reset()
+	w.start.Images.Reset()
 	return t, nil
 }
 

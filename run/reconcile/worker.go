@@ -13,6 +13,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
@@ -38,8 +39,7 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 	w.stop = stop.NewStopper(w.lease)
 	w.remove = stop.RemoverWith(w.stop)
 	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
-	w.start = &starter{pod: w.pod, lease: w.lease, stop: w.stop, remove: w.remove, onStart: w.started}
-	w.start.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{w.start}}
+	w.start = start.New(w.lease, w.stop, w.remove, puller, w.started)
 	w.waiter = poll{w.pod, observe.RelistAfter}
 	if puller != nil {
 		puller.Journal(w.pod.Journal)

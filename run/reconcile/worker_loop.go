@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/start"
 	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 )
@@ -24,7 +25,7 @@ type Worker struct {
 	lease   *lease.Lease
 	stop    *stop.Stopper
 	remove  *stop.Remover
-	start   *starter
+	start   *start.Starter
 	probing *probes
 	retries retries
 	policy  policy
@@ -51,7 +52,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 	if w.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod.Spec(), w.pod.World()).Ended {
 		return false, store.LostSecrets(w.pod.Plan.ID)
 	}
-	w.goal, w.start.endDecides = goal, goal == lifecycle.GoalCompleted
+	w.goal, w.start.Hooks.EndDecides = goal, goal == lifecycle.GoalCompleted
 	w.probing.startProbing()
 	defer func() {
 		err = errors.Join(err, w.probing.stopProbing())
@@ -82,14 +83,14 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		if errors.Is(err, store.ErrChanged) {
 			continue
 		}
-		if w.policy.retry && (err != nil || len(w.start.failures) > 0) {
+		if w.policy.retry && (err != nil || len(w.start.Failures) > 0) {
 			err, d.Ended = w.retryLater(ctx, err), false
 		}
 		switch {
 		case err != nil:
 			return false, err
-		case len(w.start.failures) > 0:
-			return false, errors.Join(w.start.failures...)
+		case len(w.start.Failures) > 0:
+			return false, errors.Join(w.start.Failures...)
 		case w.reached(goal) && (!owns || w.confirms(goal)):
 			return false, nil
 		case d.Ended:

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // imagesBeside waits for images in the background, and wakes the worker.
-type imagesBeside struct {
-	w      *starter
+type ImagesBeside struct {
+	w      *Starter
 	wake   func()
 	ctx    context.Context
 	byName map[string]*imageWait // by container or image volume
@@ -28,10 +28,16 @@ type imageWait struct {
 	err      error
 }
 
-func (i *imagesBeside) waits(string) bool { return false }
+// NewImagesBeside returns the waiter of a supervisor, for the starter's pod; the caller closes it.
+// It ends its waits with ctx. wake is called when an image has arrived, or its pull has failed.
+func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside {
+	return &ImagesBeside{w: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
+}
+
+func (i *ImagesBeside) Waits(string) bool { return false }
 
 // turn begins to wait for the images of a container: its own, and those that it mounts.
-func (i *imagesBeside) turn(_ context.Context, a lifecycle.Action, _ bool) (turn, error) {
+func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
 	names := []string{a.Container}
 	for _, m := range spec.Container.VolumeMounts {
@@ -56,15 +62,15 @@ func (i *imagesBeside) turn(_ context.Context, a lifecycle.Action, _ bool) (turn
 	}
 	switch {
 	case !held:
-		return startNow, nil
+		return Now, nil
 	case goOn && !spec.Init:
-		return startNext, nil
+		return Later, nil
 	}
-	return startStop, nil
+	return LaterWithRest, nil
 }
 
 // await begins to wait for an image, if that has not begun.
-func (i *imagesBeside) await(name string) *imageWait {
+func (i *ImagesBeside) await(name string) *imageWait {
 	if wait := i.byName[name]; wait != nil {
 		return wait
 	}
@@ -72,7 +78,7 @@ func (i *imagesBeside) await(name string) *imageWait {
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
-	pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.Plan.Images)
+	pulls, end := i.w.Images.pullsFor(ctx, name, i.w.pod.Plan.Images)
 	i.all.Go(func() {
 		defer wait.cancel()
 		if pulls.BacksOff(ctx, name) {
@@ -88,7 +94,7 @@ func (i *imagesBeside) await(name string) *imageWait {
 }
 
 // take returns the image that a container has waited for.
-func (i *imagesBeside) take(_ context.Context, name string) (imagepull.Result, error) {
+func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {
 		return imagepull.Result{}, fmt.Errorf("container %s: its image was not waited for", name)
@@ -99,7 +105,7 @@ func (i *imagesBeside) take(_ context.Context, name string) (imagepull.Result, e
 }
 
 // reset ends the waits: the images may not be those of the pod's new definition.
-func (i *imagesBeside) reset() {
+func (i *ImagesBeside) reset() {
 	for _, wait := range i.byName {
 		wait.cancel()
 	}
@@ -107,7 +113,7 @@ func (i *imagesBeside) reset() {
 }
 
 // close ends the waits, and returns when they have ended.
-func (i *imagesBeside) close() {
+func (i *ImagesBeside) Close() {
 	i.reset()
 	i.all.Wait()
 }

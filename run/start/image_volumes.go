@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -11,16 +11,14 @@ import (
 
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/volume"
 )
 
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
-func (w *starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+func (w *Starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)
@@ -56,61 +54,19 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 	return fmt.Errorf("volumeMounts[%d]: subPathExpr %q of volume %s: %w", index, m.SubPathExpr, m.Name, cause)
 }
 
-// refreshVolumes brings the files that podrun writes up to date, while the pod's
-// containers run. For a pod without a sandbox they are made with the sandbox.
-func (w *starter) refreshVolumes(ctx context.Context) error {
-	if w.pod.Observed.Sandbox() == nil {
-		return nil
-	}
-	err := volume.Refresh(ctx, w.pod.Plan.Volumes)
-	if err != nil {
-		w.emitMountErrors(err)
-		if e, ok := errors.AsType[*problem.Error](err); ok {
-			e.Op = "update volumes"
-		}
-	}
-	return err
-}
-
 // volumeImages waits for the images that a container mounts as volumes, without
 // the pod's lock.
-func (w *starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
+func (w *Starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
 	for _, m := range lifecycle.FindContainer(w.pod.Spec(), name).Container.VolumeMounts {
 		if _, had := out[m.Name]; had || w.pod.Plan.Mounts()[m.Name].Image == nil {
 			continue
 		}
-		got, err := w.images.waiter.take(ctx, imagepull.VolumeImage(m.Name))
+		got, err := w.Images.Waiter.take(ctx, imagepull.VolumeImage(m.Name))
 		if err != nil {
 			return nil, err
 		}
 		out[m.Name] = got
 	}
 	return out, nil
-}
-
-// makeVolumes makes the pod's volumes, those that may take long without the pod's
-// lock. While they are made the pod's directory is locked, so that no other command makes
-// or removes them before this one has ended.
-func (w *starter) makeVolumes(ctx context.Context) error {
-	if !w.pod.Plan.Volumes.Slow() {
-		return volume.Apply(ctx, w.pod.Plan.Volumes)
-	}
-	if err := volume.MakePodDir(w.pod.Plan.Volumes); err != nil {
-		return pod.InStep(w.pod.Plan.ID, "make its directories", err)
-	}
-	dir, err := w.pod.LockDir(ctx)
-	if err != nil {
-		return err
-	}
-	var failed error
-	lost := w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
-		defer dir.Unlock()
-		failed = volume.Apply(ctx, w.pod.Plan.Volumes)
-		return nil
-	})
-	if lost == nil || ctx.Err() != nil && failed != nil {
-		return failed
-	}
-	return lost
 }

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // awaitKilled makes the sandbox for whose name the runtime still works on the call of a
 // podrun that was killed. The error is store.ErrChanged if that one's sandbox has
 // come up instead: it is the pod's, and the caller decides again.
-func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
+func (w *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
 	known := len(w.pod.Observed.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
 		now, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)

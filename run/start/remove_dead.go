@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // those that hold the last run of a container: each outage of a pod leaves one, with its
 // network's name and its containers. The kubelet's garbage collection does the same
 // (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
-func (w *starter) removeDead(ctx context.Context) error {
+func (w *Starter) removeDead(ctx context.Context) error {
 	holds := map[string]bool{}
 	for _, c := range w.pod.Observed.Containers {
 		if newest := w.pod.Observed.Newest(c.Name); newest != nil {

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 // notCreated notes a container that could not be created. CRI-O runs the program of a
 // container when it creates it, so that one whose program is missing does not exist;
 // containerd keeps it as ended. podrun writes down what containerd would show.
-func (w *starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
+func (w *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {
 		return w.containerFailed(ctx, c.Name, stepConfig, err)
 	}

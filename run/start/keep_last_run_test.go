@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"slices"
@@ -6,21 +6,23 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
 )
 
 // TestOldRunsArePruned: the newest run that ended is kept, for its log and its
 // last state, and all that were never started go.
 func TestOldRunsArePruned(t *testing.T) {
-	s := newWorker(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}, nil, nil)
+	s := New(lease.New(pod.New(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}), nil), nil, nil, nil, nil)
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
 		s.pod.Observed.Containers = append(s.pod.Observed.Containers, lifecycle.Container{ID: string(rune('a' + i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
 	}
 	s.pod.Observed.Containers = append(s.pod.Observed.Containers, lifecycle.Container{ID: "x", Name: "other", State: lifecycle.Exited})
-	if err := s.start.removeOld(t.Context(), "app"); err != nil {
+	if err := s.removeOld(t.Context(), "app"); err != nil {
 		t.Fatal(err)
 	}
 	var kept []string

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -6,35 +6,43 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
 )
 
 // images are those of a pod's containers: the pulls that begin when the pod is admitted, and
 // the later ones, which restarts request.
-type images struct {
+type Images struct {
 	puller *node.Puller // nil for an operation that starts nothing
 	first  *imagepull.Pulls
 	taken  map[string]bool // the containers that have had their image from first
-	waiter imageWaiter
+	Waiter ImageWaiter
 }
 
 // begin starts the first pulls. The caller calls end.
-func (i *images) begin(ctx context.Context, plan imagepull.Plan) (end func()) {
+func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
 	first := i.puller.Start(ctx, plan)
 	i.first = first
 	return first.Stop // also after a reset
 }
 
+// Forget ends that the events of pulls go to the pod's journal.
+func (i *Images) Forget(j *store.Journal) {
+	if i.puller != nil {
+		i.puller.Forget(j)
+	}
+}
+
 // ready waits until the first pulls have ended; the error is that of a pull.
-func (i *images) ready(ctx context.Context) error { return i.first.Ready(ctx) }
+func (i *Images) Ready(ctx context.Context) error { return i.first.Ready(ctx) }
 
 // reset forgets the images of a definition that the pod no longer has.
-func (i *images) reset() {
+func (i *Images) Reset() {
 	i.first, i.taken = nil, map[string]bool{}
-	i.waiter.reset()
+	i.Waiter.reset()
 }
 
 // trouble is why a first pull has not succeeded yet; nil if none has failed.
-func (i *images) trouble() error {
+func (i *Images) Trouble() error {
 	if i.first == nil {
 		return nil
 	}
@@ -42,13 +50,13 @@ func (i *images) trouble() error {
 }
 
 // pending reports whether a container's first pull has not ended.
-func (i *images) pending(name string) bool {
+func (i *Images) pending(name string) bool {
 	return i.first != nil && !i.taken[name] && !i.first.Done(name)
 }
 
 // pullsFor returns the pulls that a container's image comes from, and the function that ends
 // them. The first start uses the first pulls; a restart requests the image again.
-func (i *images) pullsFor(ctx context.Context, name string, plan imagepull.Plan) (*imagepull.Pulls, func()) {
+func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan) (*imagepull.Pulls, func()) {
 	if i.first != nil && !i.taken[name] {
 		i.taken[name] = true
 		return i.first, func() {}
@@ -59,24 +67,24 @@ func (i *images) pullsFor(ctx context.Context, name string, plan imagepull.Plan)
 }
 
 // A turn is what becomes of the start of a container when all actions before it are done.
-type turn int
+type Turn int
 
 const (
-	startNow  turn = iota
-	startLast      // after all others of this pass: the image's pull is backed off from
-	startNext      // in another pass: its image is awaited, and later containers need not wait for it
-	startStop      // in another pass, as all later containers: the kubelet starts them in order
+	Now           Turn = iota
+	AfterOthers        // after all others of this pass: the image's pull is backed off from
+	Later              // in another pass: its image is awaited, and later containers need not wait for it
+	LaterWithRest      // in another pass, as all later containers: the kubelet starts them in order
 )
 
 // imageWaiter waits for the images of containers. Its implementations are a command's
 // (imagesInTurn), which waits when it is the container's turn, and a supervisor's
 // (imagesBeside), which never waits and is woken.
-type imageWaiter interface {
+type ImageWaiter interface {
 	// waits reports whether turn or take may wait for a container's own image.
-	waits(name string) bool
+	Waits(name string) bool
 	// turn decides when a container is started; last means that startLast is no choice. An
 	// error ends the pass.
-	turn(ctx context.Context, a lifecycle.Action, last bool) (turn, error)
+	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// take returns the image of a container or of an image volume (imagepull.VolumeImage).
 	take(ctx context.Context, name string) (imagepull.Result, error)
 	// reset forgets the images that are waited for.
@@ -85,33 +93,33 @@ type imageWaiter interface {
 
 // imagesInTurn waits for images without the pod's lock: a pull may take long, and other
 // commands may act on the pod.
-type imagesInTurn struct{ w *starter }
+type ImagesInTurn struct{ w *Starter }
 
-func (i imagesInTurn) reset() {}
+func (i ImagesInTurn) reset() {}
 
-func (i imagesInTurn) waits(name string) bool { return i.w.images.pending(name) }
+func (i ImagesInTurn) Waits(name string) bool { return i.w.Images.pending(name) }
 
 // turn waits for the first try of the first pull of an app container's image. If it fails,
 // the kubelet continues with the next container, and retries this one later.
-func (i imagesInTurn) turn(ctx context.Context, a lifecycle.Action, last bool) (turn, error) {
-	if last || !i.waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {
-		return startNow, nil
+func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
+	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {
+		return Now, nil
 	}
 	backsOff := false
 	err := i.w.lease.Do(ctx, i.w.lease.StartedByOther, func(ctx context.Context) error {
-		backsOff = i.w.images.first.BacksOff(ctx, a.Container)
+		backsOff = i.w.Images.first.BacksOff(ctx, a.Container)
 		return nil
 	})
 	if backsOff {
-		return startLast, err
+		return AfterOthers, err
 	}
-	return startNow, err
+	return Now, err
 }
 
-func (i imagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
-	here := i.w.images.first != nil && !i.w.images.taken[name] && !i.waits(name)
+func (i ImagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
+	here := i.w.Images.first != nil && !i.w.Images.taken[name] && !i.Waits(name)
 	wait := func(ctx context.Context) (err error) {
-		pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.Plan.Images)
+		pulls, end := i.w.Images.pullsFor(ctx, name, i.w.pod.Plan.Images)
 		defer end()
 		image, err = pulls.Wait(ctx, name)
 		return err

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -26,40 +26,53 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// createSandbox makes the pod's control groups, then its sandbox, and concurrently its
-// directories and volumes.
-func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
+// announceSandbox reports that a sandbox is replaced.
+func (w *Starter) announceSandbox(_ context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {
 		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
-	if a.Attempt == 0 {
-		w.lease.Undo.Push("remove the pod's logs", func(context.Context) error { return w.remove.Logs() })
+	return nil
+}
+
+// undoLogs removes the logs of a pod whose first sandbox could not be made.
+func (w *Starter) undoLogs(_ context.Context, a lifecycle.Action) error {
+	if a.Attempt > 0 {
+		return nil
 	}
-	if err := w.makeGroups(ctx); err != nil {
+	return w.remove.Logs()
+}
+
+// makeVolumesFirst makes the volumes that may not come after the sandbox. A podrun that finds
+// a sandbox takes its volumes to be there, unless no container of the pod was started yet
+// (volumes.ensure): only then may they. Those that take long are made without the pod's lock;
+// without those of the host there is no sandbox.
+func (w *Starter) makeVolumesFirst(ctx context.Context, a lifecycle.Action) error {
+	fresh, err := w.lease.Fresh()
+	if err != nil || fresh && a.Attempt == 0 && !w.pod.Plan.Volumes.Slow() && !w.pod.Plan.Volumes.OfHost() {
 		return err
 	}
+	if err := w.Volumes.make(ctx); err != nil {
+		w.Volumes.emitMountErrors(err)
+		return err
+	}
+	w.Volumes.made = true
+	return nil
+}
+
+// makeSandboxBeside makes the sandbox and, concurrently, the other volumes. It makes the
+// checkpoint of a new pod durable.
+func (w *Starter) makeSandboxBeside(ctx context.Context, a lifecycle.Action) error {
 	fresh, err := w.lease.Fresh()
 	if err != nil {
 		return err
 	}
-	// A podrun that finds a sandbox takes its volumes to be there, unless no container of
-	// the pod was started yet (ensureVolumes): only then may they come after it. Those
-	// that take long are made without the pod's lock; without those of the host there is
-	// no sandbox.
-	if !fresh || a.Attempt > 0 || w.pod.Plan.Volumes.Slow() || w.pod.Plan.Volumes.OfHost() {
-		if err := w.makeVolumes(ctx); err != nil {
-			w.emitMountErrors(err)
-			return err
-		}
-		w.volumesMade = true
-	}
-	volumes := !w.volumesMade
+	volumes := !w.Volumes.made
 	beside := make(chan error, 1)
 	go func() { beside <- w.besideSandbox(ctx, fresh, volumes) }()
 	err = w.makeSandbox(ctx, a)
 	failed := <-beside
-	w.volumesMade = failed == nil
-	w.emitMountErrors(failed)
+	w.Volumes.made = failed == nil
+	w.Volumes.emitMountErrors(failed)
 	return errorsBeside(ctx, failed, err)
 }
 
@@ -74,7 +87,7 @@ func errorsBeside(ctx context.Context, beside, err error) error {
 
 // besideSandbox does what does not need the sandbox while the runtime makes it: it makes
 // the checkpoint durable, and the volumes. It uses nothing of w that changes.
-func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
+func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "beside the sandbox", w.pod.Plan.ID.String())()
 	var synced error
 	var wait sync.WaitGroup
@@ -88,24 +101,9 @@ func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err
 	return errors.Join(synced, err)
 }
 
-// ensureVolumes makes the volumes of a pod whose sandbox was made by a podrun that ended
-// before it had made them, and before it started any container.
-func (w *starter) ensureVolumes(ctx context.Context) error {
-	if w.volumesMade {
-		return nil
-	}
-	fresh, err := w.lease.Fresh()
-	if err == nil && fresh {
-		err = w.makeVolumes(ctx)
-		w.emitMountErrors(err)
-	}
-	w.volumesMade = err == nil
-	return err
-}
-
 // makeSandbox makes the pod's sandbox, up to three times where it is in doubt whether
 // there is one. Each undo is registered before what it undoes.
-func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
+func (w *Starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 	plan := w.sandboxPlan(a.Attempt)
 	for try := 0; ; try++ {
 		made, err := w.trySandbox(ctx, plan)
@@ -139,7 +137,7 @@ func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 // maxSandboxTries is how often a sandbox is tried whose creation is in doubt.
 const maxSandboxTries = 3
 
-func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
+func (w *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
 	w.lease.Undo.Push("remove sandbox", func(ctx context.Context) error {
 		err := sandbox.Remove(ctx, w.pod.Node.Client, plan)
 		w.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
@@ -150,7 +148,7 @@ func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sa
 
 // sandboxError is the error of a sandbox that could not be made, and perhaps not
 // be cleared up either.
-func (w *starter) sandboxError(err, cleanup error) error {
+func (w *Starter) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
 		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.pod.Plan.Facts.Runtime)
@@ -173,7 +171,7 @@ func sandboxCause(err error) error {
 }
 
 // sandboxPlan is the plan of the sandbox, of a certain attempt.
-func (w *starter) sandboxPlan(attempt uint32) sandbox.Plan {
+func (w *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
 	plan := w.pod.Plan.Sandbox
 	plan.Attempt = attempt
 	plan.Config = proto.CloneOf(plan.Config)
@@ -184,7 +182,7 @@ func (w *starter) sandboxPlan(attempt uint32) sandbox.Plan {
 
 // sandboxConfig is the config that the current sandbox was made with, which
 // CreateContainer wants to see again.
-func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
+func (w *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	sb := w.pod.Observed.Sandbox()
 	config := w.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
@@ -195,46 +193,26 @@ func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 }
 
 // takeSandbox makes a new sandbox the current one.
-func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
+func (w *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	w.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
 		ID: made.ID, Pod: w.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
 		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: w.pod.Node.Invocation, Generation: w.lease.Lock.Mine.String(),
 	}}, w.pod.Observed.Sandboxes...)
 }
 
+// undoGroups removes the pod's control groups.
+func (w *Starter) undoGroups(ctx context.Context, _ lifecycle.Action) error {
+	return w.remove.Groups(ctx)
+}
+
 // makeGroups makes the pod's control groups.
-func (w *starter) makeGroups(ctx context.Context) error {
-	w.lease.Undo.Push("remove control group", w.remove.Groups)
+func (w *Starter) makeGroups(ctx context.Context, _ lifecycle.Action) error {
 	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
 	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {
 			return err
 		}
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "make control group", Err: err}
-	}
-	return nil
-}
-
-// emitMountErrors reports each volume that could not be made.
-func (w *starter) emitMountErrors(err error) {
-	for _, e := range mountErrors(err) {
-		w.pod.Emit(event.Warning, event.FailedMountVolume, "", e.Event())
-	}
-}
-
-func mountErrors(err error) []*volume.MountError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []*volume.MountError
-		for _, e := range joined.Unwrap() {
-			out = append(out, mountErrors(e)...)
-		}
-		return out
-	}
-	if e, ok := err.(*volume.MountError); ok {
-		return []*volume.MountError{e}
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return mountErrors(inner)
 	}
 	return nil
 }
@@ -253,7 +231,7 @@ func sandboxHint(err error, runtime host.Runtime) string {
 }
 
 // writeHosts writes the file that the containers see as /etc/hosts.
-func (w *starter) writeHosts(ips []string) error {
+func (w *Starter) writeHosts(ips []string) error {
 	text := dns.EtcHosts(w.pod.Spec(), w.pod.Plan.Name, ips, w.pod.Plan.EtcHosts)
 	if err := volume.WriteHosts(w.pod.Plan.Layout, w.pod.Plan.ID.UID, []byte(text)); err != nil {
 		return fmt.Errorf("pod %s: %w", w.pod.Plan.ID, err)

@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // removeOld removes all but the last of the container's earlier runs, as the
 // kubelet keeps one for its logs and its last state.
-func (w *starter) removeOld(ctx context.Context, name string) error {
+func (w *Starter) removeOld(ctx context.Context, name string) error {
 	kept := false
 	for _, c := range slices.Clone(w.pod.Observed.Containers) { // drop shortens the list
 		switch {
@@ -43,7 +43,7 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 // removeLog removes the log of a container that was removed, with the link to it, as
 // the kubelet does: the logs of a container that crashes for months must not fill the
 // disk.
-func (w *starter) removeLog(c lifecycle.Container) error {
+func (w *Starter) removeLog(c lifecycle.Container) error {
 	logs := w.pod.Plan.Layout.Logs(w.pod.Plan.ID)
 	if !strings.HasPrefix(c.LogPath, logs+"/") {
 		return nil // the container has none, or a runtime that reports another path

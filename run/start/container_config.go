@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 )
 
 // configOf completes the config of a container.
-func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
+func (w *Starter) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
 	if err := w.removeOld(ctx, a.Container); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagep
 }
 
 // late computes the values that the container's config still lacks.
-func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
+func (w *Starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := w.pod.Plan.ID.UID
 	if err := volume.MakeContainerDir(w.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
@@ -86,7 +86,7 @@ func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.La
 
 // targetID is the ID of the container whose processes an ephemeral container sees;
 // empty for none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
-func (w *starter) targetID(name string) (string, error) {
+func (w *Starter) targetID(name string) (string, error) {
 	target := lifecycle.FindContainer(w.pod.Spec(), name).Target
 	if target == "" {
 		return "", nil
@@ -99,7 +99,7 @@ func (w *starter) targetID(name string) (string, error) {
 }
 
 // bindSubpaths bind-mounts the subPaths of volumes that the container mounts.
-func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
+func (w *Starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {
 		return nil, err
@@ -121,17 +121,17 @@ func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *
 
 // startStep is a step of a container's start: its name in messages, the reason of the
 // event of its failure, and the reason for which the container then waits.
-type startStep struct{ op, event, waiting string }
+type failedStep struct{ op, event, waiting string }
 
 var (
-	stepConfig = startStep{"create", event.FailedToCreate, lifecycle.CreateContainerConfigError}
-	stepCreate = startStep{"create", event.FailedToCreate, lifecycle.CreateContainerError}
-	stepStart  = startStep{"start", event.FailedToStart, lifecycle.RunContainerError}
+	stepConfig = failedStep{"create", event.FailedToCreate, lifecycle.CreateContainerConfigError}
+	stepCreate = failedStep{"create", event.FailedToCreate, lifecycle.CreateContainerError}
+	stepStart  = failedStep{"start", event.FailedToStart, lifecycle.RunContainerError}
 )
 
 // containerFailed notes and records a container that could not be created or started. Only
 // an interruption, or that the failure cannot be recorded, is returned as an error.
-func (w *starter) containerFailed(ctx context.Context, name string, step startStep, err error) error {
+func (w *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return w.endedBy(cause, name, step.op, err)
 	}

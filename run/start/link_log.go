@@ -1,4 +1,4 @@
-package reconcile
+package start
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 )
 
 // linkLog makes the link by which log collectors find the container's log.
-func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
+func (w *Starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	faultpoint.At("log/link")
 	link := w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID)
 	target := filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), config.GetLogPath())

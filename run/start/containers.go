@@ -1,12 +1,14 @@
-package reconcile
+package start
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
@@ -34,7 +36,7 @@ type starting struct {
 // startsBeside reports whether a container may be started in parallel with those next to
 // it: an app container without a postStart hook, of a pod that asks for it. A hook ends
 // before the next container is created (k/k#81450).
-func (w *starter) startsBeside(a lifecycle.Action) bool {
+func (w *Starter) Beside(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || !w.pod.Plan.ParallelStart {
 		return false
 	}
@@ -42,50 +44,61 @@ func (w *starter) startsBeside(a lifecycle.Action) bool {
 	return !c.Init && !c.Ephemeral && !lifecycle.HasPostStart(c.Container)
 }
 
-// startContainers waits for the containers' images, creates the containers, starts them
-// and runs the postStart hook of one that is alone. Of several, all are created at once,
-// and then started at once. Only an interruption is returned as an error; a container's
-// own trouble is noted in failures, and its name returned.
-func (w *starter) startContainers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
-	if err := w.ensureVolumes(ctx); err != nil {
-		return nil, err
+// A batch is the containers of one start: one, or several that start in parallel.
+type batch struct {
+	actions []lifecycle.Action
+	all     []*starting // those whose images are available
+	failed  []string    // the others
+}
+
+// made are the containers that were created, and have not failed to start.
+func (b *batch) made() []*starting {
+	return slices.DeleteFunc(slices.Clone(b.all), func(s *starting) bool { return s.err != nil })
+}
+
+// hooked is the container that has a postStart hook, which is alone; nil if none has.
+func (b *batch) hooked(pod *corev1.Pod) *starting {
+	for _, s := range b.made() {
+		if lifecycle.HasPostStart(lifecycle.FindContainer(pod, s.action.Container).Container) {
+			return s
+		}
 	}
-	var ready []*starting
-	for _, a := range actions {
+	return nil
+}
+
+// ensureVolumes makes the volumes if they are not made.
+func (w *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return w.Volumes.ensure(ctx) }
+
+// awaitAllImages waits for the images of the batch.
+func (w *Starter) awaitAllImages(ctx context.Context, b *batch) error {
+	for _, a := range b.actions {
 		s, err := w.awaitImages(ctx, a)
 		if err != nil {
-			return failed, err
+			return err
 		}
 		if s == nil {
-			failed = append(failed, a.Container)
+			b.failed = append(b.failed, a.Container)
 			continue
 		}
-		ready = append(ready, s)
+		b.all = append(b.all, s)
 	}
-	if len(ready) == 0 {
-		return failed, nil
+	return nil
+}
+
+// checkSandbox reports store.ErrChanged if the sandbox has ended, as while images were pulled.
+func (w *Starter) checkSandbox(_ context.Context, b *batch) error {
+	if sb := w.pod.Observed.Sandbox(); len(b.all) > 0 && (sb == nil || !sb.Ready) {
+		return store.ErrChanged
 	}
-	if sb := w.pod.Observed.Sandbox(); sb == nil || !sb.Ready {
-		return failed, store.ErrChanged // it has ended while images were pulled
-	}
-	made, err := w.createAll(ctx, ready)
-	if err == nil && len(made) > 0 {
-		err = w.startAll(ctx, made)
-	}
-	for _, s := range ready {
-		if s.err != nil {
-			failed = append(failed, s.action.Container)
-		}
-	}
-	return failed, err
+	return nil
 }
 
 // awaitImages waits for the images of a container: its own, and those that it mounts. Nil
-// without an error means that they is not available, which is noted.
-func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
+// without an error means that one is not available, which is noted.
+func (w *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
-	s.image, err = w.images.waiter.take(ctx, a.Container)
+	s.image, err = w.Images.Waiter.take(ctx, a.Container)
 	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) {
 		return nil, err
 	}
@@ -105,8 +118,12 @@ func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 	return s, nil
 }
 
-// createAll creates containers, and returns those that are there.
-func (w *starter) createAll(ctx context.Context, all []*starting) (made []*starting, _ error) {
+// createAll creates containers.
+func (w *Starter) createAll(ctx context.Context, b *batch) error {
+	all := b.all
+	if len(all) == 0 {
+		return nil
+	}
 	sb, sandboxConfig := w.pod.Observed.Sandbox(), w.sandboxConfig()
 	for _, s := range all {
 		s.config, s.err = w.configOf(ctx, s.action, s.image, s.mounted)
@@ -139,25 +156,32 @@ func (w *starter) createAll(ctx context.Context, all []*starting) (made []*start
 		}
 		w.pod.Emit(event.Normal, event.CreatedContainer, name, "Container created")
 		w.pod.Observed.Put(s.created)
-		made = append(made, s)
 	}
-	return made, interrupted
+	return interrupted
+}
+
+// markHook records that a postStart hook is to run, before the container that has it starts.
+func (w *Starter) markHook(_ context.Context, b *batch) error {
+	if s := b.hooked(w.pod.Spec()); s != nil {
+		return w.Hooks.markHook(s.created.ID, lifecycle.HookPending)
+	}
+	return nil
+}
+
+// noteStart records that from now on a failure leaves the pod in place.
+func (w *Starter) noteStart(ctx context.Context, b *batch) error {
+	if cause := context.Cause(ctx); cause != nil && len(b.made()) > 0 {
+		return cause
+	}
+	if len(b.made()) == 0 {
+		return nil
+	}
+	return w.lease.BeforeStart()
 }
 
 // startAll starts containers that were created.
-func (w *starter) startAll(ctx context.Context, all []*starting) error {
-	hooked := lifecycle.HasPostStart(lifecycle.FindContainer(w.pod.Spec(), all[0].action.Container).Container) // and then it is alone
-	if hooked {
-		if err := w.markHook(all[0].created.ID, lifecycle.HookPending); err != nil {
-			return err
-		}
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if err := w.lease.BeforeStart(); err != nil {
-		return err
-	}
+func (w *Starter) startAll(ctx context.Context, b *batch) error {
+	all := b.made()
 	node.InParallel(all, func(s *starting) struct{} {
 		answered, stop := cri.LastAnswer(ctx)
 		defer stop()
@@ -170,19 +194,23 @@ func (w *starter) startAll(ctx context.Context, all []*starting) error {
 			if err := w.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
 				interrupted = err
 			}
-			hooked = false
 			continue
 		}
 		w.started(s)
 	}
-	if hooked && interrupted == nil {
-		return w.postStart(ctx, all[0].action.Container)
-	}
 	return interrupted
 }
 
+// runHook runs the postStart hook.
+func (w *Starter) runHook(ctx context.Context, b *batch) error {
+	if s := b.hooked(w.pod.Spec()); s != nil {
+		return w.Hooks.PostStart(ctx, s.action.Container)
+	}
+	return nil
+}
+
 // started notes and reports that a container runs.
-func (w *starter) started(s *starting) {
+func (w *Starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	w.pod.Observed.Put(c)

@@ -1,0 +1,173 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/podrun/podrun/container/hook"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
+	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
+	"github.com/podrun/podrun/run/store"
+)
+
+// hooks runs postStart hooks, and keeps on disk which have run.
+type Hooks struct {
+	pod   *pod.Pod
+	lease *lease.Lease
+	stop  *stop.Stopper
+	// fail notes that one container has failed.
+	fail func(error)
+	// endDecides is true if a failed hook is no failure of the operation: the container's
+	// end decides.
+	EndDecides bool
+}
+
+// postStart runs the container's hook. One that fails kills its container, and
+// the next container has its turn.
+//
+// A hook may never end, so it runs without the pod's lock: delete works.
+// What is locked is the hook's mark, lest another podrun that finds it pending
+// runs it a second time. The mark is written under the pod's lock again, when
+// there surely is a pod.
+//
+// Where another command took the pod over while the hook ran, that the hook has run
+// is still true of this container. Acting on a failure is the owner's part.
+func (h *Hooks) PostStart(ctx context.Context, name string) error {
+	found := h.pod.Observed.Container(name)
+	if found == nil {
+		return fmt.Errorf("container %s was not found", name)
+	}
+	c := *found
+	if h.pod.Observed.Hooks[c.ID] == lifecycle.HookFailed {
+		return h.failHook(ctx, c, errors.New("failed while another podrun ran it"))
+	}
+	claim, err := h.claimHook(c.ID)
+	if err != nil {
+		return err
+	}
+	if claim == nil {
+		return h.awaitHook(ctx, c)
+	}
+	defer claim.Close()
+	plan, _ := hook.New(h.pod.Plan.ID, lifecycle.FindContainer(h.pod.Spec(), c.Name).Container, hook.PostStart)
+	var failed error
+	canceled := false
+	lost := h.lease.Do(ctx, h.lease.Ended, func(ctx context.Context) error {
+		failed = hook.Apply(ctx, plan, h.pod.HookTarget(c))
+		canceled = failed != nil && ctx.Err() != nil
+		return nil
+	})
+	if cause := context.Cause(ctx); failed != nil && cause != nil {
+		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
+	}
+	if lost != nil && !errors.Is(lost, store.ErrChanged) {
+		return lost
+	}
+	if now := h.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
+		return lost // it was stopped, and the hook with it
+	}
+	if canceled {
+		return store.ErrChanged
+	}
+	if failed != nil && h.lease.Lock.Owned() {
+		return errors.Join(h.failHook(ctx, c, failed), lost)
+	}
+	state := lifecycle.HookDone
+	if failed != nil {
+		state = lifecycle.HookFailed
+	}
+	if err := h.markHook(c.ID, state); err != nil {
+		return err
+	}
+	return lost
+}
+
+// failHook reports that a hook has failed and kills its container. The hook is marked as
+// failed until then: where the kill is interrupted or fails, the next pass, or the next
+// command, kills the container.
+func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
+	if err := h.markHook(c.ID, lifecycle.HookFailed); err != nil {
+		return err
+	}
+	h.pod.Emit(event.Warning, event.FailedPostStartHook, c.Name, hook.EventOf(failed, "PostStartHook failed"))
+	if !h.EndDecides {
+		h.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", h.pod.Plan.ID, c.Name), Op: "postStart hook", Err: hook.Cause(failed)})
+	}
+	if err := h.stop.Container(ctx, c.ID, h.pod.GracePeriod(), "FailedPostStartHook"); err != nil {
+		return err
+	}
+	if err := h.markHook(c.ID, lifecycle.HookDone); err != nil {
+		return err
+	}
+	return h.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hook.Cause(failed).Error())
+}
+
+// awaitHook waits, without the pod's lock, for the podrun that runs a hook.
+func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
+	h.pod.Node.SendWarnings(problem.List{{Object: "pod " + h.pod.Plan.ID.String(), Warning: true,
+		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
+	err := h.lease.Do(ctx, h.lease.Ended, func(ctx context.Context) error { return h.hookFree(ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	return store.ErrChanged
+}
+
+// hookFree returns when no process runs a container's hook.
+func (h *Hooks) hookFree(ctx context.Context, id string) error {
+	for {
+		claim, err := store.LockFile(h.hookMark(id))
+		if claim != nil || err != nil {
+			claim.Close()
+			return err
+		}
+		if err := wait.Sleep(ctx, store.SlowestLockPoll); err != nil {
+			return err
+		}
+	}
+}
+
+func (h *Hooks) hookMark(containerID string) string {
+	return filepath.Join(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), containerID)
+}
+
+// makeMarks makes the directory of marks, under the pod's lock: a user may have removed
+// the pod's directory.
+func (h *Hooks) makeMarks() error {
+	if err := os.MkdirAll(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", h.pod.Plan.ID, err)
+	}
+	return nil
+}
+
+// claimHook locks a hook's mark; nil if another process runs the hook.
+func (h *Hooks) claimHook(containerID string) (*os.File, error) {
+	if err := h.makeMarks(); err != nil {
+		return nil, err
+	}
+	claim, err := store.LockFile(h.hookMark(containerID))
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", h.pod.Plan.ID, err)
+	}
+	return claim, nil
+}
+
+// markHook keeps on disk whether the container's hook has run.
+func (h *Hooks) markHook(containerID string, state lifecycle.HookState) error {
+	if err := h.makeMarks(); err != nil {
+		return err
+	}
+	if err := store.WriteState(h.hookMark(containerID), []byte(state), 0o640); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", h.pod.Plan.ID, err)
+	}
+	h.pod.Observed.SetHook(containerID, state)
+	return nil
+}

@@ -1,0 +1,37 @@
+package start
+
+import (
+	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
+)
+
+// starter makes a pod's sandbox and starts its containers.
+type Starter struct {
+	pod    *pod.Pod
+	lease  *lease.Lease
+	stop   *stop.Stopper
+	remove *stop.Remover
+	Images Images
+	// failures are the errors of single containers: the others are started.
+	Failures []error
+	Volumes  Volumes
+	Hooks    Hooks
+	Resizer  Resizer
+	// onStart is called for each container that was started, with the path of its log.
+	onStart func(c lifecycle.Container, log string)
+}
+
+// fail notes that one container cannot be started; the others are started.
+func (w *Starter) fail(err error) { w.Failures = append(w.Failures, pod.OfPod(w.pod.Plan.ID, err)) }
+
+func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
+	w := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
+	w.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{w}}
+	w.Volumes = Volumes{pod: l.Pod, lease: l}
+	w.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: w.fail}
+	w.Resizer = Resizer{pod: l.Pod, fail: w.fail}
+	return w
+}

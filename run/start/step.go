@@ -1,0 +1,47 @@
+package start
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// A step of a start. Its undo is registered before do, because a call that fails may have taken
+// effect; nil if there is nothing to undo, or do registers it.
+type step[T any] struct {
+	name string // of the undo, in errors
+	do   func(*Starter, context.Context, T) error
+	undo func(*Starter, context.Context, T) error
+}
+
+// run does the steps in order, until one fails.
+func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
+	for _, s := range steps {
+		if s.undo != nil {
+			w.lease.Undo.Push(s.name, func(ctx context.Context) error { return s.undo(w, ctx, arg) })
+		}
+		if err := s.do(w, ctx, arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createSandbox makes the pod's control groups, sandbox and volumes.
+func (w *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
+	return run(ctx, w, sandboxSteps, a)
+}
+
+// startContainers starts one container, or several in parallel: all are created at once, and
+// then started at once. Only an interruption is returned as an error; a container's own trouble
+// is noted in failures, and its name returned.
+func (w *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
+	b := &batch{actions: actions}
+	err = run(ctx, w, containerSteps, b)
+	for _, s := range b.all {
+		if s.err != nil {
+			b.failed = append(b.failed, s.action.Container)
+		}
+	}
+	return b.failed, err
+}

@@ -1,0 +1,27 @@
+package start
+
+import (
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// sandboxSteps are the steps of lifecycle.CreateSandbox, in order (kubelet: SyncPod, steps 1 to
+// 5). The sandbox registers an undo for each of its tries.
+var sandboxSteps = []step[lifecycle.Action]{
+	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
+	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
+	{"volumes", (*Starter).makeVolumesFirst, nil},
+	{"sandbox", (*Starter).makeSandboxBeside, nil}, // and the other volumes
+}
+
+// containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer):
+// volumes and images, create, start, postStart hook. Nothing is undone once a container starts.
+var containerSteps = []step[*batch]{
+	{"volumes", (*Starter).ensureVolumes, nil},
+	{"images", (*Starter).awaitAllImages, nil},
+	{"sandbox", (*Starter).checkSandbox, nil},
+	{"create", (*Starter).createAll, nil},
+	{"mark hook", (*Starter).markHook, nil},
+	{"keep the pod", (*Starter).noteStart, nil},
+	{"start", (*Starter).startAll, nil},
+	{"postStart hook", (*Starter).runHook, nil},
+}
