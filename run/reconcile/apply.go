@@ -74,27 +74,28 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: w.closeAfter(err)}
 	}
 	result := Result{ID: t.Plan.ID}
-	result.Outcome, result.Err = w.applyTarget(ctx, t, o)
+	a := w.applying()
+	result.Outcome, result.Err = a.applyTarget(ctx, t, o)
 	for errors.Is(result.Err, store.ErrChanged) {
-		if t, result.Err = w.admitAgain(ctx, t, o); result.Err == nil {
-			result.Outcome, result.Err = w.applyTarget(ctx, t, o)
+		if t, result.Err = a.admitAgain(ctx, t, o); result.Err == nil {
+			result.Outcome, result.Err = a.applyTarget(ctx, t, o)
 		}
 	}
-	result.Err = w.explain(ctx, result.Err)
+	result.Err = w.loop.explain(ctx, result.Err)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
 		switch {
 		case o.Debug != nil:
-			if err := w.undoDebug(ctx); err != nil {
+			if err := a.undoDebug(ctx); err != nil {
 				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
 			}
 		case !o.KeepOnFailure:
-			if err := w.rollback(ctx); err != nil {
+			if err := a.rollback(ctx); err != nil {
 				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
 			}
 		}
 	}
-	result.What = w.what(t, result.Outcome)
+	result.What = a.what(t, result.Outcome)
 	result.Status = w.pod.Status()
 	if err := w.Close(); err != nil && result.Err == nil {
 		result.Err = err
@@ -103,28 +104,28 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 }
 
 // beginUndo registers what takes back that the pod was admitted.
-func (w *Worker) beginUndo(t prepare.Target, o ApplyOptions) {
+func (a *applying) beginUndo(t prepare.Target, o ApplyOptions) {
 	if t.Change == prepare.ChangeNew {
-		w.lease.Undo.Push("remove the pod's directory", w.remove.Dirs)
+		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
 	}
 	if o.Debug != nil {
-		w.lease.Undo.Push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
+		a.lease.Undo.Push("remove the ephemeral container", func(ctx context.Context) error { return a.removeDebug(ctx, t, o.Debug.Name) })
 	}
 }
 
 // endedUndebugged is the error for a pod that ended before its ephemeral container was
 // started.
-func (w *Worker) endedUndebugged() error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.Plan.ID.String(), Err: errors.New("has ended"),
+func (a *applying) endedUndebugged() error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New("has ended"),
 		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
 }
 
 // wantedImages are the images that a goal needs.
-func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
+func (a *applying) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	if name := goal.Debugs(); name != "" {
-		return w.pod.Plan.Images.Only(name)
+		return a.pod.Plan.Images.Only(name)
 	}
-	return w.pod.Plan.Images
+	return a.pod.Plan.Images
 }
 
 // leftBehind reports the objects that a rollback could not remove.
@@ -134,26 +135,26 @@ func leftBehind(id identity.Pod, err error) error {
 }
 
 // applyTarget brings a pod as it was admitted to its goal.
-func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
-	w.lease.HasDir = t.Change != prepare.ChangeReplace
-	w.pod.ResizePending = pod.PendingResize{Known: true} // none
-	w.beginUndo(t, o)
-	if err := w.observeTarget(ctx, t); err != nil {
-		return OutcomeFailed, pod.RuntimeError(w.pod.Plan.ID, err)
+func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
+	a.lease.HasDir = t.Change != prepare.ChangeReplace
+	a.pod.ResizePending = pod.PendingResize{Known: true} // none
+	a.beginUndo(t, o)
+	if err := a.observeTarget(ctx, t); err != nil {
+		return OutcomeFailed, pod.RuntimeError(a.pod.Plan.ID, err)
 	}
-	if err := w.pod.OnlyOurs(); err != nil {
+	if err := a.pod.OnlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := w.pod.ClearStopped(); err != nil {
+	if err := a.pod.ClearStopped(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := w.preempt(ctx, t.Preempts); err != nil {
+	if err := a.preempt(ctx, t.Preempts); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		defer w.start.Images.Begin(ctx, w.wantedImages(o.goal()))()
+		defer a.loop.start.Images.Begin(ctx, a.wantedImages(o.goal()))()
 	}
-	if err := w.prepareChange(ctx, t, o); err != nil {
+	if err := a.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err
 	}
 	if o.Admitted != nil {
@@ -161,30 +162,30 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 			return OutcomeFailed, err
 		}
 	}
-	if err := w.pod.Journal.Open(w.pod.Plan.Layout); err != nil {
+	if err := a.pod.Journal.Open(a.pod.Plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		for _, warning := range w.pod.Plan.Warnings {
-			w.pod.Journal.Emit(warning)
+		for _, warning := range a.pod.Plan.Warnings {
+			a.pod.Journal.Emit(warning)
 		}
 	}
 	if o.Supervision != nil {
-		defer w.supervised(ctx, o.Supervision)()
+		defer a.loop.supervised(ctx, o.Supervision)()
 	}
-	ended, err := w.until(ctx, o.goal())
+	ended, err := a.loop.until(ctx, o.goal())
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
 	case ended && o.goal().Debugs() != "":
-		return OutcomeFailed, w.endedUndebugged()
+		return OutcomeFailed, a.endedUndebugged()
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
-		return w.alreadyEnded()
+		return a.alreadyEnded()
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
 		// How it ended is in its status.
 	case ended:
-		return w.alreadyEnded()
-	case t.Change == prepare.ChangeUnchanged && w.acted, t.Change == prepare.ChangeReplace && t.Forced:
+		return a.alreadyEnded()
+	case t.Change == prepare.ChangeUnchanged && a.loop.acted, t.Change == prepare.ChangeReplace && t.Forced:
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
@@ -193,16 +194,16 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 // observeTarget takes over the runtime's state of the pod that was read when the pod was
 // admitted, under the same lock. For a new pod it is empty, unless the facts contain its
 // UID.
-func (w *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
-	if t.Was.Observed != nil && t.Was.ID.UID == w.pod.Plan.ID.UID {
-		w.pod.Observed = t.Was.Observed
+func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err error) {
+	if t.Was.Observed != nil && t.Was.ID.UID == a.pod.Plan.ID.UID {
+		a.pod.Observed = t.Was.Observed
 		return nil
 	}
-	ofThis := func(p host.Pod) bool { return p.UID == w.pod.Plan.ID.UID }
-	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.pod.Plan.Facts.Pods, ofThis) {
+	ofThis := func(p host.Pod) bool { return p.UID == a.pod.Plan.ID.UID }
+	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(a.pod.Plan.Facts.Pods, ofThis) {
 		return nil
 	}
-	w.pod.Observed, err = w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
+	a.pod.Observed, err = a.pod.Node.Observe(ctx, a.pod.Plan.ID.UID)
 	return err
 }
 
@@ -213,14 +214,14 @@ var outcomes = map[prepare.Change]Outcome{
 }
 
 // what lists what an outcome is about.
-func (w *Worker) what(t prepare.Target, o Outcome) []string {
+func (a *applying) what(t prepare.Target, o Outcome) []string {
 	switch o {
 	case OutcomeUpdated, OutcomeReplaced:
 		return t.Changes
 	case OutcomeRestarted:
 		var names []string
-		for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
-			if have := w.pod.Observed.Container(c.Container.Name); have != nil && w.mine[have.ID] {
+		for _, c := range lifecycle.SpecContainers(a.pod.Spec()) {
+			if have := a.pod.Observed.Container(c.Container.Name); have != nil && a.loop.mine[have.ID] {
 				names = append(names, have.Name)
 			}
 		}
@@ -231,14 +232,14 @@ func (w *Worker) what(t prepare.Target, o Outcome) []string {
 
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has
 // succeeded, an error when it has failed.
-func (w *Worker) alreadyEnded() (Outcome, error) {
-	status := w.pod.Status()
+func (a *applying) alreadyEnded() (Outcome, error) {
+	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {
 		return OutcomeUnchanged, nil
 	}
 	return OutcomeFailed, &problem.Error{
-		Kind: problem.Failed, Object: "pod " + w.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun restart " + w.pod.Plan.ID.Name + "' runs it again",
+		Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),
+		Hint: "'podrun logs' shows why; 'podrun restart " + a.pod.Plan.ID.Name + "' runs it again",
 	}
 }
 

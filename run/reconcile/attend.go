@@ -18,13 +18,13 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	if err := w.pod.WasStopped(); err != nil {
 		return err
 	}
-	_, err := w.until(ctx, goal)
-	return w.explain(ctx, err)
+	_, err := w.loop.until(ctx, goal)
+	return w.loop.explain(ctx, err)
 }
 
 // Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
-	w.start.Images.Forget(w.pod.Journal)
+	w.loop.start.Images.Forget(w.pod.Journal)
 	return w.pod.Journal.Close()
 }
 

@@ -19,65 +19,65 @@ import (
 // causes no downtime. Then it records an in-place update, or removes the old pod and
 // reserves the resources of the new one. For an unchanged pod, the location of its
 // Secrets may have changed.
-func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
-	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.pod.Plan.Checkpoint.InMemory) {
-		return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint)
+func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
+	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
+		return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
 	}
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := w.lease.Do(ctx, w.lease.Lost, w.start.Images.Ready); err != nil {
+	if err := a.lease.Do(ctx, a.lease.Lost, a.loop.start.Images.Ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
 		// The files first: cut short in between, the next apply sees a change still.
-		if err := w.start.Volumes.Refresh(ctx); err != nil {
+		if err := a.loop.start.Volumes.Refresh(ctx); err != nil {
 			return err
 		}
-		if err := w.pod.BeginResize(t.Was.Pod); err != nil {
+		if err := a.pod.BeginResize(t.Was.Pod); err != nil {
 			return err
 		}
-		return w.update(o)
+		return a.update(o)
 	}
-	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.pod.Plan.ID.UID
-	if err := w.removeReplaced(ctx, t.Old, again); err != nil {
+	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == a.pod.Plan.ID.UID
+	if err := a.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}
-	return w.reserveAfter(ctx, again)
+	return a.reserveAfter(ctx, again)
 }
 
 // reserveAfter reserves the resources of a pod whose predecessor was removed. One that is
 // created again keeps its definition also if it fails to start: podrun has the only copy.
-func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
-	w.pod.Observed = &lifecycle.Observed{}
+func (a *applying) reserveAfter(ctx context.Context, again bool) error {
+	a.pod.Observed = &lifecycle.Observed{}
 	if !again {
-		w.lease.Undo.Push("remove the pod's directory", w.remove.Dirs)
+		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
 	}
-	err := w.pod.Node.UnderNodeLock(ctx, func() error {
-		defer w.lease.Lock.Reservation.Release() // the new definition applies from now on
-		return node.Reserve(w.pod.Plan)
+	err := a.pod.Node.UnderNodeLock(ctx, func() error {
+		defer a.lease.Lock.Reservation.Release() // the new definition applies from now on
+		return node.Reserve(a.pod.Plan)
 	})
 	if err == nil && again {
-		err = node.SyncReserved(w.pod.Plan)
+		err = node.SyncReserved(a.pod.Plan)
 	}
 	if err != nil {
 		return err
 	}
-	w.lease.HasDir = true
-	return w.lease.Lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh = w.pod.Plan.ID.UID, store.RandomHex(8), !again
+	a.lease.HasDir = true
+	return a.lease.Lock.Update(func(r *store.OwnerRecord) {
+		r.UID, r.Incarnation, r.Fresh = a.pod.Plan.ID.UID, store.RandomHex(8), !again
 		r.EndRemoval()
 		r.Ending = nil
-		w.lease.Lock.SetOrigin(r)
+		a.lease.Lock.SetOrigin(r)
 	})
 }
 
 // update makes the command's definition that of the pod. In between, a pod must not seem to
 // come from a source whose definition it does not have: a supervisor would delete it with
 // its data.
-func (w *Worker) update(o ApplyOptions) error {
-	checkpoint := func() error { return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint) }
-	origin := func() error { return w.lease.Lock.Update(w.lease.Lock.SetOrigin) }
+func (a *applying) update(o ApplyOptions) error {
+	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }
+	origin := func() error { return a.lease.Lock.Update(a.lease.Lock.SetOrigin) }
 	steps := []func() error{origin, checkpoint}
 	if o.Origin.Command == store.OriginServe {
 		steps = []func() error{checkpoint, origin}
@@ -92,14 +92,14 @@ func (w *Worker) update(o ApplyOptions) error {
 
 // removeReplaced removes the pods that this one takes the place of. The error is
 // store.ErrChanged where another command takes them over.
-func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
+func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		old := stop.NewRemover(pod.Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
+		old := stop.NewRemover(pod.Known(a.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, a.pod.Plan.Facts), a.lease.Lock)
 		old.Stop.Recreates = again
-		if err := old.Remove(ctx, stop.RemoveOptions{Stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
+		if err := old.Remove(ctx, stop.RemoveOptions{Stopped: func() { a.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return pod.InStep(w.pod.Plan.ID, "remove the pod that is replaced", err)
+			return pod.InStep(a.pod.Plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil
@@ -107,11 +107,11 @@ func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again b
 
 // inheritEvents takes over the journal of a pod that this one takes the place of: `events`
 // shows the events of both.
-func (w *Worker) inheritEvents(h prepare.Here) {
-	events, err := store.ReadJournal(w.pod.Plan.Layout, h.ID.UID)
+func (a *applying) inheritEvents(h prepare.Here) {
+	events, err := store.ReadJournal(a.pod.Plan.Layout, h.ID.UID)
 	if err != nil {
-		w.pod.Node.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
+		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
 		return
 	}
-	w.pod.Journal.Inherit(events)
+	a.pod.Journal.Inherit(events)
 }

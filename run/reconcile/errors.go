@@ -12,13 +12,13 @@ import (
 
 // waitError is the error of a wait. It names what the command waited for, unless the
 // error is about the pod.
-func (w *Worker) waitError(ctx context.Context, err error, waiting string) error {
+func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
 	}
 	err = fmt.Errorf("%w while %s", err, waiting)
 	if ctx.Err() == nil {
-		return pod.RuntimeError(w.pod.Plan.ID, err)
+		return pod.RuntimeError(l.pod.Plan.ID, err)
 	}
 	return err
 }
@@ -40,19 +40,19 @@ func OrEnded(ctx context.Context, err error) error {
 // explain is what an operation on the pod returns for the error that ended it.
 // Failures of containers come first. Else, where the context has ended, its cause
 // does: that some call was canceled then explains nothing.
-func (w *Worker) explain(ctx context.Context, err error) error {
-	if err != nil && len(w.start.Failures) > 0 {
-		return errors.Join(w.start.Failures...)
+func (l *loop) explain(ctx context.Context, err error) error {
+	if err != nil && len(l.start.Failures) > 0 {
+		return errors.Join(l.start.Failures...)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
 		return err // why the image could not be pulled is more specific
 	}
 	if err != nil && timedOut(ctx) {
-		if trouble := w.start.Images.Trouble(); trouble != nil {
-			return pod.OfPod(w.pod.Plan.ID, trouble)
+		if trouble := l.start.Images.Trouble(); trouble != nil {
+			return pod.OfPod(l.pod.Plan.ID, trouble)
 		}
 	}
-	return explain(ctx, w.pod, err)
+	return explain(ctx, l.pod, err)
 }
 
 // timedOut reports whether the context ended because the command's time was over.

@@ -39,7 +39,7 @@ func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLo
 		return err
 	}
 	lock.Removal = true // a disk that cannot be written is a reason for evictions, and must not prevent them
-	return errors.Join(w.explain(ctx, w.evict(ctx, e)), w.Close())
+	return errors.Join(w.loop.explain(ctx, w.evict(ctx, e)), w.Close())
 }
 
 func (w *Worker) evict(ctx context.Context, e Eviction) error {

@@ -16,16 +16,16 @@ import (
 // execute does the actions in order, except those that are delayed, and reports whether it did
 // any. An error ends the worker's loop; the failure of a single container is noted in
 // failures, and the next action has its turn, as in the kubelet.
-func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
-	now := w.retries.begin()
-	if w.retries.held(podStep, now) {
+func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
+	now := l.retries.begin()
+	if l.retries.held(podStep, now) {
 		return false, nil
 	}
 	var beside []lifecycle.Action // of containers that start in parallel
 	flush := func() error {
 		all := beside
 		beside = nil
-		return w.startBeside(ctx, all)
+		return l.startBeside(ctx, all)
 	}
 	last := len(actions) // the actions from here on had been deferred
 	for i := 0; i < len(actions); i++ {
@@ -35,15 +35,15 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 		}
 		turn := start.Now
 		switch {
-		case w.retries.held(stepOf(a), now):
-			turn = w.heldTurn(a)
+		case l.retries.held(stepOf(a), now):
+			turn = l.heldTurn(a)
 		case a.Verb == lifecycle.StartContainer:
-			if len(beside) > 0 && w.start.Images.Waiter.Waits(a.Container) {
+			if len(beside) > 0 && l.start.Images.Waiter.Waits(a.Container) {
 				if err := flush(); err != nil { // those whose images are present do not wait for a pull
 					return did, err
 				}
 			}
-			if turn, err = w.start.Images.Waiter.Turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
+			if turn, err = l.start.Images.Waiter.Turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
 				return did, err
 			}
 		}
@@ -57,32 +57,32 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 			continue
 		}
 		did = true
-		if w.start.Beside(a) {
+		if l.start.Beside(a) {
 			beside = append(beside, a)
 			continue
 		}
 		if err := flush(); err != nil {
 			return did, err
 		}
-		failed, err := w.executeNoting(ctx, a)
+		failed, err := l.executeNoting(ctx, a)
 		if err != nil {
 			return did, err // ErrChanged: another process did it, or something else is to be done
 		}
-		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.Spec(), a.Container).Init {
+		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init {
 			return did, nil // later containers depend on an init container
 		}
 	}
 	if err := flush(); err != nil {
 		return did, err
 	}
-	w.retries.forget(podStep)
+	l.retries.forget(podStep)
 	return did, nil
 }
 
 // heldTurn is the turn of an action that is delayed after a failure: later containers depend
 // on an init container.
-func (w *Worker) heldTurn(a lifecycle.Action) start.Turn {
-	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.Spec(), a.Container).Init {
+func (l *loop) heldTurn(a lifecycle.Action) start.Turn {
+	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init {
 		return start.LaterWithRest
 	}
 	return start.Later
@@ -90,99 +90,99 @@ func (w *Worker) heldTurn(a lifecycle.Action) start.Turn {
 
 // executeNoting does one action, and reports whether a container failed, whose next try is
 // delayed.
-func (w *Worker) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
-	before := len(w.start.Failures)
-	if err := w.executeOne(ctx, a); err != nil {
+func (l *loop) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
+	before := len(l.start.Failures)
+	if err := l.executeOne(ctx, a); err != nil {
 		return false, err
 	}
-	w.acted = w.acted || a.Verb != lifecycle.ResizePod
-	failed = len(w.start.Failures) > before
+	l.acted = l.acted || a.Verb != lifecycle.ResizePod
+	failed = len(l.start.Failures) > before
 	switch step := stepOf(a); {
 	case failed:
-		w.retries.after(step, time.Now())
+		l.retries.after(step, time.Now())
 	case a.Verb == lifecycle.StartContainer, a.Verb == lifecycle.ResizePod:
-		w.retries.forget(step)
+		l.retries.forget(step)
 	}
 	return failed, nil
 }
 
 // startBeside starts containers in parallel; nothing if there are none.
-func (w *Worker) startBeside(ctx context.Context, actions []lifecycle.Action) error {
+func (l *loop) startBeside(ctx context.Context, actions []lifecycle.Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
-	defer trace.Begin(ctx, "start containers in parallel", w.pod.Plan.ID.String())()
-	failed, err := w.start.Containers(ctx, actions...)
+	defer trace.Begin(ctx, "start containers in parallel", l.pod.Plan.ID.String())()
+	failed, err := l.start.Containers(ctx, actions...)
 	if err != nil {
 		return err
 	}
 	for _, a := range actions {
 		if slices.Contains(failed, a.Container) {
-			w.retries.after(a.Container, time.Now())
+			l.retries.after(a.Container, time.Now())
 		} else {
-			w.retries.forget(a.Container)
+			l.retries.forget(a.Container)
 		}
 	}
 	return nil
 }
 
 // executeOne does one action.
-func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
-	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
+func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
+	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
-		if err := w.pod.RecordRestarts(a.Restart, w.pod.RunningIDs()...); err != nil {
+		if err := l.pod.RecordRestarts(a.Restart, l.pod.RunningIDs()...); err != nil {
 			return err
 		}
-		return w.pod.OfRuntime(w.stop.Pod(ctx, w.pod.GracePeriod()))
+		return l.pod.OfRuntime(l.stop.Pod(ctx, l.pod.GracePeriod()))
 	case lifecycle.CreateSandbox:
-		return w.start.Sandbox(ctx, a)
+		return l.start.Sandbox(ctx, a)
 	case lifecycle.KillContainer:
-		if err := w.pod.RecordRestarts(a.Restart, a.ID); err != nil {
+		if err := l.pod.RecordRestarts(a.Restart, a.ID); err != nil {
 			return err
 		}
-		return w.stop.Container(ctx, a.ID, w.graceOf(a), a.Message)
+		return l.stop.Container(ctx, a.ID, l.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
-		_, err := w.start.Containers(ctx, a)
+		_, err := l.start.Containers(ctx, a)
 		return err
 	case lifecycle.RestartAll:
-		return w.restartAll(ctx)
+		return l.restartAll(ctx)
 	case lifecycle.RunPostStart:
-		return w.start.Hooks.PostStart(ctx, a.Container)
+		return l.start.Hooks.PostStart(ctx, a.Container)
 	case lifecycle.ResizePod:
-		return w.start.Resizer.Resize(ctx)
+		return l.start.Resizer.Resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
 // objectOf names what an action is about.
-func (w *Worker) objectOf(a lifecycle.Action) string {
+func (l *loop) objectOf(a lifecycle.Action) string {
 	if a.Container == "" {
-		return w.pod.Plan.ID.String()
+		return l.pod.Plan.ID.String()
 	}
-	return w.pod.Plan.ID.String() + " " + a.Container
+	return l.pod.Plan.ID.String() + " " + a.Container
 }
 
 // graceOf is the grace period of a KillContainer: the action's, else the pod's.
-func (w *Worker) graceOf(a lifecycle.Action) time.Duration {
+func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
 	}
-	return w.pod.GracePeriod()
+	return l.pod.GracePeriod()
 }
 
 // restartAll stops every container, and writes down that they no longer count.
-func (w *Worker) restartAll(ctx context.Context) error {
-	if err := w.stop.Containers(ctx, w.pod.GracePeriod()); err != nil {
-		return w.pod.OfRuntime(err)
+func (l *loop) restartAll(ctx context.Context) error {
+	if err := l.stop.Containers(ctx, l.pod.GracePeriod()); err != nil {
+		return l.pod.OfRuntime(err)
 	}
 	ended := map[string]bool{}
-	for _, c := range w.pod.Observed.Containers {
+	for _, c := range l.pod.Observed.Containers {
 		ended[c.ID] = true
 	}
-	if err := store.KeepState(w.pod.Plan.Layout.Restarted(w.pod.Plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
-		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.pod.Plan.ID, err)
+	if err := store.KeepState(l.pod.Plan.Layout.Restarted(l.pod.Plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
+		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", l.pod.Plan.ID, err)
 	}
-	w.pod.Observed.Restarted = ended
+	l.pod.Observed.Restarted = ended
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A policy is how an operation works on its pod until a goal holds. There is one for each
-// kind of operation: applying, running, attending, supervising.
+// kind of operation.
 type policy struct {
 	// adopt makes another command's new definition of the pod the operation's. Otherwise
 	// the operation ends.
@@ -27,22 +27,22 @@ type policy struct {
 	ephemeral func() *corev1.Pod
 }
 
-// applying is the policy of `apply`, for the objects of the pod that it applies.
-func applying(objects *manifest.Objects) policy {
+// applyPolicy is the policy of `apply`, for the objects of the pod that it applies.
+func applyPolicy(objects *manifest.Objects) policy {
 	return policy{follow: true, resume: true, ephemeral: func() *corev1.Pod { return objects.Pods[0].Object }}
 }
 
-// running is the policy of `run`.
-func running(objects *manifest.Objects) policy {
-	p := applying(objects)
+// runPolicy is the policy of `run`.
+func runPolicy(objects *manifest.Objects) policy {
+	p := applyPolicy(objects)
 	p.adopt = true
 	return p
 }
 
-// attending is the policy of `wait`.
-func attending() policy { return policy{follow: true, adopt: true} }
+// waitPolicy is the policy of `wait`.
+func waitPolicy() policy { return policy{follow: true, adopt: true} }
 
-// supervising is the policy of `serve`, for the pod as it is defined at the time.
-func supervising(pod func() *corev1.Pod) policy {
+// servePolicy is the policy of `serve`, for the pod as it is defined at the time.
+func servePolicy(pod func() *corev1.Pod) policy {
 	return policy{adopt: true, retry: true, resume: true, ephemeral: pod}
 }

@@ -25,39 +25,39 @@ const preemptPatience = 2 * time.Minute
 // that this one has their resources. Those were reserved under the node's lock:
 // no other pod takes them. The victims stay as stopped pods do; applying
 // them again admits them again.
-func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
+func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	return w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
+	return a.lease.Do(ctx, a.lease.Lost, func(ctx context.Context) error {
 		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
-			if err := w.preemptOne(ctx, id); err != nil {
-				return pod.InStep(w.pod.Plan.ID, "preempt pod "+id.String(), err)
+			if err := a.preemptOne(ctx, id); err != nil {
+				return pod.InStep(a.pod.Plan.ID, "preempt pod "+id.String(), err)
 			}
 			return nil
 		})...)
 	})
 }
 
-func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
+func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
 	defer cancel()
-	lock, err := w.pod.Node.Locks().LockPod(bounded, id, store.PurposeStop)
+	lock, err := a.pod.Node.Locks().LockPod(bounded, id, store.PurposeStop)
 	defer lock.Release()
 	if err != nil {
 		return err
 	}
-	if c, err := store.ReadCheckpoint(w.pod.Node.Layout(), id.UID); err != nil || c == nil {
+	if c, err := store.ReadCheckpoint(a.pod.Node.Layout(), id.UID); err != nil || c == nil {
 		return err // nil: it was deleted
 	}
-	v, err := Resume(ctx, w.pod.Node, id, lock)
+	v, err := Resume(ctx, a.pod.Node, id, lock)
 	if err != nil {
 		return err
 	}
 	if err := v.lease.Acquire(store.PurposeStop); err != nil {
 		return v.closeAfter(err)
 	}
-	if err := v.pod.MarkStopped("was preempted in order to admit critical pod "+w.pod.Plan.ID.String(), "apply it again when its resources are free"); err != nil {
+	if err := v.pod.MarkStopped("was preempted in order to admit critical pod "+a.pod.Plan.ID.String(), "apply it again when its resources are free"); err != nil {
 		return v.closeAfter(err)
 	}
 	v.pod.Emit(event.Warning, event.Preempting, "", Preempted)

@@ -18,89 +18,89 @@ import (
 // another running command needs the pod: then that command does so. Otherwise it removes
 // what this command created, if the command owns the pod. It uses a separate context,
 // because the command's context has often ended already.
-func (w *Worker) rollback(ctx context.Context) error {
+func (a *applying) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
-	if r, err := w.lease.Lock.Owner(); err != nil || !w.mayUndo(r) {
+	if r, err := a.lease.Lock.Owner(); err != nil || !a.mayUndo(r) {
 		return err
 	}
-	if w.lease.Lock.Held == nil {
-		if _, err := w.lease.Lock.Take(ctx); err != nil {
+	if a.lease.Lock.Held == nil {
+		if _, err := a.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := w.lease.Lock.Owner()
-	if err != nil || !w.mayUndo(r) {
+	r, err := a.lease.Lock.Owner()
+	if err != nil || !a.mayUndo(r) {
 		return err
 	}
-	kept, err := store.KeptByOthers(w.pod.Plan.Layout, w.pod.Plan.ID, w.lease.Lock.Claim, r.Incarnation)
+	kept, err := store.KeptByOthers(a.pod.Plan.Layout, a.pod.Plan.ID, a.lease.Lock.Claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
 	if kept {
-		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true,
+		a.pod.Node.SendWarnings(problem.List{{Object: "pod " + a.pod.Plan.ID.String(), Warning: true,
 			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
-	if r.Generation != w.lease.Lock.Mine {
-		if err := w.lease.Acquire(store.PurposeRun); err != nil {
+	if r.Generation != a.lease.Lock.Mine {
+		if err := a.lease.Acquire(store.PurposeRun); err != nil {
 			return err
 		}
 	}
-	err = w.lease.Undo.Run(ctx)
-	if r.Fresh && r.UID == w.pod.Plan.ID.UID {
-		err = errors.Join(err, w.removeUnstarted(ctx))
+	err = a.lease.Undo.Run(ctx)
+	if r.Fresh && r.UID == a.pod.Plan.ID.UID {
+		err = errors.Join(err, a.removeUnstarted(ctx))
 	}
-	w.pod.Observed = &lifecycle.Observed{}
+	a.pod.Observed = &lifecycle.Observed{}
 	return err
 }
 
 // mayUndo reports whether this command may remove the created objects: it owns the pod,
 // or no container of the pod that it created was started.
-func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
-	if r == nil || w.lease.Lock.Incarnation == "" || r.Incarnation != w.lease.Lock.Incarnation {
+func (a *applying) mayUndo(r *store.OwnerRecord) bool {
+	if r == nil || a.lease.Lock.Incarnation == "" || r.Incarnation != a.lease.Lock.Incarnation {
 		return false
 	}
-	return r.Generation == w.lease.Lock.Mine && (r.Fresh || !w.lease.Undo.Empty()) || r.Fresh && !r.Ends()
+	return r.Generation == a.lease.Lock.Mine && (r.Fresh || !a.lease.Undo.Empty()) || r.Fresh && !r.Ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
-func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := stop.NewRemover(pod.New(w.pod.Node, w.pod.Plan), w.lease.Lock)
+func (a *applying) removeUnstarted(ctx context.Context) error {
+	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
 	o.Stop.Removes = false // another command may still take the pod over
 	if err := o.Remove(ctx, stop.RemoveOptions{Unstarted: true}); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
 		return err
 	}
-	return w.lease.Lock.Disown()
+	return a.lease.Lock.Disown()
 }
 
 // undoDebug takes an ephemeral container back that was not started. The pod stays,
 // whoever made it.
-func (w *Worker) undoDebug(ctx context.Context) error {
+func (a *applying) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
-	if w.lease.Undo.Empty() {
+	if a.lease.Undo.Empty() {
 		return nil
 	}
-	if w.lease.Lock.Held == nil {
-		if _, err := w.lease.Lock.Take(ctx); err != nil {
+	if a.lease.Lock.Held == nil {
+		if _, err := a.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	if !w.lease.Lock.Owned() {
+	if !a.lease.Lock.Owned() {
 		return nil // its new owner has taken it in
 	}
-	return w.lease.Undo.Run(ctx)
+	return a.lease.Undo.Run(ctx)
 }
 
 // removeDebug restores the pod's definition from before an ephemeral container was added,
 // and removes that container.
-func (w *Worker) removeDebug(ctx context.Context, t prepare.Target, name string) error {
-	if c := w.pod.Observed.Newest(name); c != nil {
-		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
+func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
+	if c := a.pod.Observed.Newest(name); c != nil {
+		if err := a.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return err
 		}
 	}
-	return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, t.Was.Made)
+	return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, t.Was.Made)
 }

@@ -40,7 +40,7 @@ var ErrRunOver = errors.New("the run is over")
 // Run brings an admitted pod to its end and removes it, unless o.Keep. The
 // result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
-	w.logs.open, w.policy, w.stop.Hurry, w.endsWith, w.pod.RemovedAtEnd = o.Started, running(w.objects), o.Hurry, o.ExitFrom, !o.Keep
+	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
 		result.Outcome, result.Err = OutcomeStopped, nil
@@ -50,8 +50,8 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 		o.Over()
 	}
 	err := w.end(ctx, &result, o)
-	w.logs.allExited() // where the pod was left to another command
-	w.logs.drain()
+	w.loop.logs.allExited() // where the pod was left to another command
+	w.loop.logs.drain()
 	if err != nil {
 		result.Err = errors.Join(result.Err, leftBehind(w.pod.Plan.ID, err))
 	}
@@ -107,8 +107,8 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 		if len(result.Containers) == 0 || all {
 			result.Containers = lifecycle.EndedContainers(w.pod.Spec(), status)
 		}
-		w.logs.allExited()
-		w.logs.drain()
+		w.loop.logs.allExited()
+		w.loop.logs.drain()
 	}})
 	if err == nil {
 		w.lease.Lock.Forget()

@@ -48,24 +48,24 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 		return false, err
 	}
 	w.pod.ResizePending = pod.PendingResize{Known: true, Reason: s.ResizePending}
-	defer w.supervised(ctx, &s)()
-	ended, err = w.until(ctx, lifecycle.GoalNever)
-	return ended, w.explain(ctx, err)
+	defer w.loop.supervised(ctx, &s)()
+	ended, err = w.loop.until(ctx, lifecycle.GoalNever)
+	return ended, w.loop.explain(ctx, err)
 }
 
 // supervised makes the worker supervise its pod, until the returned function is
 // called.
-func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
-	watch := s.Hub.Watch(w.pod.Plan.ID.UID)
-	w.policy, w.waiter = supervising(w.pod.Spec), watching{w.pod, s.Hub, watch}
-	w.corrupt = s.Corrupt
-	w.lease.Pace = s.pace()
-	w.lease.Undo.Keep()
-	w.retries.steps = map[string]retry{}
-	beside := start.NewImagesBeside(ctx, w.start, w.probing.wakeUp)
-	w.start.Images.Waiter = beside
-	w.pod.WatchesGroup = true
-	w.trim()
+func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
+	watch := s.Hub.Watch(l.pod.Plan.ID.UID)
+	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
+	l.corrupt = s.Corrupt
+	l.lease.Pace = s.pace()
+	l.lease.Undo.Keep()
+	l.retries.steps = map[string]retry{}
+	beside := start.NewImagesBeside(ctx, l.start, l.probing.wakeUp)
+	l.start.Images.Waiter = beside
+	l.pod.WatchesGroup = true
+	l.trim()
 	return func() {
 		beside.Close()
 		watch.Close()
@@ -93,87 +93,87 @@ func (s *Supervision) pace() lease.Pace {
 }
 
 // trim drops what only planning needed: a supervisor has many workers for long.
-func (w *Worker) trim() {
-	f := w.pod.Plan.Facts
-	w.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
+func (l *loop) trim() {
+	f := l.pod.Plan.Facts
+	l.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
 }
 
 // retryLater handles the failures of a supervised pod: it reports them and schedules
 // retries. The error is one that ends the supervision.
-func (w *Worker) retryLater(ctx context.Context, err error) error {
-	if w.lease.Removed() || ctx.Err() != nil {
+func (l *loop) retryLater(ctx context.Context, err error) error {
+	if l.lease.Removed() || ctx.Err() != nil {
 		return err
 	}
-	if stopped := w.pod.WasStopped(); stopped != nil {
+	if stopped := l.pod.WasStopped(); stopped != nil {
 		return stopped
 	}
 	now := time.Now()
 	if err != nil {
-		w.retries.after(podStep, now)
-		w.report(err)
+		l.retries.after(podStep, now)
+		l.report(err)
 	}
-	for _, f := range w.start.Failures {
-		w.report(f)
+	for _, f := range l.start.Failures {
+		l.report(f)
 	}
-	w.start.Failures = nil
+	l.start.Failures = nil
 	return nil
 }
 
 // report gives out an error of a supervised pod once, until another one comes.
-func (w *Worker) report(err error) {
+func (l *loop) report(err error) {
 	if observe.IsUnavailable(err) {
 		return // the supervisor reports it, once for all pods
 	}
 	p := problem.WarningOf(err)
-	if w.reportedError == p.String() {
+	if l.reportedError == p.String() {
 		return
 	}
-	w.reportedError = p.String()
-	w.pod.Node.SendWarnings(problem.List{p})
+	l.reportedError = p.String()
+	l.pod.Node.SendWarnings(problem.List{p})
 }
 
 // restoreCheckpoint writes a corrupt checkpoint again, and retries that if it fails, as on a
 // full disk. Without the checkpoint, the next supervisor could not supervise the pod. The
 // pod's lock must be held.
-func (w *Worker) restoreCheckpoint() {
-	if w.corrupt == nil {
+func (l *loop) restoreCheckpoint() {
+	if l.corrupt == nil {
 		return
 	}
-	found, now := w.corrupt.Swap(false), time.Now()
-	failed := w.retries.failed(checkpointStep)
-	if !found && !failed || w.retries.held(checkpointStep, now) {
+	found, now := l.corrupt.Swap(false), time.Now()
+	failed := l.retries.failed(checkpointStep)
+	if !found && !failed || l.retries.held(checkpointStep, now) {
 		return
 	}
-	_, err := store.ViewCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID.UID)
+	_, err := store.ViewCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
 	if !store.IsCorrupt(err) {
-		w.retries.forget(checkpointStep)
+		l.retries.forget(checkpointStep)
 		return
 	}
-	if err := store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint); err != nil {
-		w.retries.after(checkpointStep, now)
+	if err := store.WriteCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID, l.pod.Plan.Checkpoint); err != nil {
+		l.retries.after(checkpointStep, now)
 		if !failed { // each error names another temporary file
-			w.report(err)
+			l.report(err)
 		}
 		return
 	}
-	w.retries.forget(checkpointStep)
-	w.pod.Journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
+	l.retries.forget(checkpointStep)
+	l.pod.Journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
 		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
 
 // forgetRemoved discards the state of removed containers: a supervised container that
 // crashes is started several hundred thousand times a year.
-func (w *Worker) forgetRemoved() {
-	here := make(map[string]bool, len(w.pod.Observed.Containers))
-	for i := range w.pod.Observed.Containers {
-		here[w.pod.Observed.Containers[i].ID] = true
+func (l *loop) forgetRemoved() {
+	here := make(map[string]bool, len(l.pod.Observed.Containers))
+	for i := range l.pod.Observed.Containers {
+		here[l.pod.Observed.Containers[i].ID] = true
 	}
 	removed := func(id string, _ bool) bool { return !here[id] }
-	maps.DeleteFunc(w.mine, removed)
-	maps.DeleteFunc(w.saidBackOff, removed)
-	w.probing.reported.Range(func(id, _ any) bool {
+	maps.DeleteFunc(l.mine, removed)
+	maps.DeleteFunc(l.saidBackOff, removed)
+	l.probing.reported.Range(func(id, _ any) bool {
 		if !here[id.(string)] {
-			w.probing.reported.Delete(id)
+			l.probing.reported.Delete(id)
 		}
 		return true
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 func TestForgetRemoved(t *testing.T) {
-	w := newWorker(&node.Node{}, &prepare.Plan{}, nil, nil)
+	w := newWorker(&node.Node{}, &prepare.Plan{}, nil, nil).loop
 	w.pod.Observed = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
 	w.mine = map[string]bool{"here": true, "removed": true}
 	w.saidBackOff = map[string]bool{"here": true, "removed": true}

@@ -13,16 +13,16 @@ import (
 
 // admitAgain admits a pod that another command took over, once that one's operation has
 // ended. It fails where that one removed the pod, or made another one of it.
-func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
-	w.lease.Undo.Forget()
-	w.lease.Lock.Reservation.Release()
-	switch r, err := w.otherOwner(ctx, t); {
+func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
+	a.lease.Undo.Forget()
+	a.lease.Lock.Reservation.Release()
+	switch r, err := a.otherOwner(ctx, t); {
 	case err != nil:
 		return t, err
 	case r == nil:
-		return t, w.lease.Deleted()
+		return t, a.lease.Deleted()
 	}
-	targets, err := w.pod.Node.Admit(ctx, w.objects, store.PodLocks{t.Plan.ID.String(): w.lease.Lock}, o.Admit())
+	targets, err := a.pod.Node.Admit(ctx, a.objects, store.PodLocks{t.Plan.ID.String(): a.lease.Lock}, o.Admit())
 	if err != nil {
 		return t, err
 	}
@@ -30,8 +30,8 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	w.pod.Plan, w.pod.Observed = t.Plan, &lifecycle.Observed{}
-	w.start.Images.Reset()
+	a.pod.Plan, a.pod.Observed = t.Plan, &lifecycle.Observed{}
+	a.loop.start.Images.Reset()
 	return t, nil
 }
 
@@ -39,32 +39,32 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 // has ended; nil if it removed the pod. It may be a supervisor's by then, which never ends.
 // The error is superseded as soon as that command's definition of the pod is in effect: it
 // may run the pod to its completion.
-func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
+func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
-		r, err := w.lease.Lock.Owner()
+		r, err := a.lease.Lock.Owner()
 		if err != nil || r == nil || r.Ends() {
 			return false
 		}
-		changed, err := w.changedByOther(t, r)
+		changed, err := a.changedByOther(t, r)
 		return err == nil && changed
 	}
 	for {
-		r, err := w.lease.Lock.Owner()
+		r, err := a.lease.Lock.Owner()
 		if err != nil || r == nil {
 			return nil, err
 		}
-		ended := !w.lease.Operates(r) || w.lease.Lock.Owned()
+		ended := !a.lease.Operates(r) || a.lease.Lock.Owned()
 		if ended || !r.Ends() {
-			if changed, err := w.changedByOther(t, r); err != nil {
+			if changed, err := a.changedByOther(t, r); err != nil {
 				return r, err
 			} else if changed {
-				return r, w.superseded(r)
+				return r, a.loop.superseded(r)
 			}
 		}
 		if ended {
 			return r, nil
 		}
-		if err := w.lease.AwaitEnd(ctx, r, replaced); !errors.Is(err, store.ErrChanged) {
+		if err := a.lease.AwaitEnd(ctx, r, replaced); !errors.Is(err, store.ErrChanged) {
 			return r, err
 		}
 	}
@@ -72,8 +72,8 @@ func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.Owner
 
 // changedByOther reports whether the pod on this host is neither the one that this
 // command found nor the one that it brings.
-func (w *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
-	c, err := store.ReadCheckpoint(w.pod.Plan.Layout, r.UID)
+func (a *applying) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
+	c, err := store.ReadCheckpoint(a.pod.Plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}

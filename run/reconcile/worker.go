@@ -27,20 +27,32 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 		out[i] = newWorker(n, t.Plan, puller, locks[t.Plan.ID.String()])
 		alone := *objects
 		alone.Pods = objects.Pods[i : i+1]
-		out[i].objects, out[i].policy = &alone, applying(&alone)
+		out[i].objects, out[i].loop.policy = &alone, applyPolicy(&alone)
 	}
 	return out
 }
 
+// Worker works on one pod for one operation, such as apply, or for serve. It is not safe for
+// concurrent use.
+type Worker struct {
+	pod     *pod.Pod
+	lease   *lease.Lease
+	stop    *stop.Stopper
+	remove  *stop.Remover
+	loop    *loop
+	objects *manifest.Objects // for an operation that applies: this pod and the objects that it refers to
+}
+
 // newWorker returns a worker that stops, removes or, with a puller, starts a pod.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
-	w := &Worker{pod: pod.New(n, p), mine: map[string]bool{}, policy: attending()}
+	w := &Worker{pod: pod.New(n, p)}
 	w.lease = lease.New(w.pod, lock)
 	w.stop = stop.NewStopper(w.lease)
 	w.remove = stop.RemoverWith(w.stop)
-	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
-	w.start = start.New(w.lease, w.stop, w.remove, puller, w.started)
-	w.waiter = poll{w.pod, observe.RelistAfter}
+	l := &loop{pod: w.pod, lease: w.lease, stop: w.stop, mine: map[string]bool{}, policy: waitPolicy(), waiter: poll{w.pod, observe.RelistAfter}}
+	l.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
+	l.start = start.New(w.lease, w.stop, w.remove, puller, l.started)
+	w.loop = l
 	if puller != nil {
 		puller.Journal(w.pod.Journal)
 	}
@@ -48,9 +60,9 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 }
 
 // started notes a container that was started.
-func (w *Worker) started(c lifecycle.Container, log string) {
-	w.mine[c.ID], w.acted = true, true
-	w.logs.started(Log{Pod: w.pod.Plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
+func (l *loop) started(c lifecycle.Container, log string) {
+	l.mine[c.ID], l.acted = true, true
+	l.logs.started(Log{Pod: l.pod.Plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
 }
 
 // Resume returns a Worker for a pod on this host, from its checkpoint. The caller closes

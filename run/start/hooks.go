@@ -18,19 +18,19 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// hooks runs postStart hooks, and keeps on disk which have run.
+// Hooks runs postStart hooks, and keeps on disk which have run.
 type Hooks struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	stop  *stop.Stopper
 	// fail notes that one container has failed.
 	fail func(error)
-	// endDecides is true if a failed hook is no failure of the operation: the container's
+	// EndDecides is true if a failed hook is no failure of the operation: the container's
 	// end decides.
 	EndDecides bool
 }
 
-// postStart runs the container's hook. One that fails kills its container, and
+// PostStart runs the container's hook. One that fails kills its container, and
 // the next container has its turn.
 //
 // A hook may never end, so it runs without the pod's lock: delete works.

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// images are those of a pod's containers: the pulls that begin when the pod is admitted, and
+// Images are those of a pod's containers: the pulls that begin when the pod is admitted, and
 // the later ones, which restarts request.
 type Images struct {
 	puller *node.Puller // nil for an operation that starts nothing
@@ -18,7 +18,7 @@ type Images struct {
 	Waiter ImageWaiter
 }
 
-// begin starts the first pulls. The caller calls end.
+// Begin starts the first pulls. The caller calls end.
 func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
 	first := i.puller.Start(ctx, plan)
 	i.first = first
@@ -32,16 +32,16 @@ func (i *Images) Forget(j *store.Journal) {
 	}
 }
 
-// ready waits until the first pulls have ended; the error is that of a pull.
+// Ready waits until the first pulls have ended; the error is that of a pull.
 func (i *Images) Ready(ctx context.Context) error { return i.first.Ready(ctx) }
 
-// reset forgets the images of a definition that the pod no longer has.
+// Reset forgets the images of a definition that the pod no longer has.
 func (i *Images) Reset() {
 	i.first, i.taken = nil, map[string]bool{}
 	i.Waiter.reset()
 }
 
-// trouble is why a first pull has not succeeded yet; nil if none has failed.
+// Trouble is why a first pull has not succeeded yet; nil if none has failed.
 func (i *Images) Trouble() error {
 	if i.first == nil {
 		return nil
@@ -76,13 +76,13 @@ const (
 	LaterWithRest      // in another pass, as all later containers: the kubelet starts them in order
 )
 
-// imageWaiter waits for the images of containers. Its implementations are a command's
+// ImageWaiter waits for the images of containers. Its implementations are a command's
 // (imagesInTurn), which waits when it is the container's turn, and a supervisor's
 // (imagesBeside), which never waits and is woken.
 type ImageWaiter interface {
-	// waits reports whether turn or take may wait for a container's own image.
+	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool
-	// turn decides when a container is started; last means that startLast is no choice. An
+	// Turn decides when a container is started; last means that startLast is no choice. An
 	// error ends the pass.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// take returns the image of a container or of an image volume (imagepull.VolumeImage).
@@ -91,7 +91,7 @@ type ImageWaiter interface {
 	reset()
 }
 
-// imagesInTurn waits for images without the pod's lock: a pull may take long, and other
+// ImagesInTurn waits for images without the pod's lock: a pull may take long, and other
 // commands may act on the pod.
 type ImagesInTurn struct{ w *Starter }
 
@@ -99,7 +99,7 @@ func (i ImagesInTurn) reset() {}
 
 func (i ImagesInTurn) Waits(name string) bool { return i.w.Images.pending(name) }
 
-// turn waits for the first try of the first pull of an app container's image. If it fails,
+// Turn waits for the first try of the first pull of an app container's image. If it fails,
 // the kubelet continues with the next container, and retries this one later.
 func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
 	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {

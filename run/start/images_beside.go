@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// imagesBeside waits for images in the background, and wakes the worker.
+// ImagesBeside waits for images in the background, and wakes the worker.
 type ImagesBeside struct {
 	w      *Starter
 	wake   func()
@@ -36,7 +36,7 @@ func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside
 
 func (i *ImagesBeside) Waits(string) bool { return false }
 
-// turn begins to wait for the images of a container: its own, and those that it mounts.
+// Turn begins to wait for the images of a container: its own, and those that it mounts.
 func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
 	names := []string{a.Container}
@@ -112,7 +112,7 @@ func (i *ImagesBeside) reset() {
 	clear(i.byName)
 }
 
-// close ends the waits, and returns when they have ended.
+// Close ends the waits, and returns when they have ended.
 func (i *ImagesBeside) Close() {
 	i.reset()
 	i.all.Wait()

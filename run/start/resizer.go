@@ -15,14 +15,14 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// resizer changes the resources of a pod that runs.
+// Resizer changes the resources of a pod that runs.
 type Resizer struct {
 	pod *pod.Pod
 	// fail notes that the pod cannot be resized.
 	fail func(error)
 }
 
-// resize sets the resources of the pod's cgroup and its running containers to those of
+// Resize sets the resources of the pod's cgroup and its running containers to those of
 // the spec, in the kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime):
 // increases of the pod's cgroup, the containers, decreases of the pod's cgroup. Unlike
 // the kubelet, it sets CPU and memory of a container with one call. It returns an error

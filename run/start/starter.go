@@ -8,14 +8,14 @@ import (
 	"github.com/podrun/podrun/run/stop"
 )
 
-// starter makes a pod's sandbox and starts its containers.
+// Starter makes a pod's sandbox and starts its containers.
 type Starter struct {
 	pod    *pod.Pod
 	lease  *lease.Lease
 	stop   *stop.Stopper
 	remove *stop.Remover
 	Images Images
-	// failures are the errors of single containers: the others are started.
+	// Failures are the errors of single containers: the others are started.
 	Failures []error
 	Volumes  Volumes
 	Hooks    Hooks

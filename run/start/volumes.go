@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// volumes makes a pod's directories and volumes.
+// Volumes makes a pod's directories and volumes.
 type Volumes struct {
 	pod   *pod.Pod
 	lease *lease.Lease
@@ -85,7 +85,7 @@ func (v *Volumes) make(ctx context.Context) error {
 	return lost
 }
 
-// refresh brings the files that podrun writes up to date, while the pod's
+// Refresh brings the files that podrun writes up to date, while the pod's
 // containers run. For a pod without a sandbox they are made with the sandbox.
 func (v *Volumes) Refresh(ctx context.Context) error {
 	if v.pod.Observed.Sandbox() == nil {

@@ -26,7 +26,7 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 		return pod.RuntimeError(id, err)
 	}
 	if err := w.stop.Owned(ctx, period); err != nil {
-		return w.explain(ctx, w.pod.OfRuntime(err))
+		return w.loop.explain(ctx, w.pod.OfRuntime(err))
 	}
 	return nil
 }

@@ -1,0 +1,262 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/start"
+	"github.com/podrun/podrun/run/stop"
+	"github.com/podrun/podrun/run/store"
+)
+
+// loop brings one pod to a goal: it observes, calls lifecycle.Next, executes the actions, and
+// repeats. Its knowledge of the pod is a copy of what the runtime reported.
+type loop struct {
+	pod     *pod.Pod
+	lease   *lease.Lease
+	stop    *stop.Stopper
+	start   *start.Starter
+	probing *probes
+	retries retries
+	policy  policy
+	waiter  waiter
+	goal    lifecycle.Goal
+	// endsWith is the container whose end is the pod's; "" for none (RunOptions.ExitFrom).
+	endsWith string
+	acted    bool            // something was done to the pod
+	mine     map[string]bool // the containers that this process started, by ID
+	// saidBackOff are the containers whose back-off was reported, by ID.
+	saidBackOff map[string]bool
+	logs        logStreams
+	// corrupt is set when the pod's checkpoint was found to be corrupt; nil for never
+	// (Supervision.Corrupt).
+	corrupt       *atomic.Bool
+	reportedError string // the last one of a supervised pod
+}
+
+// until converges the pod until the goal holds, the pod has ended, or an error occurs. It
+// returns whether the pod has ended. While another command owns the pod, it only
+// observes.
+func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
+	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
+		return false, store.LostSecrets(l.pod.Plan.ID)
+	}
+	l.goal, l.start.Hooks.EndDecides = goal, goal == lifecycle.GoalCompleted
+	l.probing.startProbing()
+	defer func() {
+		err = errors.Join(err, l.probing.stopProbing())
+		l.logs.exited(l.pod.Observed)
+	}()
+	for {
+		l.lease.Pace.Progress.Act()
+		l.logs.exited(l.pod.Observed)
+		if cause := context.Cause(ctx); cause != nil {
+			return false, cause
+		}
+		owns, err := l.own(ctx)
+		if errors.Is(err, store.ErrChanged) {
+			continue
+		} else if err != nil {
+			return false, err
+		}
+		if owns {
+			l.restoreCheckpoint()
+		}
+		if owns && l.lease.Away() {
+			if err := l.awaitRuntime(ctx); err != nil {
+				return false, l.waitError(ctx, err, l.missing(goal))
+			}
+			continue
+		}
+		d, did, err := l.step(ctx, owns)
+		if errors.Is(err, store.ErrChanged) {
+			continue
+		}
+		if l.policy.retry && (err != nil || len(l.start.Failures) > 0) {
+			err, d.Ended = l.retryLater(ctx, err), false
+		}
+		switch {
+		case err != nil:
+			return false, err
+		case len(l.start.Failures) > 0:
+			return false, errors.Join(l.start.Failures...)
+		case l.reached(goal) && (!owns || l.confirms(goal)):
+			return false, nil
+		case d.Ended:
+			return true, nil
+		case did:
+			continue
+		}
+		if err := l.await(ctx, d, owns); err != nil {
+			return false, l.waitError(ctx, err, l.missing(goal))
+		}
+	}
+}
+
+// step decides what to do about the pod, and does it if this command owns the
+// pod; did reports whether it did anything.
+func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
+	if owns {
+		if err := l.stop.Finish(ctx); err != nil {
+			return d, false, err
+		}
+		if err := l.resumeAfterShutdown(); err != nil {
+			return d, false, err
+		}
+		if err := l.probing.keepProbed(false); err != nil {
+			return d, false, err
+		}
+	}
+	world := l.pod.World()
+	world.Ephemeral, world.DebugOnly = l.ephemeral(), l.goal.Debugs() != ""
+	d = lifecycle.Next(l.pod.Spec(), world)
+	if owns {
+		did, err = l.execute(ctx, d.Actions)
+		d.Ended = d.Ended && (did || len(d.Actions) == 0)
+	}
+	if err == nil && owns && l.lease.Lock.Held != nil && l.lease.Lock.Owned() {
+		err = l.pod.KeepStatus(l.lease.Lock.Ending)
+	}
+	return d, did, err
+}
+
+// ephemeral names the ephemeral containers that this operation starts.
+func (l *loop) ephemeral() []string {
+	switch {
+	case l.goal.Debugs() != "":
+		return []string{l.goal.Debugs()}
+	case l.policy.ephemeral == nil:
+		return nil
+	}
+	var names []string
+	for _, c := range l.policy.ephemeral().Spec.EphemeralContainers {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// resumeAfterShutdown makes a pod run again that was stopped because the node shut down
+// (policy.resume).
+func (l *loop) resumeAfterShutdown() error {
+	stopped := l.pod.Observed.Kept
+	if stopped.ShutDown.IsZero() || !l.policy.resume {
+		return nil
+	}
+	l.pod.Observed.Kept = stopped.AfterShutdown()
+	if lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
+		l.pod.Observed.Kept = stopped // it ended then
+		return nil
+	}
+	return l.pod.Keep(l.pod.Observed.Kept)
+}
+
+// reached reports whether a goal holds.
+func (l *loop) reached(goal lifecycle.Goal) bool {
+	if name := goal.Debugs(); name != "" {
+		have := l.pod.Observed.Newest(name)
+		return have != nil && (have.State == lifecycle.Running || have.State == lifecycle.Exited)
+	}
+	switch goal {
+	case lifecycle.GoalNever:
+		return false
+	case lifecycle.GoalCompleted:
+		return l.endsWith != "" && lifecycle.ContainerEnded(l.pod.Spec(), l.pod.Observed, l.endsWith)
+	case lifecycle.GoalStarted, lifecycle.GoalReady:
+		done, _ := lifecycle.StartedGoal(l.pod.Spec(), l.pod.Observed, l.mine)
+		if !done || goal == lifecycle.GoalStarted {
+			return done
+		}
+	}
+	return goal.ReachedBy(l.pod.Status())
+}
+
+// confirms reports whether this command has itself observed the facts that a goal about
+// readiness depends on: other processes may not have probed the pod.
+func (l *loop) confirms(goal lifecycle.Goal) bool {
+	ready, is := goal.Readiness()
+	return !is || l.probing.confirmed(ready)
+}
+
+// missing explains why a goal does not hold.
+func (l *loop) missing(goal lifecycle.Goal) string {
+	if name := goal.Debugs(); name != "" {
+		return fmt.Sprintf("ephemeral container %s is not started", name)
+	}
+	switch goal {
+	case lifecycle.GoalCompleted:
+		return "the pod has not completed"
+	case lifecycle.GoalNever:
+		return "supervising the pod"
+	case lifecycle.GoalStarted, lifecycle.GoalReady:
+		done, waiting := lifecycle.StartedGoal(l.pod.Spec(), l.pod.Observed, l.mine)
+		if !done || goal == lifecycle.GoalStarted {
+			return waiting
+		}
+	}
+	if l.reached(goal) {
+		return "its readiness probes have not succeeded again"
+	}
+	return goal.Missing(l.pod.Status())
+}
+
+// await waits, without the pod's lock, for the next thing that Next would act
+// upon. A command that does not own the pod observes it after followPoll.
+func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
+	waiter := l.waiter
+	if owns {
+		l.forgetRemoved()
+		l.probing.probe()
+		l.emitBackOff(d)
+		if next := l.retries.next(); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
+			d.Until = next
+		}
+	} else {
+		l.probing.pause()
+		d.Until, waiter = time.Time{}, poll{l.pod, followPoll}
+	}
+	relist := false
+	err := l.lease.Do(ctx, l.lease.Lost, func(ctx context.Context) (err error) {
+		relist, err = waiter.change(ctx, d, l.probing.wake)
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrChanged):
+		return nil // a new decision, of this same step: not another one of a command that applies
+	case err != nil || !relist:
+		return err
+	}
+	return l.lease.Refresh(ctx)
+}
+
+// awaitRuntime waits, without the pod's lock, for a runtime that does not answer. Nothing
+// that was observed before is acted upon.
+func (l *loop) awaitRuntime(ctx context.Context) error {
+	err := l.lease.Do(ctx, l.lease.Lost, l.waiter.runtime)
+	if err != nil && !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return l.lease.Refresh(ctx)
+}
+
+// emitBackOff reports containers that are held back, once for each exit.
+func (l *loop) emitBackOff(d lifecycle.Decision) {
+	for _, name := range d.BackOff {
+		c := l.pod.Observed.Container(name)
+		if c == nil || l.saidBackOff[c.ID] {
+			continue
+		}
+		if l.saidBackOff == nil {
+			l.saidBackOff = map[string]bool{}
+		}
+		l.saidBackOff[c.ID] = true
+		l.pod.Emit(event.Warning, event.BackOffStart, name,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, l.pod.Plan.ID.Ref()))
+	}
+}
