@@ -15,24 +15,29 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
 
+// configs completes the configs of containers with what is known only when they are created.
+type configs struct {
+	pod   *pod.Pod
+	lease *lease.Lease
+}
+
 // configOf completes the config of a container.
-func (w *Starter) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
-	if err := w.removeOld(ctx, a.Container); err != nil {
-		return nil, err
-	}
-	plan := w.pod.Plan.Container(a.Container)
-	spec := lifecycle.FindContainer(w.pod.Spec(), a.Container).Container
-	late, err := w.late(a, image)
+func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
+	plan := c.pod.Plan.Container(a.Container)
+	spec := lifecycle.FindContainer(c.pod.Spec(), a.Container).Container
+	late, err := c.late(a, image)
 	if err == nil {
-		err = w.lateVolumes(ctx, plan, spec, mounted, &late)
+		err = c.lateVolumes(ctx, plan, spec, mounted, &late)
 	}
 	if err == nil {
-		late.SubpathPaths, err = w.bindSubpaths(ctx, plan, spec, late)
+		late.SubpathPaths, err = c.bindSubpaths(ctx, plan, spec, late)
 	}
 	if err != nil {
 		return nil, err
@@ -41,57 +46,57 @@ func (w *Starter) configOf(ctx context.Context, a lifecycle.Action, image imagep
 	if err != nil {
 		return nil, err
 	}
-	if last := w.pod.Observed.Newest(a.Container); last != nil {
-		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), w.pod.RestartBackOff()).String()
+	if last := c.pod.Observed.Newest(a.Container); last != nil {
+		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), c.pod.RestartBackOff()).String()
 	}
-	config.Annotations[identity.AnnotationGeneration] = w.lease.Lock.Mine.String()
+	config.Annotations[identity.AnnotationGeneration] = c.lease.Lock.Mine.String()
 	return config, nil
 }
 
 // late computes the values that the container's config still lacks.
-func (w *Starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
-	uid := w.pod.Plan.ID.UID
-	if err := volume.MakeContainerDir(w.pod.Plan.Layout, uid, a.Container); err != nil {
+func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
+	uid := c.pod.Plan.ID.UID
+	if err := volume.MakeContainerDir(c.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
 	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
-	if err := w.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
+	if err := c.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
-	target, err := w.targetID(a.Container)
+	target, err := c.targetID(a.Container)
 	if err != nil {
 		return container.Late{}, err
 	}
 	var logs []string
-	for _, c := range w.pod.Observed.Containers {
-		logs = append(logs, c.TerminationLog)
+	for _, run := range c.pod.Observed.Containers {
+		logs = append(logs, run.TerminationLog)
 	}
-	if err := volume.PruneTerminationLogs(w.pod.Plan.Layout, uid, a.Container, logs); err != nil {
+	if err := volume.PruneTerminationLogs(c.pod.Plan.Layout, uid, a.Container, logs); err != nil {
 		return container.Late{}, err
 	}
-	log, err := volume.MakeTerminationLog(w.pod.Plan.Layout, uid, a.Container, store.RandomHex(4))
+	log, err := volume.MakeTerminationLog(c.pod.Plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err
 	}
 	return container.Late{
-		PodIPs: lifecycle.OrderIPs(w.pod.Observed.Sandbox().IPs, w.pod.Plan.NodeIPs), HostIPs: w.pod.Plan.NodeIPs,
+		PodIPs: lifecycle.OrderIPs(c.pod.Observed.Sandbox().IPs, c.pod.Plan.NodeIPs), HostIPs: c.pod.Plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		TargetID:           target,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
-		Mounts:             w.pod.Plan.Mounts(),
-		EtcHostsPath:       w.pod.Plan.Layout.EtcHosts(uid),
+		Mounts:             c.pod.Plan.Mounts(),
+		EtcHostsPath:       c.pod.Plan.Layout.EtcHosts(uid),
 	}, nil
 }
 
 // targetID is the ID of the container whose processes an ephemeral container sees;
 // empty for none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
-func (w *Starter) targetID(name string) (string, error) {
-	target := lifecycle.FindContainer(w.pod.Spec(), name).Target
+func (c configs) targetID(name string) (string, error) {
+	target := lifecycle.FindContainer(c.pod.Spec(), name).Target
 	if target == "" {
 		return "", nil
 	}
-	have := w.pod.Observed.Container(target)
+	have := c.pod.Observed.Container(target)
 	if have == nil {
 		return "", fmt.Errorf("unable to find target container %s", target)
 	}
@@ -99,7 +104,7 @@ func (w *Starter) targetID(name string) (string, error) {
 }
 
 // bindSubpaths bind-mounts the subPaths of volumes that the container mounts.
-func (w *Starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
+func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {
 		return nil, err
@@ -110,7 +115,7 @@ func (w *Starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *
 		if late.Mounts[mount].Image != nil {
 			continue // the runtime finds it
 		}
-		target := w.pod.Plan.Layout.Subpath(w.pod.Plan.ID.UID, mount, spec.Name, i)
+		target := c.pod.Plan.Layout.Subpath(c.pod.Plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
 			return nil, subpathError(spec, i, err)
 		}

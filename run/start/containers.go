@@ -126,7 +126,9 @@ func (w *Starter) createAll(ctx context.Context, b *batch) error {
 	}
 	sb, sandboxConfig := w.pod.Observed.Sandbox(), w.sandboxConfig()
 	for _, s := range all {
-		s.config, s.err = w.configOf(ctx, s.action, s.image, s.mounted)
+		if s.err = w.removeOld(ctx, s.action.Container); s.err == nil {
+			s.config, s.err = w.configs.configOf(ctx, s.action, s.image, s.mounted)
+		}
 	}
 	node.InParallel(all, func(s *starting) struct{} {
 		if s.err == nil {

@@ -18,7 +18,7 @@ import (
 
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
-func (w *Starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)
@@ -26,7 +26,7 @@ func (w *Starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *c
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(ctx, w.pod.Plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, c.pod.Plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}

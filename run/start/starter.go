@@ -20,6 +20,7 @@ type Starter struct {
 	Volumes  Volumes
 	Hooks    Hooks
 	Resizer  Resizer
+	configs  configs
 	// onStart is called for each container that was started, with the path of its log.
 	onStart func(c lifecycle.Container, log string)
 }
@@ -32,6 +33,7 @@ func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, 
 	w.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{w}}
 	w.Volumes = Volumes{pod: l.Pod, lease: l}
 	w.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: w.fail}
+	w.configs = configs{l.Pod, l}
 	w.Resizer = Resizer{pod: l.Pod, fail: w.fail}
 	return w
 }

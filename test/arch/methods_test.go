@@ -1,0 +1,34 @@
+package arch
+
+import (
+	"go/types"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// maxMethods is how many methods a type of the engine may have, own and promoted: one that has
+// more does several things. Engine has one for each operation of a command.
+const maxMethods = 40
+
+func TestMethods(t *testing.T) {
+	mode := packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedFiles
+	loaded, err := packages.Load(&packages.Config{Mode: mode, BuildFlags: []string{"-tags", "grpcnotrace"}}, "./run/...")
+	if err != nil || len(loaded) == 0 {
+		t.Fatalf("%d packages, %v", len(loaded), err)
+	}
+	for _, p := range loaded {
+		for _, err := range p.Errors {
+			t.Fatal(err)
+		}
+		for _, name := range p.Types.Scope().Names() {
+			of, is := p.Types.Scope().Lookup(name).(*types.TypeName)
+			if !is || of.IsAlias() || p.Name == "run" && name == "Engine" {
+				continue
+			}
+			if n := types.NewMethodSet(types.NewPointer(of.Type())).Len(); n > maxMethods {
+				t.Errorf("%s.%s has %d methods, more than %d: which of them are a type of their own?", p.Name, name, n, maxMethods)
+			}
+		}
+	}
+}
