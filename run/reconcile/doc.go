@@ -1,9 +1,8 @@
-// Package reconcile acts on pods. A Worker observes its pod, calls package lifecycle for
-// the next actions, executes them, and repeats until a goal holds. It also stops, removes
-// and rolls back pods, and runs their hooks and probes.
+// Package reconcile brings pods to their goals. Its loop observes a pod, calls package lifecycle
+// for the next actions, executes them, and repeats; a command and serve differ in their policy
+// and in how they wait. A Worker has the operations on one pod: apply, run, wait, supervise,
+// stop, evict; applying is what an apply changes, takes over and rolls back.
 //
-// All actions require that the command owns the pod (owned.go), and that the undo step of
-// a call is registered before the call (undo.go). A worker keeps no state that it could
-// not recover from the runtime's labels and the pod's directory, so any podrun process
-// can continue where another was killed.
+// Nothing is kept that could not be recovered from the runtime's labels and the pod's directory,
+// so any podrun process can continue where another was killed.
 package reconcile
