@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -249,6 +251,28 @@ func TestServeImageLater(t *testing.T) {
 			t.Errorf("%d pulls", pulls)
 		}
 		s.wantStarts("other", 1)
+	})
+}
+
+// TestServeUpdateOfAMissingImage: a command gives a container another image while the pull of the
+// first one is backed off from, and fails to start it. The supervisor, which goes on with the new
+// definition, starts the container with the new image, and no longer waits for the first one.
+func TestServeUpdateOfAMissingImage(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")
+		s.files.write(file("late"), text)
+		time.Sleep(20 * time.Second)
+		s.absent("late")
+		clear := s.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Err: status.Error(codes.Unknown, "refused")})
+		results, err := s.applyAll(t.Context(), strings.Replace(text, "late:1", "app:2", 1))
+		if err != nil || len(results) != 1 || results[0].Err == nil {
+			t.Fatalf("the command started the container: %v, %v", results, err)
+		}
+		clear()
+		time.Sleep(time.Minute)
+		if c := s.running("late"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("it runs %s", c.Config.GetImage())
+		}
 	})
 }
 
