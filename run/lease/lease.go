@@ -55,7 +55,7 @@ type Lease struct {
 	outage time.Time
 }
 
-// NewLease returns the ownership that the lock's process has, or takes, of a pod.
+// New returns the ownership that the lock's process has, or takes, of a pod.
 func New(p *pod.Pod, lock *store.PodLock) *Lease {
 	return &Lease{Pod: p, Lock: lock, Pace: commandPace()}
 }

@@ -25,6 +25,7 @@ type undoStep struct {
 	do   func(context.Context) error
 }
 
+// Push registers a step; the name is for errors.
 func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -42,10 +42,12 @@ type PendingResize struct {
 	Reason *lifecycle.ResizePending
 }
 
+// New returns a pod of which only the plan is known.
 func New(n *node.Node, p *prepare.Plan) *Pod {
 	return &Pod{Node: n, Plan: p, Observed: &lifecycle.Observed{}, Journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
 }
 
+// Spec is the pod as it is defined.
 func (p *Pod) Spec() *corev1.Pod { return p.Plan.Pod }
 
 // Emit reports an event about a container of the pod, or about the pod itself.
@@ -57,6 +59,7 @@ func (p *Pod) Emit(kind, reason, container, message string) {
 	p.Journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
+// World is what lifecycle.Next decides by, as of the last observation.
 func (p *Pod) World() lifecycle.World {
 	world := lifecycle.World{Observed: p.Observed, Hashes: p.Plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(p.Spec(), p.Observed), BackOff: p.RestartBackOff()}
 	world.Started, _, world.Unhealthy = p.Probed()
@@ -68,6 +71,7 @@ func (p *Pod) World() lifecycle.World {
 	return world
 }
 
+// RestartBackOff is the node's back-off of crashing containers.
 func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
 	first, longest := p.Node.Settings.CrashLoopBackOff()
 	return lifecycle.RestartBackOff{First: first, Longest: longest}

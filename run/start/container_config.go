@@ -124,7 +124,7 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	return out, nil
 }
 
-// startStep is a step of a container's start: its name in messages, the reason of the
+// failedStep is a step of a container's start: its name in messages, the reason of the
 // event of its failure, and the reason for which the container then waits.
 type failedStep struct{ op, event, waiting string }
 

@@ -33,7 +33,7 @@ type starting struct {
 	err     error // of the call to the runtime that was made last
 }
 
-// startsBeside reports whether a container may be started in parallel with those next to
+// Beside reports whether a container may be started in parallel with those next to
 // it: an app container without a postStart hook, of a pod that asks for it. A hook ends
 // before the next container is created (k/k#81450).
 func (w *Starter) Beside(a lifecycle.Action) bool {

@@ -97,6 +97,7 @@ type ImagesInTurn struct{ w *Starter }
 
 func (i ImagesInTurn) reset() {}
 
+// Waits is true until the first pull of the image has ended.
 func (i ImagesInTurn) Waits(name string) bool { return i.w.Images.pending(name) }
 
 // Turn waits for the first try of the first pull of an app container's image. If it fails,

@@ -34,6 +34,7 @@ func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside
 	return &ImagesBeside{w: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
 
+// Waits is false: the waits are in the background.
 func (i *ImagesBeside) Waits(string) bool { return false }
 
 // Turn begins to wait for the images of a container: its own, and those that it mounts.

@@ -28,6 +28,8 @@ type Starter struct {
 // fail notes that one container cannot be started; the others are started.
 func (w *Starter) fail(err error) { w.Failures = append(w.Failures, pod.OfPod(w.pod.Plan.ID, err)) }
 
+// New returns the starter of the lease's pod; puller is nil for an operation that starts
+// nothing, onStart is called for each container that was started, with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
 	w := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
 	w.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{w}}

@@ -27,12 +27,12 @@ func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
 	return nil
 }
 
-// createSandbox makes the pod's control groups, sandbox and volumes.
+// Sandbox makes the pod's control groups, sandbox and volumes.
 func (w *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 	return run(ctx, w, sandboxSteps, a)
 }
 
-// startContainers starts one container, or several in parallel: all are created at once, and
+// Containers starts one container, or several in parallel: all are created at once, and
 // then started at once. Only an interruption is returned as an error; a container's own trouble
 // is noted in failures, and its name returned.
 func (w *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
