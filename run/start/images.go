@@ -77,12 +77,12 @@ const (
 )
 
 // ImageWaiter waits for the images of containers. Its implementations are a command's
-// (imagesInTurn), which waits when it is the container's turn, and a supervisor's
-// (imagesBeside), which never waits and is woken.
+// (ImagesInTurn), which waits when it is the container's turn, and a supervisor's
+// (ImagesBeside), which never waits and is woken.
 type ImageWaiter interface {
 	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool
-	// Turn decides when a container is started; last means that startLast is no choice. An
+	// Turn decides when a container is started; last means that AfterOthers is no choice. An
 	// error ends the pass.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// take returns the image of a container or of an image volume (imagepull.VolumeImage).

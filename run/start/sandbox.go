@@ -44,7 +44,7 @@ func (w *Starter) undoLogs(_ context.Context, a lifecycle.Action) error {
 
 // makeVolumesFirst makes the volumes that may not come after the sandbox. A podrun that finds
 // a sandbox takes its volumes to be there, unless no container of the pod was started yet
-// (volumes.ensure): only then may they. Those that take long are made without the pod's lock;
+// (Volumes.ensure): only then may they. Those that take long are made without the pod's lock;
 // without those of the host there is no sandbox.
 func (w *Starter) makeVolumesFirst(ctx context.Context, a lifecycle.Action) error {
 	fresh, err := w.lease.Fresh()
