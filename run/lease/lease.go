@@ -279,9 +279,9 @@ func (l *Lease) BeforeStart() error {
 	return err
 }
 
-// longestoutage is how long a runtime may be away while a pod is waited for: one
+// longestOutage is how long a runtime may be away while a pod is waited for: one
 // that is restarted is back by then.
-const longestoutage = time.Minute
+const longestOutage = time.Minute
 
 // Refresh observes the pod again. While the runtime does not answer or the pod cannot be
 // read, the known state remains: nothing that podrun records may follow from a failed
@@ -295,7 +295,7 @@ func (l *Lease) Refresh(ctx context.Context) error {
 	if l.outage.IsZero() {
 		l.outage = time.Now()
 	}
-	if l.Pace.Endless || time.Since(l.outage) < longestoutage {
+	if l.Pace.Endless || time.Since(l.outage) < longestOutage {
 		return nil
 	}
 	return err

@@ -296,7 +296,7 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 	}
 	delay := RestartDelay(c, w.BackOff)
 	at := c.FinishedAt.Add(delay)
-	// if the clock was set back, the delay must not become longer.
+	// If the clock was set back, the delay must not become longer.
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
 		return false
 	}

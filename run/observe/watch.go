@@ -45,7 +45,7 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 		}
 		if IsUnavailable(err) {
 			// Containers outlive a restart of their runtime, and so does a watch.
-			// The worker decides how long an outage may last (reconcile, longestOutage).
+			// The worker decides how long an outage may last (run/lease, longestOutage).
 			if err := wait.Sleep(ctx, OutagePoll); err != nil {
 				return c, err
 			}

@@ -35,7 +35,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		}
 		turn := start.Now
 		switch {
-		case l.retries.held(stepOf(a), now):
+		case l.retries.delay(a, now):
 			turn = l.heldTurn(a)
 		case a.Verb == lifecycle.StartContainer:
 			if len(beside) > 0 && l.start.Images.Waiter.Waits(a.Container) {

@@ -67,6 +67,12 @@ func (r *retries) forget(name string) { delete(r.steps, name) }
 // held reports whether a step is still delayed.
 func (r *retries) held(name string, now time.Time) bool { return now.Before(r.steps[name].at) }
 
+// delay reports whether an action waits for the next try of its step: a start, or a resize. A
+// container that runs although its last start failed is stopped, and has its hook run, at once.
+func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
+	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
+}
+
 // next is when the first step is to be retried that was delayed when the actions were
 // decided; zero if there is none. On a busy host that time may have passed: then it is due at
 // once.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // TestRetryThatFallsDueMeanwhile: a step was still delayed when the actions were decided,
@@ -27,4 +29,19 @@ func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 			t.Errorf("decided again, the step is delayed until %v", r.next())
 		}
 	})
+}
+
+// A runtime may answer with an error although the container runs.
+func TestRetryDelaysOnlyItsStep(t *testing.T) {
+	r, now := retries{steps: map[string]retry{}}, time.Now()
+	r.after("app", now)
+	r.after(resizeStep, now)
+	for verb, want := range map[lifecycle.Verb]bool{
+		lifecycle.StartContainer: true, lifecycle.ResizePod: true,
+		lifecycle.KillContainer: false, lifecycle.RunPostStart: false, lifecycle.RestartAll: false,
+	} {
+		if got := r.delay(lifecycle.Action{Verb: verb, Container: "app"}, now); got != want {
+			t.Errorf("%s is delayed: %v", verb, got)
+		}
+	}
 }

@@ -3,6 +3,8 @@ package start
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -21,8 +23,9 @@ type ImagesBeside struct {
 
 // imageWait is the wait for one image.
 type imageWait struct {
-	done     chan struct{} // closed when result and err are set
-	backsOff chan struct{} // closed when the first pull has failed
+	plan     imagepull.Plan // of this image alone
+	done     chan struct{}  // closed when result and err are set
+	backsOff chan struct{}  // closed when the first pull has failed
 	cancel   context.CancelFunc
 	result   imagepull.Result
 	err      error
@@ -75,7 +78,7 @@ func (i *ImagesBeside) await(name string) *imageWait {
 	if wait := i.byName[name]; wait != nil {
 		return wait
 	}
-	wait := &imageWait{done: make(chan struct{}), backsOff: make(chan struct{})}
+	wait := &imageWait{plan: i.w.pod.Plan.Images.Only(name), done: make(chan struct{}), backsOff: make(chan struct{})}
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
@@ -105,16 +108,21 @@ func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, e
 	return wait.result, wait.err
 }
 
-// reset ends the waits: the images may not be those of the pod's new definition.
+// reset ends the waits for images that the pod's new definition does not have.
 func (i *ImagesBeside) reset() {
-	for _, wait := range i.byName {
+	maps.DeleteFunc(i.byName, func(name string, wait *imageWait) bool {
+		if reflect.DeepEqual(wait.plan, i.w.pod.Plan.Images.Only(name)) {
+			return false
+		}
 		wait.cancel()
-	}
-	clear(i.byName)
+		return true
+	})
 }
 
 // Close ends the waits, and returns when they have ended.
 func (i *ImagesBeside) Close() {
-	i.reset()
+	for _, wait := range i.byName {
+		wait.cancel()
+	}
 	i.all.Wait()
 }
