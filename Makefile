@@ -42,9 +42,15 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 # The runtime that tests of the embedded one use: what make bundle has built.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
+# The long tests wait half of their time: four packages at once (Go runs one per CPU), in the order
+# of the command line, in which go test ignores repetitions. Test binaries are linked each time,
+# without DWARF in three quarters of the time; lint has vetted the packages.
+OVERLAP = -p 4 -ldflags=-w -vet=off
+LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./test/fault
+
 .PHONY: test
 test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
-	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 40m ./...
+	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test $(OVERLAP) -count=1 -timeout 40m $(LONGEST) ./...
 	cd embedded/bundle && go test -count=1 -timeout 5m ./podrun-net
 
 .PHONY: test-embedded

@@ -30,6 +30,7 @@ type container struct {
 	unstarted                        bool     // LeaveTask
 	recordless                       bool     // RemoveRecord
 	log                              *logFile
+	info                             string // of a verbose status, once requested: it never changes, and a command that waits polls it
 }
 
 // exit is how a process ended.

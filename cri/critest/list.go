@@ -123,11 +123,14 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 		if err := c.missing(); err != nil {
 			return nil, err
 		}
-		info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config, "runtimeSpec": rt.specOf(c)})
-		if err != nil {
-			return nil, status.Errorf(codes.Unknown, "failed to get verbose container info: %v", err)
+		if c.info == "" {
+			info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config, "runtimeSpec": rt.specOf(c)})
+			if err != nil {
+				return nil, status.Errorf(codes.Unknown, "failed to get verbose container info: %v", err)
+			}
+			c.info = string(info)
 		}
-		resp.Info = map[string]string{"info": string(info)}
+		resp.Info = map[string]string{"info": c.info}
 	}
 	return resp, nil
 }

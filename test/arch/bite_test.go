@@ -2,6 +2,7 @@ package arch
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -157,7 +158,8 @@ func TestAllowedBites(t *testing.T) {
 	})), []string{"dns: may import run, which is not above it", "run: does not import cri", "run: may import host/..., which is not above it"})
 }
 
-// TestPurityBites loads a small module with the same names.
+// TestPurityBites loads a small module with the same names, in which each case is a package:
+// the Go command takes as long for one package as for all.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
 		imports string // paths, separated by blanks
@@ -188,29 +190,34 @@ func TestPurityBites(t *testing.T) {
 		{"github.com/podrun/podrun/volume", `_ = volume.Make`, "volume.set.add uses os.Mkdir"},
 		{"github.com/podrun/podrun/cri", `var c *cri.Client; c.Stop()`, "cri.Client.Stop"},
 	}
-	for _, tt := range tests {
+	files := map[string]string{
+		"go.mod":           "module github.com/podrun/podrun\ngo 1.26\n",
+		"volume/volume.go": "package volume\nimport \"os\"\nfunc Plan() {}\nfunc Make() { (&set{}).add() }\ntype set struct{}\nfunc (*set) add() { _ = os.Mkdir(\"a\", 0) }\n",
+		"cri/cri.go":       "package cri\ntype Client struct{}\nfunc (*Client) Stop() {}\n",
+	}
+	pure := func(i int) string { return fmt.Sprintf("case%d/dns", i) }
+	for i, tt := range tests {
+		imports := ""
+		if tt.imports != "" {
+			imports = "import \"" + tt.imports + "\"\n"
+		}
+		files[pure(i)+"/dns.go"] = "package dns\n" + imports + "func f() {\n" + strings.ReplaceAll(tt.body, "; ", "\n") + "\n}\n"
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := loadCalls(t, dir, "./...")
+	for i, tt := range tests {
 		t.Run(tt.body, func(t *testing.T) {
-			dir := t.TempDir()
-			imports := ""
-			if tt.imports != "" {
-				imports = "import \"" + tt.imports + "\"\n"
-			}
-			for name, text := range map[string]string{
-				"go.mod":           "module github.com/podrun/podrun\ngo 1.26\n",
-				"volume/volume.go": "package volume\nimport \"os\"\nfunc Plan() {}\nfunc Make() { (&set{}).add() }\ntype set struct{}\nfunc (*set) add() { _ = os.Mkdir(\"a\", 0) }\n",
-				"cri/cri.go":       "package cri\ntype Client struct{}\nfunc (*Client) Stop() {}\n",
-				"dns/dns.go":       "package dns\n" + imports + "func f() {\n" + strings.ReplaceAll(tt.body, "; ", "\n") + "\n}\n",
-			} {
-				path := filepath.Join(dir, name)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-					t.Fatal(err)
-				}
-			}
 			var want []string
 			if tt.want != "" {
 				want = []string{tt.want}
 			}
-			complains(t, loadCalls(t, dir, "./...").check([]string{"dns"}, nil), want)
+			complains(t, calls.check([]string{pure(i)}, nil), want)
 		})
 	}
 }

@@ -4,9 +4,13 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +21,14 @@ import (
 // program is podrun, built for these tests.
 var program string
 
-func TestMain(m *testing.M) { binary.Main(m, &program) }
+func TestMain(m *testing.M) {
+	// Go's default is one per CPU, but these tests wait most of the time.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary.Main(m, &program)
+}
 
 // rig is a root directory of podrun's on the real runtime.
 type rig struct {

@@ -80,6 +80,7 @@ const blockVolume = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: b
 
 // TestFeatures runs a pod for each feature and looks what its containers see.
 func TestFeatures(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if err := os.MkdirAll(filepath.Join(r.dir, "root", "seccomp"), 0o755); err != nil {
 		t.Fatal(err)
@@ -113,6 +114,7 @@ func TestFeatures(t *testing.T) {
 // TestStopSignal: with its feature gate a container is stopped with the signal that
 // it names, and where the runtime is too old, the user gets a warning (KEP-4960).
 func TestStopSignal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")
 	file := r.pod("stops", "apiVersion: v1\nkind: Pod\nmetadata: {name: stops}\nspec:\n  os: {name: linux}\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 5\n"+

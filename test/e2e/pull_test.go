@@ -172,8 +172,7 @@ func screenOf(raw string) string {
 
 // A registry that stops sending is not waited for: the pull is given up, and
 // the next one gets the rest.
-func TestStalledPullIsTriedAgain(t *testing.T) {
-	t.Parallel() // it waits
+func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while another pull gets data, none stalls
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "stall", 6*megabyte, 1)
@@ -214,8 +213,7 @@ func TestSlowPullIsNoStall(t *testing.T) {
 }
 
 // A registry that accepts the connection and never answers is given up, by its name.
-func TestRegistryThatNeverAnswers(t *testing.T) {
-	t.Parallel() // it waits
+func TestRegistryThatNeverAnswers(t *testing.T) { // not in parallel: while another pull gets data, none stalls
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -337,8 +335,6 @@ stringData:
 // Whenever a command is ended in the middle of a pull, the next one works, and
 // gets the rest of what had come.
 func TestCancelledPull(t *testing.T) {
-	r := newRig(t)
-	s := newSlowRegistry(t)
 	const size = 4 * megabyte
 	for _, test := range []struct {
 		name   string
@@ -350,6 +346,9 @@ func TestCancelledPull(t *testing.T) {
 		{"while-it-unpacks", 200 << 10, true}, // containerd issue 13909
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			s := newSlowRegistry(t)
 			var image string
 			if test.name == "while-it-unpacks" {
 				image = s.zeros(r, "cancel-"+test.name, 256*megabyte)

@@ -64,6 +64,7 @@ const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir 
 // CVE-2017-1002101, CVE-2021-25741: a link that is swapped for a directory while
 // a subPath is prepared: 10,000 times, as it is for a container's start.
 func TestASubpathStaysInsideUnderARace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("race", "apiVersion: v1\nkind: Pod\nmetadata: {name: race}\nspec:\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 0\n  containers:\n    - "+
 		strings.Replace(swapper, "RESTART", "", 1)+"\n  volumes: [{name: v, emptyDir: {}}]\n")
@@ -92,6 +93,7 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 // The same while pods start: a sidecar swaps, the container that starts after it
 // mounts.
 func TestASubpathStaysInsideDuringStarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("starts", "apiVersion: v1\nkind: Pod\nmetadata: {name: starts}\nspec:\n  dnsPolicy: Default\n  restartPolicy: Never\n  terminationGracePeriodSeconds: 0\n  initContainers:\n    - "+
 		strings.Replace(swapper, "RESTART", "restartPolicy: Always,", 1)+`
@@ -117,6 +119,7 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 // A directory of the host that is a volume, or is bound deep in one by a
 // container, is not deleted with the pod.
 func TestTeardownNeverCrossesAMount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("mounts", `
 apiVersion: v1
@@ -168,6 +171,7 @@ func (r *rig) bindFromOutside(pod string) {
 
 // Only root can read a pod's directory, and a Secret is on no disk.
 func TestOthersCannotReadAPodsDirectory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("secret", `
 apiVersion: v1
@@ -220,6 +224,7 @@ stringData: {p: hunter2-0123456789}
 // An image as a volume, where the runtime mounts images; else it is refused
 // before anything is done (containerd 1.6 says `mkdir ""`).
 func TestImageVolume(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	pod := r.pod("image", `
 apiVersion: v1
