@@ -255,7 +255,7 @@ func TestServeImageLater(t *testing.T) {
 }
 
 // TestServeUpdateOfAMissingImage: a command gives a container another image while the pull of the
-// first one is backed off from, and fails to start it. The supervisor, which goes on with the new
+// first one is backed off from, and fails to start it. The supervisor, which continues with the new
 // definition, starts the container with the new image, and no longer waits for the first one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
