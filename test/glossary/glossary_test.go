@@ -58,7 +58,7 @@ func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` +
 
 // allowed are places where a phrase is right: "file: text around it". At most 20.
 var allowed = []string{
-	"run/start/sandbox.go: can't get final child", // of runc
+	"run/start/sandbox.go: can't get final child",             // of runc
 	"volume/emptydir.go: can't be used if container requests", // of the kubelet
 }
 
