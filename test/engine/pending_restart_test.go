@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,15 +62,17 @@ func TestStartsUnhealthyAgain(t *testing.T) {
 			})
 		})
 		t.Run(kind+", run", func(t *testing.T) {
-			r := newRig(t)
-			r.rt.Script("web", clean)
-			r.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
-			results, err := r.engine().Run(t.Context(), load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wantErr(t, results[0].Err, problem.Deadline, "has not completed")
-			r.nothingLeft()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("web", clean)
+				r.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+				results, err := r.engine().Run(t.Context(), load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantErr(t, results[0].Err, problem.Deadline, "has not completed")
+				r.nothingLeft()
+			})
 		})
 	}
 }

@@ -84,15 +84,17 @@ func TestUpdateInPlace(t *testing.T) {
 // TestUpdateCutShort: the checkpoint has the new version and the container the
 // old one; the next apply of the same file goes on.
 func TestUpdateCutShort(t *testing.T) {
-	r := newRig(t)
-	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
-	clear := r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
-	wantErr(t, r.apply(version("app:2", "one")).Err, problem.Runtime, "pod default/web", "container app", "fault injected")
-	clear()
-	r.rt.ForgetCalls()
-	r.mustApply(version("app:2", "one"), run.OutcomeRestarted)
-	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
-	r.mustDelete()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+		clear := r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+		wantErr(t, r.apply(version("app:2", "one")).Err, problem.Runtime, "pod default/web", "container app", "fault injected")
+		clear()
+		r.rt.ForgetCalls()
+		r.mustApply(version("app:2", "one"), run.OutcomeRestarted)
+		wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
+		r.mustDelete()
+	})
 }
 
 // TestTypoCostsNoDowntime: an image that is not available leaves the old version as
