@@ -45,7 +45,7 @@ export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shel
 # The long tests wait half of their time: four packages at once (Go runs one per CPU), in the order
 # of the command line, in which go test ignores repetitions. Test binaries are linked each time,
 # without DWARF in three quarters of the time; lint has vetted the packages.
-OVERLAP = -p 4 -ldflags=-w -vet=off
+OVERLAP = -p 3 -ldflags=-w -vet=off
 LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./test/fault
 
 .PHONY: test

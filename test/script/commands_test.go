@@ -29,7 +29,7 @@ import (
 
 // patience is how long a command waits for something that must happen. An
 // emulated machine (test/guest) is slower and says by how many times.
-var patience = 30 * time.Second * slowness
+var patience = 2 * time.Minute * slowness
 
 var slowness = func() time.Duration {
 	n, err := strconv.Atoi(os.Getenv("PODRUN_TEST_SLOWNESS"))
