@@ -42,7 +42,7 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 # The runtime that tests of the embedded one use: what make bundle has built.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
-# The long tests wait half of their time: four packages at once (Go runs one per CPU), in the order
+# The long tests wait half of their time: three packages at once (Go runs one per CPU), in the order
 # of the command line, in which go test ignores repetitions. Test binaries are linked each time,
 # without DWARF in three quarters of the time; lint has vetted the packages.
 OVERLAP = -p 3 -ldflags=-w -vet=off

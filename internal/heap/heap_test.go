@@ -15,7 +15,8 @@ func TestNoSampling(t *testing.T) {
 	}
 	before := sampled()
 	allocate()
-	if n := sampled() - before; n != 0 {
+	// Each P records one allocation when it notices that the rate has changed.
+	if n := sampled() - before; n > int64(runtime.GOMAXPROCS(0)) {
 		t.Errorf("%d allocations were sampled", n)
 	}
 }
