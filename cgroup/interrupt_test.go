@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // interrupted is a context that has ended, and why.
@@ -42,14 +39,7 @@ func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 // The error of a removal that is interrupted while processes are being killed has the cause.
 func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	facts, s := live(t)
-	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
-	if err := Apply(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sleep", "600")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p, cmd := appliedWithProcess(t, facts, s)
 	dir := p.dirs(p.Pods[0])[0]
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
 		t.Fatal(err)

@@ -213,10 +213,9 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 	}
 }
 
-// A process that outlived its container, with a group of its own below the
-// pod's, must not keep the pod's group.
-func TestRemoveKillsWhatIsLeft(t *testing.T) {
-	facts, s := live(t)
+// appliedWithProcess makes a pod's groups, and starts a process that does not end.
+func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (Plan, *exec.Cmd) {
+	t.Helper()
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
 	if err := Apply(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -225,6 +224,14 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return p, cmd
+}
+
+// A process that outlived its container, with a group of its own below the
+// pod's, must not keep the pod's group.
+func TestRemoveKillsWhatIsLeft(t *testing.T) {
+	facts, s := live(t)
+	p, cmd := appliedWithProcess(t, facts, s)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for _, dir := range p.dirs(p.Pods[0]) {

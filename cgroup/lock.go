@@ -75,7 +75,8 @@ func openLock(path string) (*os.File, error) {
 }
 
 // underLock does something to the groups that pods share, if there are any. It waits for
-// the lock for lockWithin, or until ctx ends; a free lock it takes also if ctx has ended.
+// the lock for lockWithin, or until ctx ends. If the lock is free, it takes it even if ctx has
+// ended.
 func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {
 		return nil

@@ -81,8 +81,7 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 
 // wantsPath reports whether a volume failed for a path that another volume may create.
 func wantsPath(err error) bool {
-	var check *CheckError
-	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &check)
+	return errors.Is(err, fs.ErrNotExist) || lacks(err)
 }
 
 // makeEach makes the volumes of todo, which are indices, concurrently, and sets their errs.
@@ -125,12 +124,17 @@ func makeVolume(ctx context.Context, v Volume) error {
 	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
+// lacks reports whether a volume requires something that the host does not have.
+func lacks(err error) bool {
+	_, check := errors.AsType[*CheckError](err)
+	return check
+}
+
 // kindOfFailure is Refused if every failed volume requires something that the host lacks,
 // otherwise Runtime.
 func kindOfFailure(failed []error) problem.Kind {
 	for _, err := range failed {
-		var check *CheckError
-		if !errors.As(err, &check) {
+		if !lacks(err) {
 			return problem.Runtime
 		}
 	}

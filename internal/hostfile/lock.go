@@ -9,8 +9,8 @@ import (
 )
 
 // Lock locks an open file or directory against other processes, and waits for them until
-// ctx ends; a free lock it takes also if ctx has ended. Closing f unlocks it. If Lock fails, it closes f itself, because the system call
-// may still wait: holder then names in the error whom it waited for.
+// ctx ends. If the lock is free, it takes it even if ctx has ended. Closing f unlocks it. If Lock
+// fails, it closes f, because the system call may still wait, and the error names holder.
 func Lock(ctx context.Context, f *os.File, holder string) error {
 	if Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		return nil

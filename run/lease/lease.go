@@ -203,7 +203,7 @@ func (l *Lease) Deleted() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
-// A standing is how an operation stands to its pod.
+// A Standing is how an operation stands to its pod.
 type Standing struct {
 	Owned bool               // it owns the pod
 	By    *store.OwnerRecord // otherwise, who owned it last; nil for none
@@ -240,7 +240,7 @@ func (l *Lease) Standing(ctx context.Context) (Standing, error) {
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
 // AwaitEnd waits, without the lock, for the end of the operation of the command that owns the
-// pod (operates), or until over is true; nil is never. The error is store.ErrChanged then.
+// pod (Operates), or until over is true; nil is never. The error is store.ErrChanged then.
 func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }
@@ -256,15 +256,6 @@ func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() 
 func (l *Lease) Acquire(p store.Purpose) error {
 	l.startNoted = false
 	return l.Lock.Acquire(l.Pod.Plan.ID.UID, p, !l.Attends, false)
-}
-
-// OrNotOwner is the error of a step that was to be done under the lock by the
-// pod's owner; store.ErrChanged where there is no other.
-func (l *Lease) OrNotOwner(err error) error {
-	if err == nil {
-		return store.ErrChanged
-	}
-	return err
 }
 
 // BeforeStart notes, before the first container is started, that from now on a

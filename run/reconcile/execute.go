@@ -36,7 +36,9 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		turn := start.Now
 		switch {
 		case l.retries.delay(a, now):
-			turn = l.heldTurn(a)
+			if turn = start.Later; l.startsInit(a) {
+				turn = start.LaterWithRest
+			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(beside) > 0 && l.start.Images.Waiter.Waits(a.Container) {
 				if err := flush(); err != nil { // those whose images are present do not wait for a pull
@@ -68,8 +70,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		if err != nil {
 			return did, err // ErrChanged: another process did it, or something else is to be done
 		}
-		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init {
-			return did, nil // later containers depend on an init container
+		if failed && l.startsInit(a) {
+			return did, nil
 		}
 	}
 	if err := flush(); err != nil {
@@ -79,13 +81,9 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
-// heldTurn is the turn of an action that is delayed after a failure: later containers depend
-// on an init container.
-func (l *loop) heldTurn(a lifecycle.Action) start.Turn {
-	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init {
-		return start.LaterWithRest
-	}
-	return start.Later
+// startsInit reports whether an action starts an init container, on which later ones depend.
+func (l *loop) startsInit(a lifecycle.Action) bool {
+	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
 // executeNoting does one action, and reports whether a container failed, whose next try is

@@ -106,7 +106,7 @@ func (w *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 		s.mounted, err = w.volumeImages(ctx, a.Container)
 	}
 	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) || w.lease.Lock.Held == nil {
-		return nil, w.lease.OrNotOwner(err)
+		return nil, cmp.Or(err, store.ErrChanged)
 	}
 	if lost := w.lease.Lock.CheckOwned(); lost != nil {
 		return nil, cmp.Or(err, lost)
@@ -172,11 +172,11 @@ func (w *Starter) markHook(_ context.Context, b *batch) error {
 
 // noteStart records that from now on a failure leaves the pod in place.
 func (w *Starter) noteStart(ctx context.Context, b *batch) error {
-	if cause := context.Cause(ctx); cause != nil && len(b.made()) > 0 {
-		return cause
-	}
 	if len(b.made()) == 0 {
 		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
 	return w.lease.BeforeStart()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
@@ -54,19 +55,26 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 	return fmt.Errorf("volumeMounts[%d]: subPathExpr %q of volume %s: %w", index, m.SubPathExpr, m.Name, cause)
 }
 
-// volumeImages waits for the images that a container mounts as volumes, without
-// the pod's lock.
+// imageVolumes names the volumes of images that a container mounts, each once.
+func (w *Starter) imageVolumes(c *corev1.Container) []string {
+	var names []string
+	for _, m := range c.VolumeMounts {
+		if w.pod.Plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// volumeImages takes the images that a container mounts as volumes.
 func (w *Starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
-	for _, m := range lifecycle.FindContainer(w.pod.Spec(), name).Container.VolumeMounts {
-		if _, had := out[m.Name]; had || w.pod.Plan.Mounts()[m.Name].Image == nil {
-			continue
-		}
-		got, err := w.Images.Waiter.take(ctx, imagepull.VolumeImage(m.Name))
+	for _, volume := range w.imageVolumes(lifecycle.FindContainer(w.pod.Spec(), name).Container) {
+		got, err := w.Images.Waiter.take(ctx, imagepull.VolumeImage(volume))
 		if err != nil {
 			return nil, err
 		}
-		out[m.Name] = got
+		out[volume] = got
 	}
 	return out, nil
 }

@@ -49,24 +49,22 @@ func (i *Images) Trouble() error {
 	return i.first.Trouble()
 }
 
-// pending reports whether a container's first pull has not ended.
-func (i *Images) pending(name string) bool {
-	return i.first != nil && !i.taken[name] && !i.first.Done(name)
-}
+// fromFirst reports whether a container is to have its image from the first pulls.
+func (i *Images) fromFirst(name string) bool { return i.first != nil && !i.taken[name] }
 
 // pullsFor returns the pulls that a container's image comes from, and the function that ends
 // them. The first start uses the first pulls; a restart requests the image again.
 func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan) (*imagepull.Pulls, func()) {
-	if i.first != nil && !i.taken[name] {
-		i.taken[name] = true
+	first := i.fromFirst(name)
+	i.taken[name] = true
+	if first {
 		return i.first, func() {}
 	}
-	i.taken[name] = true
 	pulls := i.puller.Start(ctx, plan.Only(name))
 	return pulls, pulls.Stop
 }
 
-// A turn is what becomes of the start of a container when all actions before it are done.
+// A Turn is what becomes of the start of a container when all actions before it are done.
 type Turn int
 
 const (
@@ -98,7 +96,9 @@ type ImagesInTurn struct{ w *Starter }
 func (i ImagesInTurn) reset() {}
 
 // Waits is true until the first pull of the image has ended.
-func (i ImagesInTurn) Waits(name string) bool { return i.w.Images.pending(name) }
+func (i ImagesInTurn) Waits(name string) bool {
+	return i.w.Images.fromFirst(name) && !i.w.Images.first.Done(name)
+}
 
 // Turn waits for the first try of the first pull of an app container's image. If it fails,
 // the kubelet continues with the next container, and retries this one later.
@@ -118,14 +118,13 @@ func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (
 }
 
 func (i ImagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
-	here := i.w.Images.first != nil && !i.w.Images.taken[name] && !i.Waits(name)
 	wait := func(ctx context.Context) (err error) {
 		pulls, end := i.w.Images.pullsFor(ctx, name, i.w.pod.Plan.Images)
 		defer end()
 		image, err = pulls.Wait(ctx, name)
 		return err
 	}
-	if here {
+	if i.w.Images.fromFirst(name) && !i.Waits(name) { // the pull has ended
 		err = wait(ctx)
 	} else {
 		err = i.w.lease.Do(ctx, i.w.lease.StartedByOther, wait)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/podrun/podrun/imagepull"
@@ -44,10 +43,8 @@ func (i *ImagesBeside) Waits(string) bool { return false }
 func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
 	names := []string{a.Container}
-	for _, m := range spec.Container.VolumeMounts {
-		if name := imagepull.VolumeImage(m.Name); i.w.pod.Plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	for _, volume := range i.w.imageVolumes(spec.Container) {
+		names = append(names, imagepull.VolumeImage(volume))
 	}
 	held, goOn := false, true
 	for _, name := range names {

@@ -26,17 +26,23 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
+// A newSandbox is one that is being made.
+type newSandbox struct {
+	attempt uint32
+	fresh   bool // no container of the pod was started yet; known from makeVolumesFirst on
+}
+
 // announceSandbox reports that a sandbox is replaced.
-func (w *Starter) announceSandbox(_ context.Context, a lifecycle.Action) error {
-	if a.Attempt > 0 {
+func (w *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
+	if n.attempt > 0 {
 		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
 	return nil
 }
 
 // undoLogs removes the logs of a pod whose first sandbox could not be made.
-func (w *Starter) undoLogs(_ context.Context, a lifecycle.Action) error {
-	if a.Attempt > 0 {
+func (w *Starter) undoLogs(_ context.Context, n *newSandbox) error {
+	if n.attempt > 0 {
 		return nil
 	}
 	return w.remove.Logs()
@@ -46,9 +52,9 @@ func (w *Starter) undoLogs(_ context.Context, a lifecycle.Action) error {
 // a sandbox takes its volumes to be there, unless no container of the pod was started yet
 // (Volumes.ensure): only then may they. Those that take long are made without the pod's lock;
 // without those of the host there is no sandbox.
-func (w *Starter) makeVolumesFirst(ctx context.Context, a lifecycle.Action) error {
-	fresh, err := w.lease.Fresh()
-	if err != nil || fresh && a.Attempt == 0 && !w.pod.Plan.Volumes.Slow() && !w.pod.Plan.Volumes.OfHost() {
+func (w *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
+	n.fresh, err = w.lease.Fresh()
+	if err != nil || n.fresh && n.attempt == 0 && !w.pod.Plan.Volumes.Slow() && !w.pod.Plan.Volumes.OfHost() {
 		return err
 	}
 	if err := w.Volumes.make(ctx); err != nil {
@@ -61,15 +67,11 @@ func (w *Starter) makeVolumesFirst(ctx context.Context, a lifecycle.Action) erro
 
 // makeSandboxBeside makes the sandbox and, concurrently, the other volumes. It makes the
 // checkpoint of a new pod durable.
-func (w *Starter) makeSandboxBeside(ctx context.Context, a lifecycle.Action) error {
-	fresh, err := w.lease.Fresh()
-	if err != nil {
-		return err
-	}
+func (w *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
 	volumes := !w.Volumes.made
 	beside := make(chan error, 1)
-	go func() { beside <- w.besideSandbox(ctx, fresh, volumes) }()
-	err = w.makeSandbox(ctx, a)
+	go func() { beside <- w.besideSandbox(ctx, n.fresh, volumes) }()
+	err := w.makeSandbox(ctx, n.attempt)
 	failed := <-beside
 	w.Volumes.made = failed == nil
 	w.Volumes.emitMountErrors(failed)
@@ -103,8 +105,8 @@ func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err
 
 // makeSandbox makes the pod's sandbox, up to three times where it is in doubt whether
 // there is one. Each undo is registered before what it undoes.
-func (w *Starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
-	plan := w.sandboxPlan(a.Attempt)
+func (w *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
+	plan := w.sandboxPlan(attempt)
 	for try := 0; ; try++ {
 		made, err := w.trySandbox(ctx, plan)
 		if w.lease.Lock.Killed && cri.Reserved(err) {
@@ -201,12 +203,12 @@ func (w *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 }
 
 // undoGroups removes the pod's control groups.
-func (w *Starter) undoGroups(ctx context.Context, _ lifecycle.Action) error {
+func (w *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
 	return w.remove.Groups(ctx)
 }
 
 // makeGroups makes the pod's control groups.
-func (w *Starter) makeGroups(ctx context.Context, _ lifecycle.Action) error {
+func (w *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
 	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {

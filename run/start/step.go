@@ -29,7 +29,7 @@ func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
 
 // Sandbox makes the pod's control groups, sandbox and volumes.
 func (w *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
-	return run(ctx, w, sandboxSteps, a)
+	return run(ctx, w, sandboxSteps, &newSandbox{attempt: a.Attempt})
 }
 
 // Containers starts one container, or several in parallel: all are created at once, and

@@ -1,12 +1,8 @@
 package start
 
-import (
-	"github.com/podrun/podrun/run/lifecycle"
-)
-
 // sandboxSteps are the steps of lifecycle.CreateSandbox, in order (kubelet: SyncPod, steps 1 to
 // 5). The sandbox registers an undo for each of its tries.
-var sandboxSteps = []step[lifecycle.Action]{
+var sandboxSteps = []step[*newSandbox]{
 	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
 	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
 	{"volumes", (*Starter).makeVolumesFirst, nil},
