@@ -9,11 +9,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Apply brings pods to o.Wait, or to be started. It validates and admits all of
-// them before the first side effect. An error without results refuses all: of kind
-// Refused with every reason, Deadline, Runtime, or the cause that ended ctx.
-// Otherwise the pods are started concurrently, each with its own rollback; their
-// errors are in the results, one a pod in the order of objects.
+// Apply starts pods and waits for o.Wait, or until they are started. It validates and
+// admits all of them before the first side effect. An error without results refuses all
+// pods: its kind is Refused, with every reason, Deadline or Runtime, or it is the cause
+// that ended ctx. Otherwise the pods are started concurrently, each with its own rollback,
+// and each pod has one result, with its error, in the order of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
@@ -25,7 +25,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	return e.applyLocked(ctx, objects, locks, o)
 }
 
-// applyLocked is Apply under the pods' locks.
+// applyLocked implements Apply; the pods' locks must be held.
 func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
 	targets, err := e.Admit(ctx, objects, locks, o.Admit())
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Attach connects the streams to those of a container's main process, until it ends or
-// the streams are closed. TTY must equal the target's. When ctx ends, the connection is
-// closed, and the process continues to run. The errors are those of Exec.
+// Attach connects the streams to those of a container's main process, until the process
+// exits or the streams are closed. TTY must equal the target's. When ctx ends, Attach
+// closes the connection, and the process continues to run. The errors are those of Exec.
 func (e *Engine) Attach(ctx context.Context, t ExecTarget, s Streams) error {
 	err := e.Client.Attach(ctx, t.ID, s)
 	if err != nil && ctx.Err() != nil {

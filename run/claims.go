@@ -15,18 +15,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Claim is a PersistentVolumeClaim that has a directory of its own.
+// Claim is a PersistentVolumeClaim with a directory of its own.
 type Claim struct {
-	Object *corev1.PersistentVolumeClaim // with its status; of a claim without a pod, only its name
+	Object *corev1.PersistentVolumeClaim // with its status; only the name if no pod uses the claim
 	Path   string
 	Pods   []string // names of the pods that use it
 }
 
-// Claims lists the claims of a namespace, or of all if it is empty, that have directories of
-// their own: those that pods of this root directory use, and those whose directories are in
-// --pvc-dir, which need no pod. They are ordered by namespace, name and path. Pods whose
-// checkpoints cannot be read are left out. Other claims have no state: they are part of
-// their pods.
+// Claims lists the claims of a namespace, or of all namespaces if it is empty, that have
+// directories of their own: those that pods of this root directory use, and those with a
+// directory in --pvc-dir, even if no pod uses them. They are ordered by namespace, name and
+// path. Claims omits pods whose checkpoints cannot be read. Other claims have no state
+// apart from their pods.
 func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	pods, err := store.StoredPods(s.Layout())
 	if err != nil {
@@ -70,9 +70,10 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	return out, nil
 }
 
-// deletableClaims are the directories of a pod's claims. The error, of kind Refused, names a
-// pod that uses one of them, other than those of deleting, or of which that is not known.
-// Pods of other root directories are found later, by their mounts (volume.DeleteClaims).
+// deletableClaims returns the directories of a pod's claims. It returns an error of kind
+// Refused if another pod that is not in deleting uses one of them, or the pod's claims are
+// unknown. Pods of other root directories are detected later, by their mounts
+// (volume.DeleteClaims).
 func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {
 	refuse := func(err error, hint string) ([]string, error) {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: hint}

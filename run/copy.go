@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxTarWords limits what is kept of tar's stderr, and maxPadding what it sends after the
-// end of an archive, in bytes: GNU tar fills a record, of 10 KiB by default.
+// maxTarWords limits how much of tar's stderr is kept, and maxPadding how much tar may send
+// after the end of an archive, in bytes: GNU tar fills a record, 10 KiB by default.
 const (
 	maxTarWords = 4 << 10
 	maxPadding  = 1 << 20
@@ -31,10 +31,10 @@ type CopyOptions struct {
 	Warn func(string)
 }
 
-// CopyFrom copies a file or directory out of a container, by the container's tar. To a
-// directory it is copied into it, else it gets that name. Archive, where it is not nil,
-// gets the tar stream itself instead. The error is of kind Failed where the container
-// has no tar, or tar fails.
+// CopyFrom copies a file or directory out of a container with the container's tar: into to
+// if that is a directory, otherwise under that name. If archive is not nil, it receives the
+// tar stream instead. The error is of kind Failed if the container has no tar, or tar
+// fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
@@ -61,7 +61,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	}()
 	err := copytar.Unpack(ctx, r, name, to, o.Warn)
 	if err != nil && !errors.Is(err, copytar.ErrEmpty) {
-		if len(done) > 0 { // the stream ended with tar
+		if len(done) > 0 { // the stream ended because tar exited
 			if failed := <-done; failed != nil {
 				return failed
 			}
@@ -72,7 +72,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 		<-done
 		return t.copyFault(err)
 	}
-	// Tar pads its output; its error is that of done.
+	// Tar pads its output; its error is the one from done.
 	if n, _ := io.CopyN(io.Discard, r, maxPadding+1); n > maxPadding {
 		endless := errors.New("tar sends data after the end of the archive")
 		cancel(endless)
@@ -86,10 +86,10 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	return t.copyFault(err)
 }
 
-// CopyTo copies a local file or directory into a container, by the container's tar: to
-// a directory into it, else to that name, whose directory must exist. Archive, where it
-// is not nil, is a tar stream that is unpacked at to instead. The errors are those of
-// CopyFrom.
+// CopyTo copies a local file or directory into a container with the container's tar: into
+// to if that is a directory, otherwise under that name, in an existing directory. If
+// archive is not nil, it is a tar stream that is unpacked in to instead. The errors are
+// those of CopyFrom.
 func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}
 	if o.NoPreserve {
@@ -134,7 +134,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		packed <- err
 	}()
 	err = e.tar(ctx, t, append(flags, "-C", dir), Streams{In: r, Out: io.Discard})
-	r.CloseWithError(io.ErrClosedPipe) // tar may have left the padding
+	r.CloseWithError(io.ErrClosedPipe) // tar may not have read the padding
 	select {
 	case why := <-packed:
 		if why != nil && !errors.Is(why, io.ErrClosedPipe) {
@@ -145,7 +145,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	return err
 }
 
-// isDir asks whether a path is a directory in the container.
+// isDir reports whether a path is a directory in the container.
 func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, error) {
 	code, err := e.Exec(ctx, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
 	if code == ExecNotFound {

@@ -18,18 +18,18 @@ import (
 // DebugOptions are the options of Debug.
 type DebugOptions struct {
 	Container    corev1.EphemeralContainer // with a name (DebugTarget.Name)
-	Timeout      time.Duration             // bounds the whole; 0 for no limit
+	Timeout      time.Duration             // limits the whole operation; 0 for no limit
 	AllowKubelet bool
 }
 
-// DebugTarget is a running pod that an ephemeral container is added to.
+// DebugTarget is a running pod to which an ephemeral container is added.
 type DebugTarget struct {
 	known observe.Known
 	obs   *lifecycle.Observed
 }
 
-// DebugTarget finds a pod. The error is of kind Failed where the pod is not found or
-// does not run, and Runtime where the runtime does not answer.
+// DebugTarget finds a pod. The error is of kind Failed if the pod is not found or does not
+// run, and Runtime if the runtime does not respond.
 func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
 	seen, err := e.seePod(ctx, namespace, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (Debug
 	return DebugTarget{known: observe.Known{ID: seen.id, Pod: seen.pod}, obs: seen.obs}, nil
 }
 
-// Name returns a name for an ephemeral container, as `kubectl debug` makes them:
+// Name returns a name for an ephemeral container in the format of `kubectl debug`:
 // debugger- and five random characters.
 func (t DebugTarget) Name() string {
 	for {
@@ -54,11 +54,12 @@ func (t DebugTarget) Name() string {
 	}
 }
 
-// Debug adds an ephemeral container to a pod, starts it, and returns it as a target of
-// Attach. It takes the pod from the podrun that owns it, and gives it back. The errors
-// are those of Apply, and of kind Usage for a name that the pod has, or a target that
-// it does not have. A container that has ended since is no error: its ID is in the
-// target, and running is false. One that was not started is removed from the pod again.
+// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for
+// Attach. It takes over the pod from the podrun process that owns it, and returns it
+// afterwards. The errors are those of Apply, or of kind Usage if the container's name is
+// already used or its target does not exist. If the container has already exited, there is
+// no error: the target has its ID, and running is false. A container that could not be
+// started is removed from the pod again.
 func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err
@@ -84,7 +85,7 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 	return target, c.State == lifecycle.Running, nil
 }
 
-// check refuses names of containers that the API server would refuse.
+// check refuses container names that the API server would refuse.
 func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
 	wrong := func(format string, args ...any) error {
 		return &problem.Error{Kind: problem.Usage, Object: "pod " + t.known.ID.String(), Err: fmt.Errorf(format, args...)}

@@ -10,12 +10,12 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// annotationDefaultContainer names the container that kubectl takes where none
-// is named (KEP-2227).
+// annotationDefaultContainer names the container that kubectl uses if none is specified
+// (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// chooseContainer finds the named container, or the default; among is not empty
-// where neither the caller nor the pod named one.
+// chooseContainer returns the container with this name, or the default container. If
+// neither the caller nor the pod names one, among lists the pod's containers.
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {
@@ -46,8 +46,8 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 	return pod.Spec.Containers[0].Name, among, nil
 }
 
-// DefaultContainer is the container of a pod that kubectl uses if none is specified. The
-// error means that the pod has no container, or that its annotation is invalid.
+// DefaultContainer returns the container of a pod that kubectl uses if none is specified.
+// It returns an error if the pod has no container, or its annotation is invalid.
 func DefaultContainer(pod *corev1.Pod) (string, error) {
 	name, _, err := chooseContainer(pod, "")
 	return name, err

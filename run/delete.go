@@ -17,34 +17,34 @@ import (
 
 // DeleteOptions are the options of Delete.
 type DeleteOptions struct {
-	Timeout  time.Duration  // bounds the whole; 0 for no limit
-	Spent    time.Duration  // the part of Timeout that the command used before
-	Grace    *time.Duration // instead of the pods' own; nil for those
+	Timeout  time.Duration  // limits the whole operation; 0 for no limit
+	Spent    time.Duration  // the part of Timeout that the command already used
+	Grace    *time.Duration // overrides the pods' own grace periods unless nil
 	KeepLogs bool
-	// DeleteVolumes also deletes the directories that the pods' claims have below
-	// --pvc-dir. A pod whose claim a pod uses that is not deleted with it stays; the last of
-	// several deleted pods that share a claim deletes its directory.
+	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod
+	// is kept if another pod that is not deleted with it uses one of its claims. If several
+	// deleted pods share a claim, the last one deletes its directory.
 	DeleteVolumes bool
-	// Basics are facts that are read while the pods are searched for; nil to read them
-	// afterwards.
+	// Basics are facts that are read while the command searches for the pods; if nil,
+	// Delete reads them.
 	Basics *Basics
-	// Found means that the pods were selected by name, and all were found: nothing of
-	// them was left by a killed command. Then leftovers of other pods stay until the next
-	// command that reads all pods, and the time does not depend on how many there are. A
-	// pod that another command replaced after it was found is deleted as it is then.
+	// Found means that the pods were selected by name, and all were found: no interrupted
+	// command left only parts of them. Leftovers of other pods then remain until the next
+	// command that reads all pods, and the duration does not depend on their number. If
+	// another command replaced a pod after it was found, Delete deletes its successor.
 	Found bool
 
 	deleting map[string]bool // the pods that Delete deletes, by UID
 }
 
-// Basics are those of the host's facts that Delete needs; they are being read.
+// Basics are the facts about the host that Delete needs. They are read asynchronously.
 type Basics struct {
-	done  chan struct{} // closed when the others are set
+	done  chan struct{} // closed when facts and err are set
 	facts host.Facts
 	err   error
 }
 
-// ReadBasics begins to read the facts that Delete needs, until ctx ends.
+// ReadBasics begins to read the facts that Delete needs; it stops when ctx ends.
 func (e *Engine) ReadBasics(ctx context.Context) *Basics {
 	b := &Basics{done: make(chan struct{})}
 	go func() {
@@ -54,7 +54,7 @@ func (e *Engine) ReadBasics(ctx context.Context) *Basics {
 	return b
 }
 
-// read waits for the facts, or for the end of ctx: its error is that of ctx.
+// read waits until the facts are read or ctx ends; it then returns the error of ctx.
 func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 	select {
 	case <-b.done:
@@ -64,12 +64,11 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// Delete removes pods with everything that podrun made for them, one result a pod.
-// An interrupted removal can be repeated. Each result has the pod's status, and how
-// its containers ended, as it was when all of it had stopped; neither where another
-// command removed the pod. The error is of kind Runtime or Deadline, where the host
-// could not be read, and nothing was removed; errors of single pods are in the
-// results.
+// Delete removes pods and everything that podrun created for them, and returns one result
+// per pod. An interrupted removal can be repeated. Each result has the pod's final status
+// and the exit states of its containers, unless another command removed the pod. The error
+// is of kind Runtime or Deadline if the host could not be read; in that case nothing was
+// removed. Errors of single pods are in the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
@@ -85,7 +84,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 			return nil, err
 		}
 	}
-	// Pods of one name share a lock: they go one after the other.
+	// Pods with the same name share a lock, so they are deleted one after the other.
 	var names []string
 	byName := map[string][]int{}
 	for i, k := range pods {
@@ -108,12 +107,12 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	return results, nil
 }
 
-// sweepPatience is how long a delete waits for the node's lock to sweep: a process that
-// holds it and does not run must not prevent a delete that has nothing to do with it.
+// sweepPatience limits how long a delete waits for the node's lock before it skips the
+// sweep: a suspended process that holds the lock must not block an unrelated delete.
 const sweepPatience = 500 * time.Millisecond
 
-// sweep removes files that no pod needs any more, or leaves that to the next command if
-// another process holds the node's lock or the file system cannot be written.
+// sweep removes files that no pod needs any more. If another process holds the node's lock,
+// or the file system is read-only, it leaves them to the next command.
 func (e *Engine) sweep(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, sweepPatience)
 	defer cancel()

@@ -24,34 +24,35 @@ import (
 // Diagnosis is what an examination of this host found. It marshals to stable
 // JSON.
 type Diagnosis struct {
-	Verdict  doctor.Status    `json:"verdict"`  // the gravest status of all: pass, warn or fail
-	Findings []doctor.Finding `json:"findings"` // one a check, in the order of the report
+	Verdict  doctor.Status    `json:"verdict"`  // the most severe status of the findings: pass, warn or fail
+	Findings []doctor.Finding `json:"findings"` // one per check, in the order of the report
 	Pods     []PodVerdict     `json:"pods,omitempty"`
 	Facts    host.Facts       `json:"facts"`   // as for `podrun plan --facts`
 	Checkup  host.Checkup     `json:"checkup"` // other facts that were read
 }
 
-// PodVerdict is whether this host can run one pod.
+// PodVerdict reports whether this host can run one pod.
 type PodVerdict struct {
 	Pod      string        `json:"pod"` // namespace/name
 	Status   doctor.Status `json:"status"`
-	Problems problem.List  `json:"problems,omitempty"` // those of the host aside, which are findings
+	Problems problem.List  `json:"problems,omitempty"` // without the problems of the host, which are findings
 }
 
 // DoctorOptions are the options of Doctor.
 type DoctorOptions struct {
 	AllowKubelet bool
-	// NoRuntime is why there is no runtime to ask, where the engine has none.
+	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
-	// Embedded is the state of the embedded runtime; empty if another is used. Collision
-	// says which networks of this host overlap the subnet of its pods; empty for none.
+	// Embedded is the state of the embedded runtime; empty if another one is used.
+	// Collision describes which networks of this host overlap the subnet of its pods; empty
+	// if none does.
 	Embedded, Collision string
 }
 
-// Doctor examines this host and checks whether it can run the pods; objects may be nil.
-// It changes nothing, and reports all available findings if there is no runtime. The
-// error is the cause that ended ctx, or explains why a pod of the same name could not be
-// read; problems of the host or the pods are in the Diagnosis.
+// Doctor examines this host and checks whether it can run the pods; objects may be nil. It
+// changes nothing, and without a runtime it reports the findings that do not require one.
+// It returns an error if ctx ended, or if a pod of the same name could not be read.
+// Problems of the host or the pods are in the Diagnosis.
 func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
 	if objects == nil {
 		objects = &manifest.Objects{}
@@ -93,7 +94,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	return d, nil
 }
 
-// describe splits an error into the problem and its remedy.
+// describe splits an error into the problem and its hint.
 func describe(err error) (what, hint string) {
 	if err == nil {
 		return "", ""
@@ -129,7 +130,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted
 	}
 	seen, err := e.See(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
-		err = nil // not root, which is a separate finding
+		err = nil // not root: reported by a separate finding
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted
 	return out, nil
 }
 
-// ideal is a runtime that supports all features that the pods require.
+// ideal returns a copy of r that supports all features that the pods require.
 func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	all := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
 	r.Handlers = map[string]host.RuntimeHandler{"": all}
@@ -169,8 +170,8 @@ func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	return r
 }
 
-// Refusal is the error, of kind Refused, of a diagnosis by which this host can run
-// no pod, or not those that were asked about; nil if it can.
+// Refusal returns an error of kind Refused if this host can run no pod, or not all of the
+// examined pods; otherwise nil.
 func (d Diagnosis) Refusal() error {
 	var checks []string
 	for _, f := range d.Findings {

@@ -16,16 +16,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Engine runs pods on one runtime, one operation a method. It is safe for
-// concurrent use.
+// Engine runs pods on one runtime; each method is one operation. It is safe for concurrent
+// use.
 type Engine struct{ node.Node }
 
 // Supervised reports whether `podrun serve` supervises the pods of this root
 // directory.
 func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
 
-// NodeName is this node's name, as its pods have it: the machine's host name as the kubelet
-// writes it, unless a setting overrides it; "" if the machine has none.
+// NodeName returns the node name that pods get: the machine's host name in the kubelet's
+// normalized form, unless a setting overrides it; "" if the machine has none.
 func (e *Engine) NodeName() string {
 	if e.Settings.HostnameOverride != "" {
 		return e.Settings.HostnameOverride
@@ -52,13 +52,13 @@ func RandomSuffix() string {
 	return string(raw)
 }
 
-// The types and outcomes of the packages below, for callers of the engine.
+// Types and outcomes of other packages, for callers of the engine.
 type (
-	// Node is what the pods of a process share.
+	// Node is the state that the pods of a process share.
 	Node = node.Node
-	// Ahead are facts of the host that are being read.
+	// Ahead are facts about the host that are being read.
 	Ahead = discover.Ahead
-	// Known is a pod of podrun's that is on this host.
+	// Known is a pod of podrun on this host.
 	Known = observe.Known
 	// PrepareOptions are the options of Prepare.
 	PrepareOptions = node.PrepareOptions
@@ -68,21 +68,21 @@ type (
 	RunOptions = reconcile.RunOptions
 	// Result is the outcome for one pod.
 	Result = reconcile.Result
-	// RunResult is how a pod ended that was run to completion.
+	// RunResult is the outcome of a pod that was run to completion.
 	RunResult = reconcile.RunResult
-	// Outcome names what was done to a pod.
+	// Outcome names the change that an operation made to a pod.
 	Outcome = reconcile.Outcome
 	// Log is a container's log file.
 	Log = reconcile.Log
 )
 
-// ReadAhead begins to read those of the host's facts that admission needs and that no other
-// podrun changes. AllowKubelet is that of ApplyOptions.
+// ReadAhead begins to read the facts about the host that admission needs and that no other
+// podrun process changes. AllowKubelet is the field of ApplyOptions.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
 	return discover.ReadAhead(ctx, client, s, !allowKubelet)
 }
 
-// UndoTimeout is how long a command may take to undo what it made.
+// UndoTimeout limits how long a command may take to undo its changes.
 const UndoTimeout = lease.UndoTimeout
 
 // The outcomes of operations.

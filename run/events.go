@@ -12,17 +12,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Events returns the events of a pod, aggregated, in the order of their last
-// occurrence; none if it has no journal. Those of a pod with another UID that it replaced
-// are not its events.
+// Events returns the aggregated events of a pod, ordered by last occurrence, or none if the
+// pod has no journal. Events of a replaced pod with another UID are not included.
 func (e *Engine) Events(uid string) ([]event.Event, error) {
 	all, err := store.ReadJournal(e.Layout(), uid)
 	return slices.DeleteFunc(all, func(e event.Event) bool { return e.UID != "" && e.UID != uid }), err
 }
 
-// EventsOf returns the events of the selected pods of a root directory, in the order of
-// their last occurrence. If there is an error, it names the pods whose events could not
-// be read, and the events of the other pods are returned.
+// EventsOf returns the events of the selected pods of a root directory, ordered by last
+// occurrence. If the events of some pods could not be read, it returns those of the other
+// pods, and an error that names the failed pods.
 func EventsOf(ctx context.Context, layout identity.Layout, wanted func(identity.Pod) bool) ([]event.Event, error) {
 	stored, err := store.StoredPods(layout)
 	if err != nil {

@@ -20,20 +20,19 @@ type ExecTarget struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
-	// Among are all of the pod's containers, those of the init list marked, if
-	// podrun chose one of several; else it is empty.
+	// Among lists all containers of the pod, with init containers marked, if podrun chose
+	// one of several; otherwise it is empty.
 	Among []string
-	// Stdin and TTY are those of the container's own process.
+	// Stdin and TTY are the settings of the container's main process.
 	Stdin, TTY bool
 }
 
 func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
 
-// ExecTarget finds the container of a pod, or, where the name is empty, the one
-// that kubectl exec takes: the pod's annotation names it, or it is the first. The
-// error is of kind Usage where the pod has no such container, Failed where the pod
-// is not found or its container does not run, and Runtime where the runtime does
-// not answer.
+// ExecTarget finds the named container of a pod; if the name is empty, the one that kubectl
+// exec uses: the container that the pod's annotation names, or the first one. The error is
+// of kind Usage if the pod has no such container, Failed if the pod is not found or its
+// container does not run, and Runtime if the runtime does not respond.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
 	seen, err := e.seePod(ctx, namespace, name)
 	if err != nil {
@@ -51,7 +50,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	}
 	c := seen.obs.Container(t.Container)
 	if c == nil && lifecycle.FindContainer(seen.pod, t.Container).Ephemeral {
-		c = seen.obs.Newest(t.Container) // it may have ended in an earlier sandbox, for good
+		c = seen.obs.Newest(t.Container) // it may have exited for good in an earlier sandbox
 	}
 	if c == nil || c.State != lifecycle.Running {
 		return t, t.notRunning(c)
@@ -60,7 +59,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	return t, nil
 }
 
-// ErrEnded is the cause of an error for a container that has ended during the operation.
+// ErrEnded is the cause of the error if a container exits during an operation.
 var ErrEnded = errors.New("is not running: it has ended just now")
 
 // notRunning describes the state of a container that is not running.
@@ -81,21 +80,21 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	return err
 }
 
-// ExecOptions are what to run, and its streams.
+// ExecOptions are a command to run in a container, and its streams.
 type ExecOptions struct {
 	Command []string
-	Timeout time.Duration // 0 for none
+	Timeout time.Duration // 0 for no limit
 	Streams
 }
 
-// Streams are those of a process in a container, and TerminalSize the size of the
+// Streams are the streams of a process in a container, and TerminalSize is the size of the
 // user's terminal.
 type (
 	Streams      = cri.Streams
 	TerminalSize = cri.TerminalSize
 )
 
-// Codes of a command that could not be run at all, as of env(1) and of a shell.
+// Exit codes of a command that could not be started, as defined by env(1) and shells.
 const (
 	ExecNotExecutable = 126
 	ExecNotFound      = 127
@@ -128,16 +127,16 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	return t.fault("exec", err)
 }
 
-// execSync runs a command whose output comes at its end.
+// execSync runs a command and writes its output after the command has exited.
 func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
-	// The CRI counts whole seconds, and takes 0 for no limit.
+	// CRI timeouts are whole seconds, and 0 means no limit.
 	limit := (o.Timeout + time.Second - 1).Truncate(time.Second)
 	resp, err := e.Client.ExecSync(ctx, t.ID, o.Command, limit)
 	switch {
 	case ctx.Err() != nil:
 		return t.fault("exec", context.Cause(ctx))
 	case o.Timeout > 0 && (status.Code(err) == codes.DeadlineExceeded || resp.GetExitCode() < 0):
-		// CRI-O answers -1, and no error.
+		// After a timeout, CRI-O returns exit code -1 and no error.
 		return t.fault("exec", fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
 	case err != nil:
 		return t.fault("exec", err)
@@ -152,7 +151,8 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 	return int(resp.GetExitCode()), nil
 }
 
-// fault explains why an operation on a container, such as exec, failed.
+// fault returns the exit code and the error for a failed operation on a container, such as
+// exec.
 func (t ExecTarget) fault(op string, err error) (int, error) {
 	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: op, Err: err}
 	_, late := errors.AsType[problem.TimeoutError](err)

@@ -46,7 +46,7 @@ func TestChooseContainer(t *testing.T) {
 	}
 }
 
-// TestExecFault has the words of runtimes for commands that cannot be
+// TestExecFault uses the messages of real runtimes for commands that cannot be started.
 func TestExecFault(t *testing.T) {
 	for _, c := range []struct {
 		text, want string

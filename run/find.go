@@ -13,9 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Selector chooses pods. Empty fields choose all. A pod whose namespace is not
-// known (discover.StoredPod) is in no namespace: its UID, which is its name then,
-// chooses it.
+// Selector selects pods. An empty field matches all pods. A pod whose namespace is unknown
+// (discover.StoredPod) has no namespace, and its UID is its name.
 type Selector struct {
 	Namespace string
 	Names     []string
@@ -37,8 +36,8 @@ func (sel Selector) Matches(id identity.Pod) bool {
 	return false
 }
 
-// Remaining returns those of the pods that podrun has not removed from this host, as
-// namespace/name. It does not ask the runtime, which may hang.
+// Remaining returns the namespace/name of each of the pods that is still on this host. It
+// does not call the runtime, which may hang.
 func (e *Engine) Remaining(pods []identity.Pod) []string {
 	var out []string
 	for _, id := range pods {
@@ -49,13 +48,13 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 	return out
 }
 
-// Find lists podrun's pods that match, by namespace and name: those of which the
-// runtime has a sandbox, and those that have a directory, which are what an
-// interrupted delete leaves. The error is of kind Runtime where the runtime does
-// not answer, and Deadline where it did not before the end of ctx.
+// Find lists podrun's pods that match, by namespace and name: those with a sandbox in the
+// runtime, and those with a directory, which an interrupted delete may leave. The error is
+// of kind Runtime if the runtime does not respond, and Deadline if it does not respond
+// before ctx ends.
 //
-// The time to find pods of given names in one namespace does not depend on how many
-// other pods are on the host.
+// The time to find pods with given names in one namespace does not depend on how many other
+// pods are on the host.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	searches := []Selector{sel}
 	if sel.Namespace != "" && len(sel.Names) > 0 {
@@ -76,7 +75,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			continue
 		}
 		if !f.running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
-			continue // removed, or replaced under another UID, while the runtime was asked
+			continue // removed, or replaced under another UID, during the call to the runtime
 		}
 		k, read := f.known[id.UID]
 		if !read || k.ID != id || k.Pod == nil {
@@ -88,11 +87,11 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	return out, nil
 }
 
-// finding are the pods of a search, by UID.
+// finding holds the pods of a search, by UID.
 type finding struct {
-	found   map[string]identity.Pod // those that may match
-	running map[string]bool         // those of which the runtime has a sandbox
-	known   map[string]Known        // those whose checkpoints were read while the runtime was asked
+	found   map[string]identity.Pod // pods that may match
+	running map[string]bool         // pods that have a sandbox in the runtime
+	known   map[string]Known        // pods whose checkpoints were read during the call to the runtime
 }
 
 // search adds the pods that may match to f.
@@ -127,8 +126,8 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	return nil
 }
 
-// stored lists the pods with a directory that may match, and the labels of their
-// sandboxes; nil for all.
+// stored lists the pods with a directory that may match. It also returns the labels that
+// select their sandboxes, or nil to list all sandboxes.
 func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error) {
 	if sel.Namespace == "" || len(sel.Names) != 1 {
 		all, err := store.StoredPods(e.Layout())
@@ -138,7 +137,7 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 	named, err := store.StoredNamed(e.Layout(), id)
 	for _, p := range named {
 		if p.Namespace == "" && sel.Matches(p) {
-			return named, nil, err // its sandbox may know its name
+			return named, nil, err // its sandbox may have labels with its name
 		}
 	}
 	return named, map[string]string{identity.LabelPodNamespace: id.Namespace, identity.LabelPodName: id.Name}, err

@@ -21,17 +21,17 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// maxForwarded limits the connections that are forwarded at a time; a connection more
-// waits to be accepted.
+// maxForwarded limits the number of concurrent forwarded connections; further ones wait to
+// be accepted.
 const maxForwarded = 1024
 
-// findForwardEvery is how often the pod is looked for.
+// findForwardEvery is the interval at which the pod's sandbox is looked up.
 const findForwardEvery = 2 * time.Second
 
 var errNoSandbox = errors.New("is not running: it has no sandbox")
 
-// ForwardPort is a port of this host, 0 for any that is free, and the pod's TCP port
-// that it is forwarded to: a number, or the name of one in the pod's spec.
+// ForwardPort maps a port of this host, or any free one if 0, to a TCP port of the pod: a
+// number, or the name of a port in the pod's spec.
 type ForwardPort struct {
 	Local  int
 	Remote string
@@ -44,17 +44,17 @@ type ForwardOptions struct {
 	// Addresses are the addresses of this host to listen on: IP addresses, or localhost,
 	// which means 127.0.0.1 and, if the host has it, ::1.
 	Addresses []string
-	// Listening is called for each address once it is listened on, and Failed when a
+	// Listening is called for each address when podrun listens on it, and Failed when a
 	// connection could not be forwarded.
 	Listening func(local net.Addr, remote int)
 	Failed    func(local net.Addr, remote int, err error)
 }
 
-// Forward forwards connections to ports of this host to a pod until ctx ends, which is
-// not an error, or the pod no longer has a sandbox. It continues when the pod's sandbox,
-// or the connection to the runtime, is replaced. An error is of kind Usage if the pod has
-// no such port, Failed if it cannot listen on a port or the pod does not run, and Runtime
-// if the runtime does not answer.
+// Forward forwards connections on ports of this host to a pod, until ctx ends, which is not
+// an error, or the pod no longer has a sandbox. It continues when the pod's sandbox, or the
+// connection to the runtime, is replaced. An error is of kind Usage if the pod has no such
+// port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if
+// the runtime does not respond.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	seen, err := e.seePod(ctx, o.Namespace, o.Name)
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	for wait.Sleep(ctx, findForwardEvery) == nil {
 		err := f.find(ctx)
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed && !errors.Is(err, errNoSandbox) {
-			return err // it was deleted
+			return err // the pod was deleted
 		}
 	}
 	return nil
@@ -109,11 +109,12 @@ type forwarder struct {
 	options ForwardOptions
 	slots   chan struct{}
 	work    sync.WaitGroup
-	sandbox atomic.Pointer[string] // the ID of the pod's, as far as known
+	sandbox atomic.Pointer[string] // ID of the pod's last known sandbox
 }
 
-// listen listens on a port of all addresses, and accepts until ctx ends. Of localhost
-// one address is enough. Local 0 takes the first address's port for all.
+// listen listens on a port of all addresses, and accepts connections until ctx ends. For
+// localhost, one address is sufficient. If local is 0, the port that was chosen for the
+// first address is used for all.
 func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 	for _, address := range f.options.Addresses {
 		hosts := []string{address}
@@ -154,7 +155,7 @@ func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {
 		if err != nil {
 			<-f.slots
 			if ctx.Err() == nil && wait.Sleep(ctx, 100*time.Millisecond) == nil && !errors.Is(err, net.ErrClosed) {
-				continue // out of file descriptors, for one
+				continue // for example, no free file descriptor
 			}
 			return
 		}
@@ -169,7 +170,7 @@ func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {
 	}
 }
 
-// forward copies both ways until the pod has ended the connection.
+// forward copies in both directions until the pod closes the connection.
 func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) error {
 	to, err := f.open(ctx, remote)
 	if err != nil {
@@ -179,13 +180,13 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 	defer context.AfterFunc(ctx, to.Close)()
 	go func() {
 		if _, err := io.Copy(to, conn); err != nil {
-			to.Close() // the client has gone
+			to.Close() // the client has closed the connection
 			return
 		}
 		_ = to.CloseWrite() // the other direction reports a broken connection
 	}()
 	_, copied := io.Copy(conn, to)
-	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection
+	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection open
 	defer cancel()
 	if err := to.Err(limited); err != nil && limited.Err() == nil {
 		return err
@@ -201,9 +202,8 @@ type link interface {
 	Err(context.Context) error
 }
 
-// open opens a connection to the pod, once more where its sandbox was replaced. Where
-// the runtime does not forward ports, they are reached in the sandbox's network
-// namespace.
+// open opens a connection to the pod. If the sandbox was replaced, it tries once more. If
+// the runtime does not forward ports, open connects in the sandbox's network namespace.
 func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 	for {
 		id := *f.sandbox.Load()
@@ -225,7 +225,7 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 	}
 }
 
-// find finds the pod's sandbox. The error is errNoSandbox where it has none at present.
+// find finds the pod's sandbox. It returns errNoSandbox if the pod currently has none.
 func (f *forwarder) find(ctx context.Context) error {
 	seen, err := f.engine.seePod(ctx, f.id.Namespace, f.id.Name)
 	if err != nil {

@@ -22,24 +22,25 @@ import (
 
 // GCOptions are the options of GC.
 type GCOptions struct {
-	DryRun      bool // removes nothing
-	AllRootDirs bool // those of podruns with other root directories, too
+	DryRun      bool // remove nothing
+	AllRootDirs bool // include leftovers of other root directories
 	Timeout     time.Duration
 }
 
-// Leftover is something that a podrun left which was killed.
+// Leftover is an object that a killed podrun process left on this host.
 type Leftover struct {
 	Kind    string `json:"kind"` // pod, container, record, cgroup, network, link or logs
 	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
-	Why     string `json:"why"`  // it counts as left over, or is kept
+	Why     string `json:"why"`  // why it is a leftover, or why it is kept
 	Removed bool   `json:"removed"`
-	// Kept is the reason why podrun does not remove it.
+	// Kept reports that podrun does not remove it; Why has the reason.
 	Kept   bool   `json:"kept,omitempty"`
 	Error  string `json:"error,omitempty"` // why it could not be removed
 	remove func(context.Context) error
 }
 
-// gcAge is how old something must be that another podrun could be making right now.
+// gcAge is the minimum age of a leftover: another podrun process could still be creating a
+// younger object.
 const gcAge = time.Minute
 
 // GC finds and removes leftovers of killed podrun processes on this host. It removes only
@@ -103,7 +104,7 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// leftovers finds the leftovers of one root directory; if shared is true, also those that
+// leftovers finds the leftovers of one root directory and, if shared is true, those that
 // belong to no root directory.
 func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
@@ -146,7 +147,7 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 
-// leftPods are pods whose removal was interrupted, or whose directory no longer exists.
+// leftPods finds pods whose removal was interrupted, or whose directory no longer exists.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
@@ -168,7 +169,8 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	return out
 }
 
-// leftNetworks are the attachments of podrun's sandboxes that the runtime does not know.
+// leftNetworks finds the network attachments of podrun's sandboxes that the runtime no
+// longer has.
 func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
 	all, err := cni.ReadAttachments(ctx)
 	if err != nil {
@@ -191,7 +193,7 @@ func older(path string) bool {
 	return err == nil && time.Since(info.ModTime()) > gcAge
 }
 
-// leftContainers are podrun's containers whose sandbox no longer exists.
+// leftContainers finds podrun's containers whose sandbox no longer exists.
 func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
 	all, err := e.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -208,7 +210,7 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 	return out, nil
 }
 
-// leftRecords are the records in containerd that a killed podrun restored in order to
+// leftRecords finds records in containerd that a killed podrun process had restored to
 // remove a container whose record was missing.
 func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	ids, err := e.Client.Restored(ctx, gcAge)
@@ -223,9 +225,10 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	return out, nil
 }
 
-// leftGroups are the cgroups that a podrun with this root directory created for pods that no
-// longer exist; if shared is true, also those whose mark names no root directory, or one that
-// no longer exists. Those of another one are its podrun's to remove.
+// leftGroups finds the cgroups that podrun created, with this root directory, for pods that
+// no longer exist and, if shared is true, those marked with no root directory or one that
+// no longer exists. Cgroups of another root directory are removed by the podrun that uses
+// it.
 func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
@@ -254,11 +257,11 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 	return out
 }
 
-// leftLinks are the links to logs that no longer exist.
+// leftLinks finds links to logs that no longer exist.
 func (e *Engine) leftLinks() []Leftover {
 	links, err := filepath.Glob(filepath.Join(e.Layout().ContainerLogsDir, "*.log"))
 	if err != nil {
-		return nil // the pattern is wrong: the directory's name has brackets
+		return nil // invalid pattern: the directory's name contains brackets
 	}
 	var out []Leftover
 	for _, link := range links {
@@ -275,8 +278,8 @@ func (e *Engine) leftLinks() []Leftover {
 	return out
 }
 
-// leftLogs are the logs of pods that no longer exist. They have no mark: `delete
-// --keep-logs` leaves such logs, and so does a kubelet.
+// leftLogs finds the logs of pods that no longer exist. They have no mark of podrun:
+// `delete --keep-logs` keeps such logs, and so does a kubelet.
 func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	entries, err := os.ReadDir(e.Layout().PodLogsDir)
 	if err != nil {
@@ -293,8 +296,8 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	return out
 }
 
-// listLeftovers lists what GC would remove, for a report; nothing where blind, or where
-// it cannot be read, which is reported elsewhere.
+// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is
+// set, or if the host cannot be read, which is reported elsewhere.
 func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
 	if blind {
 		return nil

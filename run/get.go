@@ -17,19 +17,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// View is a pod as `get` shows it: the whole object with its status.
+// View is a pod as `get` shows it: the whole object including its status.
 type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
-	// KnownAt is the time of the last probe results of a pod that is not supervised; zero
-	// for a pod that is supervised or has no probes.
+	// KnownAt is the time of the last probe results if no process supervises the pod; zero
+	// if one does, or the pod has no probes.
 	KnownAt time.Time
 }
 
-// Pods reads the state of the pods that match, with their computed statuses. The
-// error is of kind Runtime; a checkpoint that cannot be read is a warning, and in
-// the status.
+// Pods reads the pods that match and computes their statuses. The error is of kind Runtime;
+// a checkpoint that cannot be read is a warning, and shown in the status.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -50,7 +49,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if k.Broken != nil {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
-		owner, _ := store.ReadOwner(e.Layout(), k.ID) // one that cannot be read is no reason not to show the pod
+		owner, _ := store.ReadOwner(e.Layout(), k.ID) // an unreadable record is no reason to hide the pod
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
 		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
@@ -68,9 +67,9 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	return out, nil
 }
 
-// onePerName drops pods without a checkpoint, which are what an interrupted removal left,
-// if another pod has the same name: only one of them is the pod of that name. GC lists and
-// removes the others, and a delete by the name removes all of them.
+// onePerName drops pods without a checkpoint, which an interrupted removal leaves, if
+// another pod has the same name: only one pod is shown per name. GC lists and removes the
+// others, and a delete by name removes all of them.
 func onePerName(pods []Known) []Known {
 	shown := map[string]bool{}
 	for _, k := range pods {
@@ -88,9 +87,9 @@ func onePerName(pods []Known) []Known {
 	})
 }
 
-// knownAt is when it was known last how a pod is that runs, has probes and is watched
-// by no process. It is zero as long as the kubelet would know nothing newer: until the
-// shortest period of the probes has passed.
+// knownAt returns the time of the last probe of a running pod that has probes and that no
+// process supervises. It is zero until the shortest probe period has passed: before that, a
+// kubelet would have no newer results either.
 func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {
@@ -110,8 +109,8 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 	return at
 }
 
-// unstartedPod is a pod that the running supervisor could not start, as `get` shows
-// it: pending, with the reason for which it was refused.
+// unstartedPod returns a pod that the running supervisor could not start, as `get` shows
+// it: pending, with the reason of the refusal.
 func unstartedPod(u store.Unstarted) *corev1.Pod {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name},

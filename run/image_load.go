@@ -17,11 +17,10 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// LoadImages puts the images of an archive into containerd and returns their
-// names. The error is of kind Refused where the runtime is another one, Image
-// where the archive cannot be read, Runtime where the runtime does not answer.
-// When ctx ends it returns its cause, also while it reads a pipe that sends
-// nothing.
+// LoadImages loads the images of an archive into containerd and returns their names. The
+// error is of kind Refused if the runtime is not containerd, Image if the archive cannot be
+// read, and Runtime if the runtime does not respond. When ctx ends, LoadImages returns its
+// cause, even if it is blocked reading from a pipe.
 func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, error) {
 	version, err := e.Client.Version(ctx)
 	if err != nil {
@@ -50,8 +49,8 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	return names, e.seen(ctx, names)
 }
 
-// seen waits until the CRI lists images that were given to containerd: from then
-// on every pod can use them.
+// seen waits until the CRI lists the images that were loaded into containerd: from then on
+// pods can use them.
 func (e *Engine) seen(ctx context.Context, names []string) error {
 	ctx, cancel := WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -75,7 +74,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 	return nil
 }
 
-// notContainerd refuses what only containerd can do.
+// notContainerd returns the error for an operation that only containerd supports.
 func notContainerd(is string) error {
 	hint := "use the runtime's own tool, or a registry on this host"
 	if is == "cri-o" {

@@ -13,15 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A packed archive may unpack to maxUnpacked bytes, and to maxRatio times its size, or what
-// was read of a pipe: gzip packs 4 GB of zeros into 4 MB. Images unpack to 2 to 10 times.
+// A compressed archive may unpack to maxUnpacked bytes, or to maxRatio times its compressed
+// size if that is more; for a pipe, the size is the number of bytes read. The limits are
+// required because gzip compresses 4 GB of zeros to 4 MB. Images unpack to 2 to 10 times
+// their compressed size.
 const (
 	maxUnpacked = 256 << 20
 	maxRatio    = 100
 )
 
-// tarWithin is tarFile until ctx ends. A read from a pipe cannot be interrupted; the
-// spool file has no name, and is removed when the process ends.
+// tarWithin calls tarFile, but returns when ctx ends. A read from a pipe cannot be
+// interrupted; the spool file has no name, so it is removed when the process exits.
 func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, func(), error) {
 	type result struct {
 		file *os.File
@@ -73,7 +75,7 @@ func tarFile(ctx context.Context, dir string, archive io.Reader) (file *os.File,
 	return file, func() { file.Close() }, nil
 }
 
-// sizeOf is the size of a regular file in bytes; 0 for none.
+// sizeOf returns the size of a regular file in bytes, or 0 for other files.
 func sizeOf(f *os.File) int64 {
 	if f == nil {
 		return 0
@@ -100,7 +102,7 @@ func spool(dir string, r io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// unnamed creates a file without a name in dir, which it creates, too.
+// unnamed creates a file without a name in dir, and dir if it does not exist.
 func unnamed(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// countingReader counts what is read, until its context ends.
+// countingReader counts the bytes read, and fails when its context ends.
 type countingReader struct {
 	ctx  context.Context
 	from io.Reader
@@ -131,17 +133,17 @@ func (c *countingReader) Read(p []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	n, err := c.from.Read(p)
-	if c.ctx.Err() != nil { // while it waited for a pipe
+	if c.ctx.Err() != nil { // the context ended during a read from a pipe
 		return 0, context.Cause(c.ctx)
 	}
 	c.n += int64(n)
 	return n, err
 }
 
-// ratioReader ends with an error where more is unpacked than a packed archive may have.
+// ratioReader fails when an archive unpacks to more than its compressed size permits.
 type ratioReader struct {
 	from   io.Reader
-	size   int64 // of the packed archive; 0 if it is not known
+	size   int64 // of the compressed archive; 0 if unknown
 	packed *countingReader
 	n      int64
 }

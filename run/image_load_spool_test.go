@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// F9: a standard input that sends nothing ends with the command.
+// F9: loading from a standard input that sends nothing stops when the command is
+// interrupted.
 func TestF9LoadEndsWithContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -27,7 +28,7 @@ func TestF9LoadEndsWithContext(t *testing.T) {
 	}
 }
 
-// zeros is n times 64 MiB of zeros, packed: 64 KiB each.
+// zeros returns n times 64 MiB of zeros, compressed to 64 KiB each.
 func zeros(t *testing.T, n int) []byte {
 	var one bytes.Buffer
 	w := gzip.NewWriter(&one)
@@ -40,7 +41,7 @@ func zeros(t *testing.T, n int) []byte {
 	return bytes.Repeat(one.Bytes(), n)
 }
 
-// TestS13PackedZeros: an archive of 4 MB that unpacks to 4 GB filled the directory for
+// TestS13PackedZeros: an archive of 4 MB that unpacked to 4 GB filled the directory for
 // temporary files.
 func TestS13PackedZeros(t *testing.T) {
 	dir := t.TempDir()
@@ -71,7 +72,7 @@ func TestS13PackedZeros(t *testing.T) {
 	}
 }
 
-// TestSpool: what is unpacked is below the root directory, without a name.
+// TestSpool: archives are unpacked below the root directory, into a file without a name.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))

@@ -25,10 +25,10 @@ type Image struct {
 	Names   []string `json:"names,omitempty"`   // with tags
 	Digests []string `json:"digests,omitempty"` // names with digests
 	Size    uint64   `json:"size"`              // bytes
-	InUse   bool     `json:"inUse"`             // by a container, by a pod of podrun's, by the runtime itself, or loaded from <root-dir>/images
+	InUse   bool     `json:"inUse"`             // by a container, a pod of podrun or the runtime itself, or loaded from <root-dir>/images
 }
 
-// Images lists the runtime's images by their names. The error is of kind Runtime.
+// Images lists the runtime's images by name. The error is of kind Runtime.
 func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 	return out, nil
 }
 
-// Title is the image's first name, or its ID.
+// Title returns the image's first name, or its ID.
 func (i Image) Title() string {
 	if len(i.Names) > 0 {
 		return i.Names[0]
@@ -66,8 +66,8 @@ func (i Image) Title() string {
 	return i.ID
 }
 
-// usedImages are the images of containers and of podrun's pods, by every name
-// that they are known by there.
+// usedImages returns the images that containers and podrun's pods use, under every name by
+// which they refer to them.
 func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	containers, err := e.Client.ListContainers(ctx, nil)
@@ -100,15 +100,15 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 
 // PulledImage is an image that was pulled.
 type PulledImage struct {
-	Image string `json:"image"` // as it was asked for
+	Image string `json:"image"` // the name as requested
 	ID    string `json:"id"`
 	Size  uint64 `json:"size"` // bytes
 }
 
-// PullImages pulls images concurrently, whether the runtime has them or not. It
-// returns those that were pulled, in the order of names; the errors of the others,
-// of kind Image or the cause that ended ctx, are joined. A name that is no image's
-// is an error of kind Usage, and nothing is pulled. A timeout of 0 is no limit.
+// PullImages pulls images concurrently, even if the runtime already has them. It returns
+// the pulled images in the order of names, and joins the errors of the others, which are of
+// kind Image or the cause that ended ctx. If a name is invalid, the error is of kind Usage,
+// and nothing is pulled. A timeout of 0 means no limit.
 func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
 	ctx, cancel := WithTimeout(ctx, timeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	}
 	for i := range plan.Images {
 		for j := range plan.Images[i].Containers {
-			plan.Images[i].Containers[j].FieldPath = "" // there is no container
+			plan.Images[i].Containers[j].FieldPath = "" // the image belongs to no container
 		}
 	}
 	puller := e.NewPuller()
@@ -141,7 +141,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	return out, errors.Join(errs...)
 }
 
-// imageOnly takes the container, of which there is none, out of an error.
+// imageOnly removes the container from an error of an image that belongs to none.
 func imageOnly(err error, name string) error {
 	var e *problem.Error
 	if !errors.As(err, &e) {
@@ -152,9 +152,9 @@ func imageOnly(err error, name string) error {
 	return &out
 }
 
-// RemoveImages removes images by name or ID, with all their names. The error joins
-// those of single images: Image where one is not found, Refused where one is in
-// use and force is false, or is the embedded runtime's sandbox image, Runtime otherwise.
+// RemoveImages removes images by name or ID, with all their names. The error joins those of
+// single images: Image if one is not found, Refused if one is in use and force is false or
+// it is the embedded runtime's sandbox image, otherwise Runtime.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -185,11 +185,12 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 	return errors.Join(append(errs, e.ForgetPulls(ctx))...)
 }
 
-// imageHeld is CRI-O's refusal to remove an image that a container has
+// imageHeld is CRI-O's message when it refuses to remove an image that a container uses
 // (go.podman.io/storage, ErrImageUsedByContainer).
 const imageHeld = "image is in use by a container"
 
-// imageInUse is the error of an image that is in use, which containerd removes by force.
+// imageInUse returns the error for an image in use, which containerd removes only with
+// force.
 func (e *Engine) imageInUse(ctx context.Context, name string) error {
 	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or use --force"}
 	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {

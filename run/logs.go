@@ -19,16 +19,15 @@ import (
 // LogsRequest names the containers whose logs to read.
 type LogsRequest struct {
 	Namespace, Name string
-	Container       string // only this one
+	Container       string // only this container
 	All             bool   // all app containers and sidecars
-	Init            bool   // with All: init containers, too
-	Previous        bool   // the run before the current one
+	Init            bool   // with All: also init containers
+	Previous        bool   // the previous instance of the container
 }
 
-// Logs finds the log files of a pod's containers, in the order of its spec. The
-// error is of kind Failed where the pod, or a run of the container, is not found,
-// Usage where the pod has no such container, Runtime where the runtime does not
-// answer.
+// Logs finds the log files of a pod's containers, in the order of its spec. The error is of
+// kind Failed if the pod, or the requested instance of the container, is not found, Usage
+// if the pod has no such container, and Runtime if the runtime does not respond.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	seen, err := e.seePod(ctx, r.Namespace, r.Name)
 	if err != nil {
@@ -65,8 +64,8 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	return out, nil
 }
 
-// logNames lists the containers asked for. Where none is named, ephemeral containers
-// are left out, and init containers unless no app container was created yet.
+// logNames lists the requested containers. If none is named, it omits ephemeral containers,
+// and init containers unless no app container has been created yet.
 func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
 	for _, c := range lifecycle.SpecContainers(pod) {
@@ -88,8 +87,8 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 	return apps, nil
 }
 
-// Alive reports whether a container runs. While the runtime is unavailable a
-// container counts as running: containers outlive a restart of the runtime.
+// Alive reports whether a container runs. While the runtime is unavailable, it returns
+// true: containers survive a restart of the runtime.
 func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
 	c, err := observe.ReadContainer(ctx, e.Client, containerID, "", false)
 	switch status.Code(errors.Unwrap(err)) {

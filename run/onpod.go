@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// onPod runs do for a pod on this host, under its lock, and reads its status
-// afterwards.
+// onPod calls do for a pod on this host, under the pod's lock, and then reads the pod's
+// status.
 func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*reconcile.Worker) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
 	lock, err := e.Locks().LockPod(ctx, k.ID, p)
@@ -37,15 +37,15 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 	return result
 }
 
-// seen is a pod as it was found on this host.
+// seen is a pod that was found on this host, with its observed state.
 type seen struct {
 	id  identity.Pod
-	pod *corev1.Pod // the runtime's data, if there is no checkpoint
+	pod *corev1.Pod // from the runtime's data if there is no checkpoint
 	obs *lifecycle.Observed
 }
 
-// seePod finds one pod and observes it. The error is of kind Failed where there is
-// none, and Runtime where the runtime does not answer.
+// seePod finds one pod and observes it. The error is of kind Failed if the pod is not
+// found, and Runtime if the runtime does not respond.
 func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, error) {
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
 		return seen{}, err
@@ -69,13 +69,13 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 
 // WithTimeout returns a context that ends after a command's --timeout, with a
 // problem.TimeoutError as its cause; a limit of 0 means none. The operations of Engine
-// apply their limits themselves: WithTimeout is for runtime calls that a command makes
-// before.
+// apply their own limits: WithTimeout is for the runtime calls that a command makes before
+// them.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return WithRest(ctx, limit, 0)
 }
 
-// WithRest is WithTimeout for a command that used a part of its limit before. The cause
+// WithRest is WithTimeout for a command that has already used part of its limit. The cause
 // names the whole limit, which is the --timeout that the user specified.
 func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {

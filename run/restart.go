@@ -10,20 +10,20 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Restart recreates pods from their checkpoints: it stops and removes their containers
-// and sandboxes, within their grace periods, and starts them again. A pod that fails to
-// start stays on this host, without containers, and can be restarted. Results and error are
-// those of Apply; the error is of kind Failed if a checkpoint was not found. A pod that
-// another command deletes before this one owns it has failed; one that another command
-// changes is restarted as it is then.
+// Restart recreates pods from their checkpoints: it stops and removes their containers and
+// sandboxes, within their grace periods, and starts them again. A pod that fails to start
+// remains on this host, without containers, and can be restarted. Results and error are
+// those of Apply; the error is of kind Failed if a checkpoint was not found. If another
+// command deletes a pod before Restart owns it, its result is an error; if another command
+// changes a pod, Restart uses the new definition.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.Force = true
 	return e.applyStored(ctx, pods, o)
 }
 
-// applyStored applies pods of this host as their checkpoints define them. They are read
-// under the pods' locks: another command may have changed or deleted a pod since it was
-// found.
+// applyStored applies pods of this host as their checkpoints define them. It reads the
+// checkpoints under the pods' locks: another command may have changed or deleted a pod
+// since it was found.
 func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint = true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
@@ -52,8 +52,8 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 	return append(results, gone...), nil
 }
 
-// stillHere returns the pods that were not deleted since they were found, each with the
-// UID that it has now, and the results of the others. The pods' locks must be held.
+// stillHere returns the pods that have not been deleted since they were found, each with
+// its current UID, and the results of the others. The pods' locks must be held.
 func (e *Engine) stillHere(pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
 	for _, k := range pods {
 		if k.Pod == nil || store.HasCheckpoint(e.Layout(), k.ID.UID) {
@@ -78,8 +78,8 @@ func (e *Engine) stillHere(pods []Known, locks store.PodLocks) (here []Known, go
 	return here, gone, nil
 }
 
-// successor is the UID of the pod that another command put in the place of one after that
-// was found; empty if it is still there, or none was. The pod's lock must be held.
+// successor returns the UID of the pod with which another command replaced k after k was
+// found; empty if k still exists or was not replaced. The pod's lock must be held.
 func (e *Engine) successor(k Known, lock *store.PodLock) string {
 	if store.HasCheckpoint(e.Layout(), k.ID.UID) {
 		return ""
@@ -91,7 +91,7 @@ func (e *Engine) successor(k Known, lock *store.PodLock) string {
 	return r.UID
 }
 
-// checkpointed are the pods as objects of a manifest.
+// checkpointed returns the pods of the checkpoints as objects of a manifest.
 func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {

@@ -19,26 +19,26 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RuntimeUse is a command's requirement on the runtime.
+// RuntimeUse states what a command requires of the runtime.
 type RuntimeUse = embedded.Use
 
-// The uses of the runtime, each of which includes those before it.
+// Values of RuntimeUse; each includes those before it.
 const (
-	RuntimeLooks  = embedded.Looks  // examines the host: starts nothing
-	RuntimeReads  = embedded.Reads  // shows something
+	RuntimeLooks  = embedded.Looks  // examines the host; starts nothing
+	RuntimeReads  = embedded.Reads  // reads and shows state
 	RuntimeActs   = embedded.Acts   // changes pods
 	RuntimeStarts = embedded.Starts // starts an embedded runtime, and records which one is used
 )
 
 // RuntimeOptions are the options of NewRuntime.
 type RuntimeOptions struct {
-	Command string             // this invocation, for others that wait for it
-	Note    func(string)       // gets a line for the user
-	Warn    func(problem.List) // gets warnings
+	Command string             // names this invocation to processes that wait for it
+	Note    func(string)       // receives a line for the user
+	Warn    func(problem.List) // receives warnings
 }
 
-// Runtime is the container runtime of a root directory: one of this host, or the
-// embedded one.
+// Runtime is the container runtime of a root directory: one that is installed on this host,
+// or the embedded one.
 type Runtime struct {
 	settings nodeconfig.Settings
 	layout   embedded.Layout
@@ -55,13 +55,13 @@ func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	return r
 }
 
-// Why an embedded runtime does not run, which is no fault.
+// Reasons why an embedded runtime does not run that are not faults.
 var (
 	errNotUsed = errors.New("is not used yet")
 	errStopped = errors.New("was not started since this host was booted")
 )
 
-// wanted is --runtime: auto, embedded or an endpoint.
+// wanted returns the value of --runtime: auto, embedded or an endpoint.
 func (r *Runtime) wanted() string {
 	switch {
 	case r.settings.ContainerRuntimeEndpoint != "":
@@ -72,8 +72,9 @@ func (r *Runtime) wanted() string {
 	return embedded.Auto
 }
 
-// External returns the endpoint of the runtime of this host that is named by the settings,
-// or recorded; "" where it is neither, or the embedded one. It starts and records nothing.
+// External returns the endpoint of an external runtime that the settings name or that is
+// recorded, or "" if there is none or the embedded runtime is used. It starts and records
+// nothing.
 func (r *Runtime) External(ctx context.Context) string {
 	wanted := r.wanted()
 	if wanted != embedded.Auto && wanted != embedded.ByFlag {
@@ -86,10 +87,10 @@ func (r *Runtime) External(ctx context.Context) string {
 	return record.Endpoint
 }
 
-// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts it
-// starts an embedded one, and records which runtime it is. An embedded one that ran
-// since the host was booted is started in any case. The error is of kind Runtime or
-// Refused.
+// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts, it
+// starts the embedded runtime if that is chosen, and records the choice. It restarts an
+// embedded runtime that has run since the last boot for any use except RuntimeLooks. The
+// error is of kind Runtime or Refused.
 func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
@@ -131,7 +132,8 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
 	var err error
 	if in.Record, err = r.readChoice(ctx); err != nil {
-		// Another user may use a runtime that is named, if that is permitted.
+		// A user without root's permissions may use a runtime that is named explicitly, if
+		// the runtime permits it.
 		if !errors.Is(err, fs.ErrPermission) || in.Wanted == embedded.Auto || in.Wanted == embedded.ByFlag {
 			return nil, embedded.Decision{}, err
 		}
@@ -151,15 +153,15 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	}
 	d, err := embedded.Choose(in)
 	if err != nil && in.Survey != nil {
-		// How to install one is read only to explain.
+		// The installation instructions are read only for the error.
 		in.Install = doctor.InstallRuntime(discover.Software())
 		d, err = embedded.Choose(in)
 	}
 	return in.Record, d, err
 }
 
-// recordExternal records a runtime of this host, once it answers: an endpoint that was
-// mistyped is not to be used again. Where the record cannot be written, nor can a pod be.
+// recordExternal records an external runtime after it responds, so that a mistyped endpoint
+// is not used again. If the record cannot be written, neither can a pod.
 func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error {
 	if !d.Record || os.Geteuid() != 0 || embedded.ReadSocket(ctx, d.Endpoint, time.Second) != embedded.Answers {
 		return nil
@@ -178,8 +180,9 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 	return err
 }
 
-// recordUnlessOther records a choice, unless another podrun has made another one since
-// this one looked: two first commands must agree. The layout's lock is held.
+// recordUnlessOther records a choice, unless another podrun process has recorded a
+// different one since this process read it: two concurrent first commands must agree. The
+// layout's lock must be held.
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
 	switch {
@@ -196,7 +199,7 @@ func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) erro
 	return embedded.WriteChoice(r.layout, c)
 }
 
-// lock keeps other podruns from starting, stopping and removing the runtime.
+// lock prevents other podrun processes from starting, stopping or removing the runtime.
 func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	if err := embedded.MakeDirs(r.layout); err != nil {
 		return nil, err
@@ -204,7 +207,8 @@ func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
 	return store.Lock(ctx, r.layout.Lock(), r.Command, func(holder string) { r.Note("waiting for " + holder) })
 }
 
-// start starts the embedded runtime, if another podrun has not, and prepares it.
+// start starts the embedded runtime, unless another podrun process has started it, and
+// prepares it.
 func (r *Runtime) start(ctx context.Context) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -242,7 +246,7 @@ func (r *Runtime) start(ctx context.Context) error {
 	return r.loadDropped(ctx)
 }
 
-// unpack puts the files in place that are to be run, and returns their digest.
+// unpack installs the files of the runtime, and returns their digest.
 func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *embedded.Choice) (string, error) {
 	defer trace.Begin(ctx, "unpack or verify the embedded runtime", "")()
 	own := ""
@@ -257,7 +261,7 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 	case digest == own:
 		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
 	}
-	return digest, nil // was verified
+	return digest, nil // already verified
 }
 
 // launch starts the unpacked runtime, and loads its sandbox image.
@@ -288,8 +292,9 @@ func (r *Runtime) trimLog() {
 	}
 }
 
-// Keep starts the embedded runtime again when it has ended, and keeps its log small,
-// until ctx ends. It returns at once if the endpoint that Open returned is another's.
+// Keep restarts the embedded runtime when it exits, and limits the size of its log, until
+// ctx ends. It returns immediately if the endpoint that Open returned belongs to another
+// runtime.
 func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	if endpoint != r.layout.Endpoint() {
 		return
@@ -321,8 +326,8 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	}
 }
 
-// Logs writes the last lines of the embedded runtime's log, or all if tail is negative;
-// with follow, it continues until ctx ends.
+// Logs writes the last tail lines of the embedded runtime's log, or all if tail is
+// negative. With follow, it continues until ctx ends.
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// loadPause puts the sandbox image, which no registry serves, into the embedded runtime.
+// loadPause loads the sandbox image, which no registry serves, into the embedded runtime.
 func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 	defer trace.Begin(ctx, "load the sandbox image", "")()
 	fail := func(err error) error {
@@ -60,17 +60,18 @@ func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 	}
 }
 
-// dropped is an archive of images that a user has put into the directory for them.
+// dropped is an image archive that a user has placed in <root-dir>/images.
 type dropped struct {
 	Size    int64     `json:"size"`
 	ModTime time.Time `json:"modTime"`
-	Images  []string  `json:"images,omitempty"` // names; of one that was loaded
+	Images  []string  `json:"images,omitempty"` // names of the images, once loaded
 }
 
-// maxDropped bounds how many archives are looked at.
+// maxDropped limits the number of archives that are examined.
 const maxDropped = 1024
 
-// newImages are the archives that were not loaded yet, by name, and the loaded ones.
+// newImages returns the archives that have not been loaded yet, by name, and the loaded
+// ones.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -86,7 +87,7 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 		}
 		info, err := os.Stat(filepath.Join(r.layout.Images(), e.Name()))
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a dangling link, a directory
+			continue // a dangling link or a directory
 		}
 		d := dropped{Size: info.Size(), ModTime: info.ModTime()}
 		if was, ok := loaded[e.Name()]; !ok || was.Size != d.Size || !was.ModTime.Equal(d.ModTime) {
@@ -96,23 +97,23 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	return fresh, loaded, nil
 }
 
-// readLoaded reads the archives that were loaded, by name. Those without a record are loaded
-// again.
+// readLoaded returns the records of the loaded archives, by name. An archive without a
+// record is loaded again.
 func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
 	loaded := map[string]dropped{}
 	if data, err := hostfile.ReadNoFollow(ctx, l.Loaded(), 1<<20); err == nil {
-		_ = json.Unmarshal(data, &loaded) // of one that is corrupt, what could be read
+		_ = json.Unmarshal(data, &loaded) // if the record is corrupt, use the readable part
 	}
 	return loaded
 }
 
-// archivedImages are the names of the images that were loaded from archives which are still
-// in <root-dir>/images. They count as in use: a host without a network cannot pull them
-// again.
+// archivedImages returns the names of the images that were loaded from archives that are
+// still in <root-dir>/images. They count as in use, because a host without a network cannot
+// pull them again.
 func (e *Engine) archivedImages(ctx context.Context) []string {
 	l := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
 	if e.Client.Endpoint() != l.Endpoint() {
-		return nil // those of another runtime
+		return nil // another runtime's images
 	}
 	var names []string
 	for archive, d := range readLoaded(ctx, l) {
@@ -128,8 +129,9 @@ func (r *Runtime) hasNewImages() bool {
 	return err != nil || len(fresh) > 0
 }
 
-// loadDropped loads the archives that a user has put into <root-dir>/images, each once. One
-// that cannot be loaded is a warning: no pod may need it. The layout's lock is held.
+// loadDropped loads the archives that a user has placed in <root-dir>/images, each once. If
+// one cannot be loaded, it prints a warning and continues, because possibly no pod needs
+// it. The layout's lock must be held.
 func (r *Runtime) loadDropped(ctx context.Context) error {
 	fresh, loaded, err := r.newImages()
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RuntimeStatus is which runtime a root directory uses, and how it is. It marshals to
-// stable JSON.
+// RuntimeStatus describes which runtime a root directory uses, and the runtime's state. It
+// marshals to stable JSON.
 type RuntimeStatus struct {
 	Kind     string `json:"kind"`              // embedded or external
-	Recorded bool   `json:"recorded"`          // false: the runtime that a command would choose now
+	Recorded bool   `json:"recorded"`          // false: a command run now would choose this runtime
 	Endpoint string `json:"endpoint"`          // unix:///…
-	State    string `json:"state"`             // running, stopped; answers, no CRI, silent or absent of an external one
+	State    string `json:"state"`             // running or stopped; for an external runtime: answers, no CRI, silent or absent
 	PID      int    `json:"pid,omitempty"`     // of the embedded daemon
-	Unit     string `json:"unit,omitempty"`    // of systemd
-	Digest   string `json:"digest,omitempty"`  // of what runs, or ran last
+	Unit     string `json:"unit,omitempty"`    // name of its systemd unit
+	Digest   string `json:"digest,omitempty"`  // of the running daemon, or the one that ran last
 	Archive  string `json:"archive,omitempty"` // the digest of the archive in this binary
-	Dir      string `json:"dir,omitempty"`     // of an embedded runtime
+	Dir      string `json:"dir,omitempty"`     // directory of the embedded runtime
 	Log      string `json:"log,omitempty"`
 }
 
@@ -58,9 +58,9 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
-// Embedded returns the state of the embedded runtime, in words, and which networks of this
-// host overlap the subnet of its pods. Both are empty if another runtime is used, or none
-// can be found.
+// Embedded describes the state of the embedded runtime, and which networks of this host
+// overlap the subnet of its pods. Both are empty if another runtime is used, or none is
+// found.
 func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	s, err := r.Status(ctx)
 	if err != nil || s.Kind != string(embedded.Own) {
@@ -70,13 +70,13 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	if s.Upgradable() {
 		state += "; 'podrun runtime upgrade' starts the version of this podrun"
 	}
-	collision, _ = r.collision(ctx) // not root, or the routes cannot be read: not known
+	collision, _ = r.collision(ctx) // unknown if not root, or the routes cannot be read
 	return state, collision
 }
 
-// Upgrade starts the archive of this binary instead of what runs. Containers keep
-// running. It reports false if that runs already. If the new one does not start, the old
-// one is started again. Unless force is set, it refuses an older containerd.
+// Upgrade replaces the running embedded runtime with the archive of this binary. Containers
+// keep running. It returns false if that version already runs. If the new version does not
+// start, Upgrade restarts the old one. Unless force is set, it refuses an older containerd.
 func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
 		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive to upgrade to"), Hint: "use podrun-bundle"}
@@ -118,7 +118,7 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	return true, embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: r.archive.Digest})
 }
 
-// startAgain starts what ran before an upgrade that failed.
+// startAgain restarts the previous runtime after a failed upgrade.
 func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	if last == nil || embedded.Verify(ctx, r.layout, last.Digest) != nil {
 		return nil
@@ -135,8 +135,7 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	return nil
 }
 
-// Removable refuses to remove the runtime while podrun serve runs or pods exist, which it
-// lists.
+// Removable returns an error if podrun serve runs, or pods exist, which the error lists.
 func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -157,14 +156,14 @@ func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	return refuse(fmt.Errorf("%d pods use it: %s", len(pods), strings.Join(pods[:min(5, len(pods))], ", ")), "delete them ('podrun delete --all --all-namespaces'), or use --force, which does that first")
 }
 
-// HasPods reports whether there are pods on the embedded runtime.
+// HasPods reports whether the embedded runtime has pods.
 func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
 	pods, err := r.pods(ctx)
 	return len(pods) > 0, err
 }
 
-// pods lists the pods of the root directory, if they are on the embedded runtime, and all
-// other pods of this runtime, as namespace/name.
+// pods lists, as namespace/name, the pods of the root directory if they run on the embedded
+// runtime, and all other pods of that runtime.
 func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	record, err := r.readChoice(ctx)
 	if err != nil {
@@ -198,10 +197,10 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	return slices.Compact(pods), nil
 }
 
-// Down removes the embedded runtime and everything that it created on this host, and the
-// record of its use. It reports objects that it could not remove, and can be called
-// again. Unless force is set, it refuses if there are pods, as Removable does; otherwise it
-// removes pods that are left without asking containerd, which may not start.
+// Down removes the embedded runtime, everything that it created on this host, and the
+// record of its use. It reports objects that it could not remove, and can be repeated.
+// Unless force is set, it refuses if pods exist, as Removable does; with force, it removes
+// the remaining pods without calling containerd, which may not start.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -209,7 +208,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	}
 	defer lock.Unlock()
 	if err := r.Removable(ctx, force); err != nil {
-		return err // a pod was applied since then
+		return err // a pod was applied after the first check
 	}
 	record, err := r.readChoice(ctx)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// restoreNetwork makes firewall rules of running pods again that another program has
-// removed.
+// restoreNetwork restores firewall rules of running pods that another program has removed.
 func (r *Runtime) restoreNetwork(ctx context.Context) {
 	n, err := cni.Restore(ctx, r.layout.RootDir, r.layout.Bridge())
 	if err != nil && ctx.Err() == nil {
@@ -25,8 +24,8 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
-// collision says which networks of this host overlap the subnet of the embedded runtime's
-// pods, and is empty if there are none: one of a VPN, for example, that was connected after
+// collision describes which networks of this host overlap the subnet of the embedded
+// runtime's pods; it is empty if none does. An example is a VPN that was connected after
 // the subnet had been chosen.
 func (r *Runtime) collision(ctx context.Context) (string, error) {
 	subnet, overlapping, err := embedded.ReadCollision(ctx, r.layout)
@@ -45,7 +44,7 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 	return fmt.Sprintf("the subnet of the pods, %s, overlaps %s of this host's routes or addresses: some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
 }
 
-// warnOfCollision reports a collision once: said is what was reported last.
+// warnOfCollision prints a collision once; said is the last one printed.
 func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
 	text, err := r.collision(ctx)
 	if err != nil || text == *said {

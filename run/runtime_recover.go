@@ -21,9 +21,9 @@ import (
 // isLost reports whether an error of embedded.ReadChoice means that the record is lost.
 func isLost(err error) bool { return errors.Is(err, embedded.ErrLostChoice) }
 
-// readChoice reads which runtime the pods use; nil if none is recorded. To a command with an
-// endpoint, a record that cannot be used is the same as none. Otherwise a lost record is
-// recovered: the runtime of the pods is the one that has their sandboxes.
+// readChoice reads which runtime the pods use; it returns nil if none is recorded. If the
+// command specifies an endpoint, an unusable record counts as none. Otherwise a lost record
+// is recovered: the pods' runtime is the one that has their sandboxes.
 func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	named := r.wanted() != embedded.Auto && r.wanted() != embedded.ByFlag
@@ -36,8 +36,8 @@ func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	return record, err
 }
 
-// recoverChoice finds out which runtime the pods of the root directory use; nil if there are
-// none. Lost is why it cannot be read.
+// recoverChoice determines which runtime the pods of the root directory use; it returns nil
+// if there are no pods. Lost is the error from reading the record.
 func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choice, error) {
 	layout := r.settings.Layout()
 	stored, err := store.StoredPods(layout)
@@ -45,7 +45,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
-	unknown := false // whether a runtime that does not answer has the pods
+	unknown := false // whether a runtime that does not respond may have the pods
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
 		if endpoint == r.layout.Endpoint() {
@@ -78,14 +78,14 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return &having[0], nil
 	case len(having) == 0 && len(answering) == 1 && len(unpacked) == 0 && !unknown: // all pods are stopped
 		return &answering[0], nil
-	case r.wanted() == embedded.ByFlag: // the user knows
+	case r.wanted() == embedded.ByFlag: // the user chose it explicitly
 		own := r.ownChoice(ctx)
 		return &own, nil
 	}
 	return nil, undecided(lost, answering, len(unpacked) > 0)
 }
 
-// ownChoice is the record of the embedded runtime, as it runs or can be started.
+// ownChoice returns the record of the embedded runtime, whether it runs or can be started.
 func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
 	c := embedded.Choice{Kind: embedded.Own}
 	if last := embedded.ReadDaemon(ctx, r.layout); last != nil {
@@ -97,13 +97,13 @@ func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
 }
 
 // endpointsOf lists the endpoints of runtimes that may have the pods: the usual ones, those
-// that the pods were applied with, and that of the embedded runtime.
+// in the pods' owner records, and the embedded runtime's.
 func (r *Runtime) endpointsOf(pods []identity.Pod) []string {
 	out := append(cri.DefaultEndpoints(), r.layout.Endpoint())
 	for _, id := range pods {
 		owner, err := store.ReadOwner(r.settings.Layout(), id)
 		if err != nil || owner == nil || owner.Origin == nil {
-			continue // it names none
+			continue // no recorded settings
 		}
 		var s nodeconfig.Settings
 		if json.Unmarshal(owner.Origin.Settings, &s) != nil {
@@ -138,8 +138,8 @@ func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) (bo
 	return false, nil
 }
 
-// undecided is the error of a lost record that cannot be recovered, with the command that
-// writes it again.
+// undecided returns the error for a lost record that cannot be recovered; its hint is the
+// command that writes the record again.
 func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	var values []string
 	for _, c := range answering {
@@ -161,7 +161,7 @@ func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + "), which records it again"}
 }
 
-// recordRecovered records a choice that was recovered, for the next command.
+// recordRecovered writes a recovered choice, for the next command.
 func (r *Runtime) recordRecovered(ctx context.Context, c embedded.Choice) error {
 	if _, err := embedded.ReadChoice(ctx, r.layout); !isLost(err) || os.Geteuid() != 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RemoveStored ends the embedded runtime with all containers and removes the pods of the
-// root directory, if there are any. It does not ask containerd. The layout's lock is held.
+// RemoveStored stops the embedded runtime with all its containers, and removes the pods of
+// the root directory. It does not call containerd. The layout's lock must be held.
 func (r *Runtime) RemoveStored(ctx context.Context) error {
 	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: NewInvocation()}
 	stored, err := store.StoredPods(n.Layout())

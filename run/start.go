@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Start starts pods again that were stopped, from their checkpoints. Results and
-// error are those of Restart.
+// Start starts stopped pods again, from their checkpoints. Results and error are those of
+// Restart.
 func (e *Engine) Start(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	return e.applyStored(ctx, pods, o)
 }

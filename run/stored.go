@@ -10,11 +10,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Stored lists the pods that have a checkpoint, in no order. It does not ask the
-// runtime, and is quick.
+// Stored lists the pods that have a checkpoint, in no particular order. It is fast because
+// it does not call the runtime.
 func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.Layout()) }
 
-// StoredPod reads a pod from its checkpoint; nil if it cannot be read.
+// StoredPod reads a pod from its checkpoint; it returns nil if that fails.
 func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
 
 // IsStored reports whether a pod of this name has a checkpoint that this user may read.

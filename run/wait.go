@@ -19,10 +19,9 @@ type WaitOptions struct {
 	For     lifecycle.Goal
 }
 
-// Wait supervises a pod until the goal holds: it restarts containers and runs
-// probes. The result has the pod's status then. Its error is of kind Deadline
-// after o.Timeout, Failed where the pod ended, was stopped or was deleted before
-// the goal held.
+// Wait supervises a pod until the goal holds: it restarts containers and runs probes. The
+// result has the pod's status at that time. Its error is of kind Deadline after o.Timeout,
+// and Failed if the pod terminated, was stopped or was deleted before the goal held.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -48,7 +47,7 @@ func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Res
 // deletedPoll is how often Wait checks whether a pod is deleted.
 const deletedPoll = 50 * time.Millisecond
 
-// waitDeleted waits until nothing of the pod is on this host.
+// waitDeleted waits until the pod has no traces on this host.
 func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 	for {
 		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
