@@ -1,7 +1,7 @@
 // Package admission decides whether this host may run a pod, and lists all reasons for a
-// refusal. It is pure: its inputs are a pod, the host's facts and the settings, its
-// output is a list of problems. Reasons and messages are the kubelet's if the kubelet
-// refuses a pod for the same cause.
+// refusal. It is pure: it takes a pod, the host's facts and the settings, and returns a list
+// of problems. Where the kubelet would refuse the pod for the same cause, the reason and
+// message are the kubelet's.
 package admission
 
 import (
@@ -19,33 +19,33 @@ import (
 type Pod struct {
 	Pod     *corev1.Pod // defaulted, with its UID
 	Handler string      // the runtime handler of its RuntimeClass; "" is the default
-	// HostPaths are the paths of the host that its volumes show to containers.
+	// HostPaths are the host paths that the pod's volumes expose to its containers.
 	HostPaths []HostPath
 }
 
-// Options disable checks of admission.
+// Options disables admission checks or changes their result.
 type Options struct {
 	AllowKubelet bool // run on a host with a kubelet
-	// Supervised is true if a supervisor of this root directory runs, which enforces
-	// limits of local storage.
+	// Supervised is true if a supervisor runs for this root directory: it enforces the
+	// limits on local storage.
 	Supervised bool
 }
 
-// question is the input of a check.
+// question is the input of every check.
 type question struct {
 	pod       *corev1.Pod
 	handler   string
 	hostPaths []HostPath
 	facts     host.Facts
-	others    []host.Pod // of the runtime, without those that leave
+	others    []host.Pod // pods of the runtime, except those in leaving
 	arrived   []host.Pod // pods of the same command that were admitted before
-	leaving   []host.Pod // those that this command replaces
+	leaving   []host.Pod // pods that this command replaces
 	settings  nodeconfig.Settings
 	options   Options
 }
 
-// checks is every check, in the order in which their problems are reported.
-// Each answers with problems that need no Object.
+// checks lists all checks in the order in which their problems are reported. A check leaves
+// the Object of its problems empty; verdict sets it.
 var checks = []func(question) problem.List{
 	checkUID,
 	checkUIDOwner,
@@ -86,25 +86,24 @@ var checks = []func(question) problem.List{
 	checkSpare,
 }
 
-// Check returns why this host cannot run a pod. The requests and ports of the pod
-// that it replaces - podrun's pod of the same namespace and name - do not count.
+// Check returns the reasons why this host cannot run a pod. If the pod replaces another one
+// (podrun's pod of the same namespace and name), that pod's requests and ports do not count.
 func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
 	return CheckAll([]Pod{p}, facts, s, o)[0].Problems
 }
 
-// Verdict is the result of admission of one pod.
+// Verdict is the admission result of one pod.
 type Verdict struct {
 	Problems problem.List
-	// Preempts are podrun's pods that must be stopped for this one, if it is
-	// admitted.
+	// Preempts lists podrun's pods that must be stopped before this one, if admitted, can
+	// start.
 	Preempts []host.Pod
-	// Devices are the CDI devices that the pod's containers get, by their names.
+	// Devices maps the name of each container to the CDI devices that it gets.
 	Devices map[string][]string
 }
 
-// CheckAll admits pods together, in order: the requests and ports of each
-// admitted pod count for the next ones, and those of pods that are replaced or
-// preempted do not count. It returns one verdict per pod.
+// CheckAll admits the pods in order. The requests and ports of an admitted pod count for the
+// pods after it; those of replaced or preempted pods do not. It returns one verdict per pod.
 func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []Verdict {
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
@@ -127,13 +126,13 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 	return out
 }
 
-// among reports whether a pod is in a list.
+// among reports whether the list contains a pod.
 func among(list []host.Pod, p host.Pod) bool {
 	return slices.ContainsFunc(list, func(o host.Pod) bool { return o.UID == p.UID })
 }
 
-// verdict runs all checks for the pod. If a critical pod lacks only resources, it selects
-// pods to preempt.
+// verdict runs all checks for the pod. If the pod is critical and only resources are
+// missing, it selects pods to preempt.
 func (q question) verdict() Verdict {
 	var out Verdict
 	for _, check := range checks {
@@ -147,17 +146,18 @@ func (q question) verdict() Verdict {
 	return out
 }
 
-// present are the other pods that count: those here and those that come.
+// present returns the other pods whose requests and ports count: those on this host and
+// those admitted before by the same command.
 func (q question) present() []host.Pod { return slices.Concat(q.others, q.arrived) }
 
-// replaces reports whether a pod takes the place of one of podrun's on this host.
-// One of the same UID and another name is not replaced: checkUIDOwner refuses.
+// replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the
+// same UID but another name does not: checkUIDOwner refuses it.
 func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name
 }
 
-// Describe returns a pod as the facts would show it while it runs, with these
-// devices.
+// Describe returns the entry that the host's facts would contain for a running pod with
+// these devices.
 func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	out := host.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
@@ -171,9 +171,9 @@ func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	return out
 }
 
-// holds reports whether a pod occupies resources and ports: it runs, or they are reserved
-// for it. This includes pods of a podrun with another root directory.
+// holds reports whether a pod occupies resources and ports: it is running, or they are
+// reserved for it. Pods of a podrun with another root directory count too.
 func holds(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
-// list is a list of at most one problem.
+// list returns a list of one problem.
 func list(p problem.Problem) problem.List { return problem.List{p} }

@@ -16,9 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Allocatable returns the host's capacity minus reservations and hard eviction
-// thresholds, as in a node's status. Settings that are not quantities are
-// problems.
+// Allocatable returns the host's capacity minus reservations and hard eviction thresholds,
+// as in a node's status. It reports settings that are not quantities as problems.
 func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
 	out := f.Capacity.DeepCopy()
 	var problems problem.List
@@ -53,7 +52,7 @@ func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, prob
 	return out, problems
 }
 
-// parseReserved reads a quantity, or a percentage of the total.
+// parseReserved parses a quantity, or a percentage of total.
 func parseReserved(value string, total apiresource.Quantity) (apiresource.Quantity, error) {
 	if percent, ok := strings.CutSuffix(value, "%"); ok {
 		p, err := strconv.ParseFloat(percent, 64)

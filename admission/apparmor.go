@@ -25,7 +25,7 @@ func checkAppArmor(q question) problem.List {
 	})
 }
 
-// appArmorField is the first field with a profile; empty if there is none.
+// appArmorField returns the path of the first field that sets a profile, or "".
 func appArmorField(pod *corev1.Pod) string {
 	if sc := pod.Spec.SecurityContext; sc != nil && confines(sc.AppArmorProfile) {
 		return "spec.securityContext.appArmorProfile"
@@ -52,8 +52,8 @@ func confines(p *corev1.AppArmorProfile) bool {
 	return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
 }
 
-// checkAppArmorLoaded refuses Localhost profiles that the kernel has not: the
-// runtime would fail when it makes the container.
+// checkAppArmorLoaded refuses Localhost profiles that are not loaded in the kernel: the
+// runtime would fail to create the container.
 func checkAppArmorLoaded(q question) problem.List {
 	if !q.facts.AppArmor || q.facts.AppArmorProfiles == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkMinMemory refuses a memory limit below the least that the runtime accepts: CRI-O
-// fails to create such a container (container_min_memory,
-// internal/config/cgmgr/cgmgr_linux.go), and the kubelet tries again without end. 0 is no
-// limit, for the kubelet and for CRI-O (VerifyMemoryIsEnough).
+// checkMinMemory refuses a memory limit below the runtime's minimum: CRI-O fails to create
+// such a container (container_min_memory, internal/config/cgmgr/cgmgr_linux.go), and the
+// kubelet retries forever. A limit of 0 means no limit, to the kubelet and to CRI-O
+// (VerifyMemoryIsEnough).
 func checkMinMemory(q question) problem.List {
 	least := q.facts.Runtime.MinMemory[q.handler]
 	if least == 0 {
@@ -42,8 +42,8 @@ func checkMinMemory(q question) problem.List {
 	return out
 }
 
-// checkLoopbackPorts warns about host ports on a loopback address that the runtime does
-// not support: CRI-O forwards connections from other addresses only.
+// checkLoopbackPorts warns about host ports on a loopback address with CRI-O, which forwards
+// only connections to other addresses.
 func checkLoopbackPorts(q question) problem.List {
 	if !q.facts.Runtime.IsCRIO() || q.pod.Spec.HostNetwork {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// checkDevices refuses pods that get devices (--device) where the runtime would
-// start their containers without: one that does not know CDI ignores them.
+// checkDevices refuses pods that request devices (--device) if the runtime does not support
+// CDI: it would ignore the devices and start the containers without them.
 func checkDevices(q question) problem.List {
 	if r := q.facts.Runtime; r.CDI == nil || *r.CDI {
 		return nil
@@ -34,8 +34,8 @@ func checkDevices(q question) problem.List {
 	return out
 }
 
-// allocate assigns devices to an admitted pod. A running pod keeps its devices; a stopped
-// one as well, unless another pod has been assigned one of them since.
+// allocate assigns devices to an admitted pod. A running pod keeps its devices. A stopped
+// pod gets its former devices again, unless another pod has one of them by now.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.current().Devices
@@ -74,7 +74,7 @@ func (q question) allocate(v *Verdict) {
 	v.Problems = append(v.Problems, q.unknownDevices(devices)...)
 }
 
-// current is this pod's current state on this host; the zero value if it does not exist.
+// current returns this pod's entry in the facts, or the zero value if there is none.
 func (q question) current() host.Pod {
 	at := slices.IndexFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
 	if at < 0 {
@@ -83,8 +83,8 @@ func (q question) current() host.Pod {
 	return q.leaving[at]
 }
 
-// unknownDevices refuses devices that no CDI specification of this host has: the
-// runtime would fail when it makes the container.
+// unknownDevices refuses devices that no CDI specification on this host defines: the runtime
+// would fail to create the container.
 func (q question) unknownDevices(devices map[string][]string) problem.List {
 	if q.facts.CDI == nil {
 		return nil
@@ -102,7 +102,7 @@ func (q question) unknownDevices(devices map[string][]string) problem.List {
 	return out
 }
 
-// unexpectedAllocation is the kubelet's message for devices that are not available.
+// unexpectedAllocation returns the kubelet's problem for devices that are not available.
 func unexpectedAllocation(why, hint string) problem.Problem {
 	return problem.Problem{Field: "spec", Reason: "UnexpectedAdmissionError",
 		Message: "Allocate failed due to " + why + ", which is unexpected", Hint: hint}

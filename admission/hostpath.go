@@ -12,26 +12,25 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// HostPath is a path of the host that a volume of the pod shows to containers: that of a
-// hostPath, or of the hostPath or local PersistentVolume of a claim.
+// HostPath is a path on the host that a volume of the pod exposes to containers: the path of
+// a hostPath volume, or of the hostPath or local PersistentVolume bound to a claim.
 type HostPath struct {
 	Field string
 	Path  string
 }
 
-// runtimeDirs are the directories of runtimes by their default configuration, by the
-// runtime's name.
+// runtimeDirs maps a runtime's name to its directories in the default configuration.
 var runtimeDirs = map[string][]string{
 	"containerd": {"/run/containerd", "/var/lib/containerd"},
 	"cri-o":      {"/run/crio", "/run/containers", "/var/lib/containers"},
 }
 
-// privateDir is a path that gives access to other pods, and its owner.
+// privateDir is a path that gives access to other pods, and the name of its owner.
 type privateDir struct{ path, owner string }
 
-// privateDirs are the directories and sockets of podrun and of the runtime. The directory of
-// readonly.sock and those of logs are not among them: agents that monitor pods and collect
-// logs mount these.
+// privateDirs returns the directories and sockets of podrun and of the runtime. It omits the
+// directory of readonly.sock and the log directories, because monitoring and log agents
+// mount them.
 func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 	var out []privateDir
 	add := func(owner string, paths ...string) {
@@ -49,11 +48,11 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 	return out
 }
 
-// checkHostPaths warns about volumes by which a container reaches the state of podrun or of
-// the runtime, and refuses them under the Pod Security Standards. Even a read-only volume
-// lets it read other pods' Secrets, connect to sockets and hold locks. The standards
-// themselves forbid hostPath volumes, but not claims: in a cluster, an administrator makes
-// the volumes that they use; here they may be in the same manifest.
+// checkHostPaths warns about volumes that expose the state of podrun or of the runtime to a
+// container, and refuses them if a Pod Security Standard is set. Even a read-only volume
+// lets the container read other pods' Secrets, connect to sockets and hold locks. The
+// standards forbid hostPath volumes but allow claims: in a cluster, an administrator creates
+// the volumes that claims use, but podrun may read them from the same manifest.
 func checkHostPaths(q question) problem.List {
 	private := privateDirs(q.facts, q.settings)
 	level := api.Level(q.settings.PodSecurity)
@@ -74,8 +73,8 @@ func checkHostPaths(q question) problem.List {
 	return out
 }
 
-// reaches says how a path and private directories overlap, with symlinks resolved; it is
-// empty if they do not.
+// reaches describes how a path overlaps with a private directory, after resolving symlinks.
+// It returns "" if the path overlaps with none.
 func (q question) reaches(shown string, private []privateDir) string {
 	for _, d := range private {
 		for _, p := range q.spellings(shown) {
@@ -94,7 +93,7 @@ func (q question) reaches(shown string, private []privateDir) string {
 	return ""
 }
 
-// spellings are a path, and the one without symlinks if it differs.
+// spellings returns a path and, if different, its form with symlinks resolved.
 func (q question) spellings(p string) []string {
 	p = path.Clean(p)
 	if resolved := q.facts.RealPaths[p]; resolved != "" {
@@ -103,7 +102,7 @@ func (q question) spellings(p string) []string {
 	return []string{p}
 }
 
-// within reports whether a path is a directory or below it.
+// within reports whether a path is a directory or lies below it.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

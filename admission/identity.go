@@ -11,8 +11,8 @@ import (
 // maxFileName is the longest name of a file or directory on Linux.
 const maxFileName = 255
 
-// checkUID refuses a UID that would not be a safe part of a path: it becomes a
-// directory owned by root, and the API accepts "../../etc".
+// checkUID refuses a UID that is not safe in a path: the UID names a directory owned by
+// root, and the API accepts "../../etc".
 func checkUID(q question) problem.List {
 	if identity.SafeUID(string(q.pod.UID)) {
 		return nil
@@ -24,9 +24,9 @@ func checkUID(q question) problem.List {
 	})
 }
 
-// checkUIDOwner refuses a UID that another pod has: podrun and the runtime find a
-// pod's sandbox, directories and control group by its UID, so that the pod would
-// join that one's. It may be of any owner, or of the same command.
+// checkUIDOwner refuses the UID of another pod, whether that pod is podrun's, another
+// program's, or part of the same command. podrun and the runtime find a pod's sandbox,
+// directories and cgroup by the UID, so the two pods would share them.
 func checkUIDOwner(q question) problem.List {
 	for _, p := range slices.Concat(q.facts.Pods, q.arrived) {
 		if p.UID != string(q.pod.UID) || p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
@@ -41,8 +41,8 @@ func checkUIDOwner(q question) problem.List {
 	return nil
 }
 
-// checkPathLengths refuses names that are too long for the name of the pod's log
-// directory, <namespace>_<name>_<uid>: the kubelet retries without limit.
+// checkPathLengths refuses pods whose log directory, <namespace>_<name>_<uid>, would have
+// too long a name: the kubelet retries without limit.
 func checkPathLengths(q question) problem.List {
 	n := len(q.pod.Namespace) + len(q.pod.Name) + len(q.pod.UID) + 2
 	if n <= maxFileName {
@@ -55,8 +55,8 @@ func checkPathLengths(q question) problem.List {
 	})
 }
 
-// checkName refuses the name of a live pod that another program runs:
-// whoever looks for that pod by its labels would find two.
+// checkName refuses the name of a live pod that another program or another root directory
+// runs: a client that selects the pod by its labels would find two.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {
 		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {

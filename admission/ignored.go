@@ -8,9 +8,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkClaims refuses dynamic resources: drivers register with a kubelet, and a
-// scheduler allocates claims. podrun must not start a container without the
-// device that it claims.
+// checkClaims refuses dynamic resources: drivers register with a kubelet, and a scheduler
+// allocates claims. podrun must not start a container without the device that it claims.
 func checkClaims(q question) problem.List {
 	refuse := func(field string) problem.Problem {
 		return problem.Problem{
@@ -31,9 +30,9 @@ func checkClaims(q question) problem.List {
 	return out
 }
 
-// checkIgnored warns about fields that have an effect in a cluster and none with
-// podrun, so that no field is ignored silently. Fields that a kubelet does not
-// read either, or that have no effect with one host, are in docs/pod-fields.md.
+// checkIgnored warns about fields that have an effect in a cluster but none with podrun, so
+// that podrun ignores no field silently. docs/pod-fields.md lists the fields that a kubelet
+// does not read either, or that have no effect on a single host.
 func checkIgnored(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {
@@ -66,8 +65,8 @@ func checkIgnored(q question) problem.List {
 	return append(out, windows(q)...)
 }
 
-// unmeasured warns about limits on disk space, for which the kubelet measures usage
-// and evicts pods, as a supervisor does.
+// unmeasured warns about limits on disk space if no supervisor runs: they require a process
+// that measures the usage and evicts pods, like the kubelet or podrun serve.
 func unmeasured(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {
@@ -89,7 +88,7 @@ func unmeasured(q question) problem.List {
 	return out
 }
 
-// windows warns about options for Windows.
+// windows warns about Windows options.
 func windows(q question) problem.List {
 	var out problem.List
 	check := func(field string, o *corev1.WindowsSecurityContextOptions) {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkOS refuses a pod for another operating system, by its field or by its
-// label, at which the kubelet looks, too.
+// checkOS refuses a pod for another operating system. Like the kubelet, it checks both
+// spec.os and the label.
 func checkOS(q question) problem.List {
 	var out problem.List
 	if spec := q.pod.Spec.OS; spec != nil && string(spec.Name) != q.facts.OS {
@@ -34,7 +34,7 @@ func checkOS(q question) problem.List {
 	return out
 }
 
-// predicate is the kubelet's message for a failed predicate, with additional details.
+// predicate formats the kubelet's message for a failed predicate and appends details.
 func predicate(name, text, detail string) string {
 	return "Predicate " + name + " failed: " + text + ": " + detail
 }
@@ -44,8 +44,8 @@ const (
 	taintText    = "node(s) had taints that the pod didn't tolerate"
 )
 
-// checkNodeSelector refuses where nodeSelector or the required node affinity
-// does not match this host's labels.
+// checkNodeSelector refuses a pod whose nodeSelector or required node affinity does not
+// match this host's labels.
 func checkNodeSelector(q question) problem.List {
 	var out problem.List
 	if missing := missingLabels(q.pod.Spec.NodeSelector, q.facts.NodeLabels); len(missing) > 0 {
@@ -70,7 +70,7 @@ func checkNodeSelector(q question) problem.List {
 	})
 }
 
-// labelsHint returns how to set labels. Those that a kubelet sets cannot be set.
+// labelsHint explains how to set the missing labels. It omits labels that users cannot set.
 func labelsHint(missing []string) string {
 	var given, hints []string
 	for _, label := range missing {
@@ -88,8 +88,8 @@ func labelsHint(missing []string) string {
 	return strings.Join(hints, ", and ")
 }
 
-// missingLabels lists the labels that a selector requires and the node lacks, as
-// key=value, sorted.
+// missingLabels returns the labels that a selector requires and the node lacks, as sorted
+// key=value strings.
 func missingLabels(selector, labels map[string]string) []string {
 	var out []string
 	for key, want := range selector {
@@ -101,13 +101,13 @@ func missingLabels(selector, labels map[string]string) []string {
 	return out
 }
 
-// nodeOf makes the Node object that a cluster would have of this host.
+// nodeOf returns the Node object that would represent this host in a cluster.
 func nodeOf(f host.Facts) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.NodeName, Labels: f.NodeLabels}}
 }
 
-// checkTaints refuses where a NoExecute taint is not tolerated. The others
-// concern a scheduler, which there is none of.
+// checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects
+// concern a scheduler, and podrun has none.
 func checkTaints(q question) problem.List {
 	var out problem.List
 	for _, taint := range q.facts.NodeTaints {
@@ -125,8 +125,8 @@ func checkTaints(q question) problem.List {
 	return out
 }
 
-// checkShutdown refuses all pods while the host shuts down, as the kubelet's shutdown
-// manager does (pkg/kubelet/nodeshutdown).
+// checkShutdown refuses all pods that are not yet running while the host shuts down, like
+// the kubelet's shutdown manager (pkg/kubelet/nodeshutdown).
 func checkShutdown(q question) problem.List {
 	if !q.facts.ShuttingDown || q.runs() {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// preempt admits a critical pod that lacks nothing but resources by naming the
-// pods that free resources for it (the kubelet's pkg/kubelet/preemption). Where no
-// pods can, its problems become the kubelet's.
+// preempt admits a critical pod that lacks only resources, by selecting pods to preempt (the
+// kubelet's pkg/kubelet/preemption). If preempting pods cannot free enough, it replaces the
+// resource problems with the kubelet's preemption error.
 func (q question) preempt(v *Verdict) {
 	if !critical(q.pod) || !q.settings.Preempt || q.runs() {
 		return
@@ -44,8 +44,8 @@ func (q question) preempt(v *Verdict) {
 	})
 }
 
-// preemptable are the pods that this critical one may preempt: podrun's own,
-// not of the same command, that are not critical or of less priority.
+// preemptable returns the pods that this critical pod may preempt: podrun's pods that are
+// not part of the same command and that are not critical or have a lower priority.
 func (q question) preemptable() []host.Pod {
 	var out []host.Pod
 	for _, p := range q.others {
@@ -56,9 +56,9 @@ func (q question) preemptable() []host.Pod {
 	return out
 }
 
-// victims selects the pods to preempt: as few as possible of the best classes. From each
-// class, starting with the best, it selects only what all pods of the lower classes
-// together could not provide.
+// victims selects the pods to preempt, and as few as possible of the higher QoS classes.
+// From each class, starting with Guaranteed, it selects only pods for the amount that
+// preempting all pods of the lower classes would not free.
 func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
 	byClass := map[corev1.PodQOSClass][]host.Pod{}
@@ -74,12 +74,12 @@ func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		chosen = append(more, chosen...) // the lowest class is stopped first
+		chosen = append(more, chosen...) // the pods of the lowest class are stopped first
 	}
 	return chosen, true
 }
 
-// need is an amount of a resource that has to be freed, in amount's units.
+// need is an amount of a resource to free, in the unit that the function amount returns.
 type need struct {
 	name corev1.ResourceName
 	n    int64
@@ -87,7 +87,7 @@ type need struct {
 
 type needs []need
 
-// without returns the resources still to be freed after the removal of these pods.
+// without returns the needs that remain after the given pods are stopped.
 func (all needs) without(pods ...host.Pod) needs {
 	var out needs
 	for _, want := range all {
@@ -101,8 +101,8 @@ func (all needs) without(pods ...host.Pod) needs {
 	return out
 }
 
-// closest takes pod after pod, each time the one that leaves the least to be
-// freed, until nothing is; of equals the one that requests less.
+// closest selects pods until all needs are met. Each time it selects the pod that leaves the
+// smallest remaining need; among equals, the one with the smallest requests.
 func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	pods = slices.Clone(pods)
 	for len(all) > 0 {
@@ -120,8 +120,8 @@ func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	return chosen, true
 }
 
-// distance measures how far the needs are from being met after a pod's removal: the sum
-// of the squares of the missing shares, regardless of their sizes.
+// distance measures how much of the needs would remain if a pod were stopped: the sum of the
+// squares of the remaining fractions, so that large and small resources weigh the same.
 func (all needs) distance(p host.Pod) float64 {
 	sum := 0.0
 	for _, want := range all {
@@ -139,7 +139,7 @@ func requestOf(p host.Pod, name corev1.ResourceName) int64 {
 	return amount(name, p.Requests)
 }
 
-// String is the kubelet's way to print what lacks.
+// String formats the needs like the kubelet.
 func (all needs) String() string {
 	var b strings.Builder
 	for _, want := range all {

@@ -17,12 +17,12 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// reasonEvicted is the reason of whom the kubelet evicts, and does not admit
-// because it would have to (pkg/kubelet/eviction).
+// reasonEvicted is the kubelet's reason for evicting a pod, and for refusing a pod that it
+// would have to evict (pkg/kubelet/eviction).
 const reasonEvicted = "Evicted"
 
-// signal is what an eviction threshold is about: how much there is, how much of
-// it is free, and which condition of the node it makes when that is too little.
+// signal is an eviction signal: the total and free amount of a resource, and the node
+// condition that becomes true if too little is free.
 type signal struct {
 	name        string
 	condition   corev1.NodeConditionType
@@ -31,9 +31,9 @@ type signal struct {
 	known       bool
 }
 
-// signalsOf are the eviction signals of a host (pkg/kubelet/eviction), in the order of
-// their conditions. Available memory is the kernel's estimate; the kubelet uses the
-// memory outside the working set, which is about the same.
+// signalsOf returns the eviction signals of a host (pkg/kubelet/eviction), ordered by
+// condition. Available memory is the kernel's estimate; the kubelet subtracts the working
+// set from the capacity, which gives about the same value.
 func signalsOf(f host.Facts) []signal {
 	memory := f.Capacity[corev1.ResourceMemory]
 	out := []signal{{
@@ -56,10 +56,10 @@ func signalsOf(f host.Facts) []signal {
 	})
 }
 
-// checkPressure refuses pods on a host that is short of memory, disk or process IDs, as
-// the kubelet's eviction manager does: under memory pressure alone, only BestEffort pods
-// that do not tolerate it, otherwise all but critical pods. A running pod is not refused:
-// the kubelet does not admit it again.
+// checkPressure refuses pods on a host that is short of memory, disk space or process IDs,
+// like the kubelet's eviction manager. Under memory pressure alone it refuses BestEffort
+// pods that do not tolerate it, otherwise all pods except critical ones. It never refuses a
+// running pod: the kubelet does not admit a running pod again.
 func checkPressure(q question) problem.List {
 	short, bad := Shortages(q.facts, q.settings)
 	var conditions, why []string
@@ -91,12 +91,12 @@ func checkPressure(q question) problem.List {
 // Shortage is a resource of the host that is below an eviction threshold.
 type Shortage struct {
 	Condition corev1.NodeConditionType
-	Why       string // with the figures
+	Why       string // includes the amounts
 }
 
-// Shortages lists the resources that are below their thresholds, hard or soft, in the
-// order of the conditions, and the problems of the thresholds. A soft threshold makes
-// the node's condition without its grace period, as in the kubelet.
+// Shortages returns the resources that are below a hard or soft threshold, ordered by
+// condition, and the problems in the thresholds. Like in the kubelet, a soft threshold sets
+// the node's condition immediately, without waiting for the grace period.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		for _, setting := range []struct {
@@ -125,7 +125,7 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 	return short, bad
 }
 
-// shown is an amount of a signal as people write it.
+// shown formats an amount of a signal for users.
 func shown(s signal, n int64) string {
 	format := apiresource.BinarySI
 	if strings.HasSuffix(s.name, "inodesFree") || s.name == "pid.available" {
@@ -136,8 +136,8 @@ func shown(s signal, n int64) string {
 	return apiresource.NewQuantity(n, format).String()
 }
 
-// critical reports whether a pod is one without which a node does not work (the kubelet's
-// IsCriticalPod; podrun's static pods are not so as such).
+// critical reports whether a pod is critical for the node (the kubelet's IsCriticalPod, but
+// a static pod is not critical merely because it is static).
 func critical(pod *corev1.Pod) bool {
 	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
@@ -149,7 +149,7 @@ func toleratesMemoryPressure(pod *corev1.Pod) bool {
 	})
 }
 
-// runs reports whether this very pod is on the runtime already.
+// runs reports whether this pod, with the same UID, is already running.
 func (q question) runs() bool {
 	return slices.ContainsFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// evictionSignals names the resource that a hard eviction threshold sets aside,
-// as the kubelet counts it (pkg/kubelet/cm, hardEvictionReservation).
+// evictionSignals maps a hard eviction signal to the resource whose allocatable amount its
+// threshold reduces, as in the kubelet (pkg/kubelet/cm, hardEvictionReservation).
 var evictionSignals = map[string]corev1.ResourceName{
 	"memory.available": corev1.ResourceMemory,
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// checkResources refuses a pod whose requests exceed the free resources of this host:
-// allocatable minus the requests of podrun's live pods. The requests of other programs'
-// pods are unknown.
+// checkResources refuses a pod whose requests exceed this host's free resources: allocatable
+// minus the requests of podrun's live pods. The requests of pods of other programs are
+// unknown.
 func checkResources(q question) problem.List {
 	shortages, out := lacking(q)
 	for _, s := range shortages {
@@ -30,18 +30,18 @@ func checkResources(q question) problem.List {
 	return out
 }
 
-// shortage is a resource of which a pod requests more than is free. CPU is in milli-CPUs,
-// the others in bytes or units.
+// shortage is a resource of which a pod requests more than is free. The unit is milli-CPUs
+// for CPU, bytes or a count for other resources.
 type shortage struct {
 	name              corev1.ResourceName
 	want, used, total int64
 	hint              string
 }
 
-// missing is how much would have to be freed.
+// missing returns the amount that would have to be freed.
 func (s shortage) missing() int64 { return s.used + s.want - s.total }
 
-// problem makes the kubelet's message.
+// problem returns the shortage with the kubelet's message.
 func (s shortage) problem() problem.Problem {
 	return problem.Problem{
 		Field: "spec", Reason: reasonOutOf + string(s.name), Hint: s.hint,
@@ -51,8 +51,8 @@ func (s shortage) problem() problem.Problem {
 
 const reasonOutOf = "OutOf"
 
-// lacking lists the resources that are not available for the pod, and the problems of the
-// settings that determine them.
+// lacking returns the resources of which too little is free for the pod, and the problems in
+// the settings that determine the allocatable resources.
 func lacking(q question) ([]shortage, problem.List) {
 	allocatable, bad := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
@@ -84,7 +84,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	return out, bad
 }
 
-// shortHint contains the same information in human-readable quantities.
+// shortHint states the shortage in human-readable quantities.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
 		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)
@@ -96,7 +96,7 @@ func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.Reso
 	return fmt.Sprintf("the pod requests %s of %s and %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
 }
 
-// amount is a quantity in the unit of the messages.
+// amount returns a quantity in the unit of the messages: milli-CPUs for CPU.
 func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	q := list[name]
 	if name == corev1.ResourceCPU {

@@ -38,10 +38,10 @@ func checkNetworkReady(q question) problem.List {
 	})
 }
 
-// checkCgroupDriver refuses where the flag or the file names another driver
-// than the runtime's. runc takes a slice for a path and a path for no slice: the
-// one ends outside of the pod's group, without its limits, the other fails with
-// words that puzzle.
+// checkCgroupDriver refuses a driver, set by flag or configuration file, that differs from
+// the runtime's. runc would interpret a slice name as a path, or reject a path as a slice
+// name: in the first case containers run outside the pod's cgroup, without its limits, in
+// the second they fail with an error that is hard to understand.
 func checkCgroupDriver(q question) problem.List {
 	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.CgroupSaid
 	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
@@ -74,7 +74,8 @@ func because(c host.RuntimeCondition, known bool) string {
 }
 
 // checkHandler refuses a RuntimeClass whose handler the runtime does not have. If the
-// runtime does not list its handlers, the creation of the sandbox decides.
+// runtime does not list its handlers, a missing handler makes the creation of the sandbox
+// fail.
 func checkHandler(q question) problem.List {
 	if q.handler == "" || !q.facts.Runtime.HandlersOK {
 		return nil
@@ -96,16 +97,16 @@ func checkHandler(q question) problem.List {
 	})
 }
 
-// runtimeOlder reports whether the runtime, by its name, is known to be older than these
-// versions. It is false for an unknown runtime.
+// runtimeOlder reports whether the runtime is known to be older than the version listed
+// under its name. It returns false for a runtime or version that is unknown.
 func (q question) runtimeOlder(since map[string]*version.Version) bool {
 	have, err := version.ParseGeneric(q.facts.Runtime.Version)
 	needs := since[q.facts.Runtime.Name]
 	return err == nil && needs != nil && !have.AtLeast(needs)
 }
 
-// checkRecursiveReadOnly refuses a mount that must be read-only all the way
-// down where the handler does not advertise it.
+// checkRecursiveReadOnly refuses mounts with `recursiveReadOnly: Enabled` if the runtime
+// handler does not advertise the feature.
 func checkRecursiveReadOnly(q question) problem.List {
 	if q.facts.Runtime.Handlers[q.handler].RecursiveReadOnlyMounts {
 		return nil
@@ -126,8 +127,8 @@ func checkRecursiveReadOnly(q question) problem.List {
 	return out
 }
 
-// checkSupplementalGroups refuses the policy Strict where the runtime does not
-// advertise it (KEP-3619).
+// checkSupplementalGroups refuses the policy Strict if the runtime does not advertise it
+// (KEP-3619).
 func checkSupplementalGroups(q question) problem.List {
 	sc := q.pod.Spec.SecurityContext
 	if sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != corev1.SupplementalGroupsPolicyStrict ||
@@ -141,9 +142,9 @@ func checkSupplementalGroups(q question) problem.List {
 	})
 }
 
-// checkCgroupControllers refuses where the kernel lacks the controllers that a
-// pod's cgroup needs: limits would silently not hold (a Raspberry Pi boots
-// without memory). The kubelet does not start there.
+// checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup
+// needs: limits would silently not be enforced (a Raspberry Pi boots without the memory
+// controller). The kubelet does not start on such a host.
 func checkCgroupControllers(q question) problem.List {
 	if !q.settings.CgroupsPerQOS {
 		return nil
@@ -171,8 +172,8 @@ func runtimeName(q question) string {
 
 func sameRoot(a, b string) bool { return path.Clean("/"+a) == path.Clean("/"+b) }
 
-// eachContainer visits the pod's containers, init containers first and ephemeral ones
-// last, with their field paths.
+// eachContainer calls visit for each container of the pod with its field path: init
+// containers first, ephemeral containers last.
 func eachContainer(pod *corev1.Pod, visit func(field string, c *corev1.Container)) {
 	for i := range pod.Spec.InitContainers {
 		visit(fmt.Sprintf("spec.initContainers[%d]", i), &pod.Spec.InitContainers[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkPrivileged refuses privileged containers where the settings do.
+// checkPrivileged refuses privileged containers if the settings disallow them.
 func checkPrivileged(q question) problem.List {
 	if q.settings.AllowPrivileged {
 		return nil
@@ -27,8 +27,8 @@ func checkPrivileged(q question) problem.List {
 	return out
 }
 
-// checkPodSecurity refuses violations of a level of the Pod Security Standards, with the
-// latest version of the API server's checks.
+// checkPodSecurity refuses pods that violate the configured level of the Pod Security
+// Standards. It runs the latest version of the API server's checks.
 func checkPodSecurity(q question) problem.List {
 	level := api.Level(q.settings.PodSecurity)
 	if level == "" || level == api.LevelPrivileged {
@@ -55,7 +55,7 @@ func checkPodSecurity(q question) problem.List {
 	return out
 }
 
-// checkSELinux warns of labels that nothing will look at. Neither the kubelet
+// checkSELinux warns about SELinux options on a host without SELinux. Neither the kubelet
 // nor a runtime refuses them.
 func checkSELinux(q question) problem.List {
 	if q.facts.SELinux {

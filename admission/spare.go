@@ -11,15 +11,14 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// checkSpare warns of a pod that requests more than this host really has free:
-// other programs, whose requests are unknown, use the rest. A kubelet does
-// not look.
+// checkSpare warns if a pod requests more than the host actually has free: other programs,
+// whose requests are unknown, use the rest. The kubelet does not check this.
 func checkSpare(q question) problem.List {
 	if q.runs() {
 		return nil
 	}
 	requests := resource.PodRequests(q.pod)
-	shortages, _ := lacking(q) // are refused anyway
+	shortages, _ := lacking(q) // checkResources refuses these
 	var out problem.List
 	for _, have := range []struct {
 		name corev1.ResourceName

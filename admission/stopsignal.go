@@ -9,16 +9,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// stopSignals are the versions since which runtimes support a container's stop signal in
-// CRI (KEP-4960; containerd pull 11774, CRI-O pull 9086). No runtime advertises it; older
-// ones accept the request and send the image's signal.
+// stopSignals maps a runtime to its first version that supports a container's stop signal in
+// CRI (KEP-4960; containerd pull 11774, CRI-O pull 9086). No runtime advertises the feature;
+// older versions accept the request and send the image's signal.
 var stopSignals = map[string]*version.Version{
 	"containerd": version.MustParseGeneric("2.3.0"),
 	"cri-o":      version.MustParseGeneric("1.34.0"),
 }
 
-// checkStopSignals warns of stop signals where the runtime is known to be too
-// old for them.
+// checkStopSignals warns about stop signals if the runtime is known to be too old to support
+// them.
 func checkStopSignals(q question) problem.List {
 	if !q.runtimeOlder(stopSignals) {
 		return nil

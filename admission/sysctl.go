@@ -14,9 +14,9 @@ import (
 // kernel is a version of the Linux kernel: major and minor.
 type kernel [2]int
 
-// safeSysctls are those that a pod may set without leave: each is of the pod's
-// own namespace and does not reach other pods. The kernel made them so with the
-// given version (kubelet v1.36, pkg/kubelet/sysctl).
+// safeSysctls are the sysctls that every pod may set: they are namespaced and do not affect
+// other pods. Each maps to the kernel version that namespaced it (kubelet v1.36,
+// pkg/kubelet/sysctl).
 var safeSysctls = map[string]kernel{
 	"kernel.shm_rmid_forced":              {},
 	"net.ipv4.ip_local_port_range":        {},
@@ -32,8 +32,8 @@ var safeSysctls = map[string]kernel{
 	"net.ipv4.tcp_wmem":                   {4, 15},
 }
 
-// checkSysctls refuses sysctls that are neither safe nor allowed by
-// allowedUnsafeSysctls, and those whose namespace the pod shares with the host.
+// checkSysctls refuses sysctls that are neither safe nor in allowedUnsafeSysctls, and those
+// of a namespace that the pod shares with the host.
 func checkSysctls(q question) problem.List {
 	if q.pod.Spec.SecurityContext == nil {
 		return nil
@@ -63,8 +63,8 @@ func checkSysctls(q question) problem.List {
 	return out
 }
 
-// allowedSysctl looks a name up in the safe list and in the settings, where name* is a
-// prefix. Sysctls without a kernel namespace cannot be allowed: they would change the
+// allowedSysctl reports whether a sysctl is safe or allowed by the settings, where name* is
+// a prefix. The settings cannot allow sysctls that are not namespaced: they would change the
 // host.
 func allowedSysctl(q question, name string) bool {
 	if since, ok := safeSysctls[name]; ok && slices.Compare(kernelOf(q.facts.KernelVersion), since[:]) >= 0 {
@@ -82,8 +82,8 @@ func allowedSysctl(q question, name string) bool {
 	return false
 }
 
-// sharedNamespace is the namespace of a sysctl, if the pod shares that one with
-// the host.
+// sharedNamespace returns the namespace of a sysctl if the pod shares that namespace with
+// the host, otherwise "".
 func sharedNamespace(q question, name string) sysctl.Namespace {
 	ns, _, _ := sysctl.GetNamespace(name)
 	if ns == sysctl.IPCNamespace && q.pod.Spec.HostIPC || ns == sysctl.NetNamespace && q.pod.Spec.HostNetwork {
@@ -92,8 +92,8 @@ func sharedNamespace(q question, name string) sysctl.Namespace {
 	return ""
 }
 
-// kernelOf reads major and minor of a release such as 6.1.0-13-amd64; an
-// unreadable one is the oldest.
+// kernelOf returns the major and minor version of a release such as 6.1.0-13-amd64. A part
+// that is not a number counts as 0.
 func kernelOf(release string) []int {
 	out := []int{0, 0}
 	for i, part := range strings.SplitN(release, ".", 3) {

@@ -19,10 +19,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Apply creates the cgroups and sets their values; for existing cgroups it only
-// sets the values. If it fails, it removes the cgroups that it created. The error
-// is a *problem.Error of kind Runtime, or of kind Refused if the pod's cgroup is that of a
-// pod of another root directory.
+// Apply creates the cgroups and sets their values; if they exist, it only sets the values.
+// If it fails, it removes the cgroups that it created. The error is a *problem.Error of kind
+// Runtime, or of kind Refused if the pod's cgroup belongs to a pod of another root
+// directory.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {
@@ -34,8 +34,9 @@ func Apply(ctx context.Context, p Plan) error {
 	}
 	defer unlock()
 	if p.Driver != host.DriverSystemd {
-		// The manager creates the groups around a group with it: the innermost one comes
-		// first. A slice, in contrast, must exist with its values before those in it.
+		// The cgroupfs manager creates a group together with its parents: start with the
+		// innermost. A slice, in contrast, must exist and have its values before its
+		// children.
 		slices.Reverse(groups)
 	}
 	created := map[string]bool{}
@@ -60,13 +61,12 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.reweigh(true)
 }
 
-// unmake removes the newly created parts of a cgroup: its directories, its slice, and
-// those parent slices that were created with it, which systemd would keep. A slice of
-// which a directory existed before is in use by other processes, which stopping it would
-// stop.
+// unmake removes the newly created parts of a cgroup: its directories, its slice, and the
+// parent slices created with it, which systemd would keep. It does not stop a slice that
+// already had a directory: other processes use it, and would be stopped with it.
 func (p Plan) unmake(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
-		return nil // nothing was made
+		return nil // nothing was created
 	}
 	there := func(dir string) bool { return !p.skipped(dir) && !slices.Contains(missing, dir) }
 	for i := len(g.Name); i > 0; i-- {
@@ -81,13 +81,13 @@ func (p Plan) unmake(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// makeGroup makes one group, of which these directories are missing, the outer ones
-// first. Created is true if it has new directories, which may be those of an earlier call.
+// makeGroup creates one group. Missing lists its missing directories, outermost first.
+// Created is true if Apply created some of its directories, possibly in an earlier call.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// reweigh comes after, with what Burstable pods there are by then.
+	// reweigh sets the weight later, from the Burstable pods that exist by then.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	}
 	p.noteMaking(g, missing)
 	if len(missing) > 0 {
-		// -1: make the group and put no process into it.
+		// -1: create the group without adding a process.
 		err = m.Apply(-1)
 		faultpoint.At("cgroup/unmarked")
 	}
@@ -111,10 +111,10 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 		return err
 	}
 	for _, dir := range missing {
-		// systemd creates none in hierarchies that the slice does not need.
+		// systemd creates no directory in hierarchies that the slice does not use.
 		markErr := mark(dir, p.noteFor(g, dir))
 		if markErr == nil {
-			// Whatever the umask, other users of the host may read its values.
+			// Let other users of the host read the values, regardless of the umask.
 			markErr = os.Chmod(dir, 0o755)
 		}
 		if err == nil && !errors.Is(markErr, fs.ErrNotExist) {
@@ -125,8 +125,8 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	return err
 }
 
-// remark updates the recorded requests of a pod's cgroup after a resize of the pod, and adds
-// the root directory to the mark of an older podrun.
+// remark updates the requests recorded on a pod's cgroup after the pod was resized, and adds
+// the root directory to a mark that an older podrun left without it.
 func (p Plan) remark(g Group) error {
 	for _, dir := range p.dirs(g) {
 		if milli, ok := noted(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
@@ -138,9 +138,9 @@ func (p Plan) remark(g Group) error {
 	return nil
 }
 
-// missing lists the directories that the group lacks, those of the cgroup root
-// included, the outer ones first. It adds the paths of the groups that it examines to
-// created, with whether they lack any, and expects those in it to be created.
+// missing returns the directories that the group and its parents lack, up to and including
+// the cgroup root, outermost first. For each group that it examines, it records in created
+// whether directories are missing. It skips groups already in created: they will exist.
 func (p Plan) missing(g Group, created map[string]bool) []string {
 	var out []string
 	for i := len(g.Name); i > 0; i-- {
@@ -150,21 +150,21 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 		}
 		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
 		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
-			break // then nor do the groups around it
+			break // then the parents lack none either
 		}
 		out = append(dirs, out...)
 	}
 	return out
 }
 
-// skipped reports whether a hierarchy is one in which the manager makes no group: devices,
-// where the runtime makes the whole path when a container needs it.
+// skipped reports whether a directory is in a hierarchy in which the cgroup manager creates
+// no groups. This is devices: the runtime creates the whole path when a container needs it.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]
 	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
 }
 
-// manager makes the manager of one group.
+// manager returns the cgroup manager of one group.
 func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
 	config := &cgroups.Cgroup{Resources: g.Resources.config()}
 	if p.Driver == host.DriverSystemd {
@@ -184,7 +184,7 @@ func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
 	return m, config, err
 }
 
-// set sets the values of one group that exists.
+// set sets the values of an existing group.
 func (p Plan) set(g Group) error {
 	m, config, err := p.manager(g)
 	if err != nil {
@@ -193,8 +193,8 @@ func (p Plan) set(g Group) error {
 	return m.Set(config.Resources)
 }
 
-// config converts resources to the manager's format. Devices and freezing belong to the
-// containers.
+// config converts the resources to the manager's format. It excludes device rules and
+// freezing, which apply to containers only.
 func (r Resources) config() *cgroups.Resources {
 	c := &cgroups.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,
@@ -210,8 +210,8 @@ func (r Resources) config() *cgroups.Resources {
 	return c
 }
 
-// holds reports whether a shared group has its weight already, which spares
-// systemd a call for every pod. Groups with other values are always set.
+// holds reports whether a shared group already has its weight, which saves a call to systemd
+// for every pod. It returns false for a group with other values, which are always set.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {
@@ -229,7 +229,7 @@ func (p Plan) holds(g Group) bool {
 	return err == nil && have == want
 }
 
-// failed makes the error of a group.
+// failed returns the error for a failed operation on a group.
 func failed(g Group, op string, err error) error {
 	if refused, ok := errors.AsType[*problem.Error](err); ok && refused.Kind == problem.Refused {
 		return refused

@@ -6,9 +6,9 @@ import (
 )
 
 // reweigh sets the weight of the shared Burstable cgroup, if it exists, from the requests
-// of the pods whose cgroups are in it. The plan's weight may be outdated, because other
-// pods may have started or ended since. If these cgroups carry no marks, it sets the
-// plan's weight or, without planned, nothing. The caller holds the lock.
+// marked on the pod cgroups in it. The plan's weight may be outdated, because other pods may
+// have started or ended since. If a pod cgroup has no mark, reweigh sets the plan's weight
+// if planned is true, and otherwise nothing. The caller must hold the lock.
 func (p Plan) reweigh(planned bool) error {
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
@@ -32,8 +32,8 @@ func (p Plan) reweigh(planned bool) error {
 	return nil
 }
 
-// requested adds up the notes on the groups in a group. It is not known when
-// one of them has none.
+// requested returns the sum of the requests marked on the groups inside a group. Known is
+// false if one of them has no mark.
 func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 	dir := filepath.Join(p.cpuMount(), g.Path)
 	entries, err := os.ReadDir(dir)
@@ -55,7 +55,7 @@ func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 
 func isBurstable(g Group) bool { return g.Name[len(g.Name)-1] == burstable }
 
-// cpuMount is where the hierarchy of the cpu controller is mounted.
+// cpuMount returns the mount point of the cpu controller's hierarchy.
 func (p Plan) cpuMount() string {
 	if p.Version == 2 {
 		return p.Mounts[""]

@@ -13,29 +13,30 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// A directory of the cgroup file system cannot be created and marked in one step.
-// Therefore podrun first records, under the lock, which directories it is about to
-// create: if it is killed in between, the next podrun that takes the lock marks them.
+// A directory of the cgroup file system cannot be created and marked atomically. Therefore
+// podrun, while holding the lock, first records which directories it will create. If it is
+// killed before it marks them, the next podrun that acquires the lock does so.
 
-// maxMaking bounds the file, in bytes: a group has one directory a hierarchy.
+// maxMaking is the maximum size of the record, in bytes. A group has one directory per
+// hierarchy.
 const maxMaking = 1 << 20
 
-// makingRoot begins the line of the file that holds the root directory, quoted, for the next
-// directory.
+// makingRoot starts a line of the record that contains the quoted root directory for the
+// directory on the next line.
 const makingRoot = "root"
 
-// making is the file.
+// making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// noteMaking records the directories that are about to be created, with their marks. A
-// failure is not an error: its only effect is that a removal after a kill misses these
+// noteMaking records the directories that podrun is about to create, with their marks. It
+// ignores errors: their only effect is that, after a kill, a later removal misses these
 // directories.
 func (p Plan) noteMaking(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
 	}
 	var b strings.Builder
-	// An older podrun skips the lines of root directories, which it cannot parse.
+	// An older podrun cannot parse the lines with root directories, and skips them.
 	for _, dir := range missing {
 		note := p.noteFor(g, dir)
 		fmt.Fprintf(&b, "%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
@@ -43,22 +44,22 @@ func (p Plan) noteMaking(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// made records that the created directories are marked.
+// made removes the record after the created directories have been marked.
 func (p Plan) made() { _ = os.Remove(p.making()) }
 
-// markMade marks directories that a podrun created before it was killed. The caller holds
-// the lock.
+// markMade marks directories that a podrun created before it was killed. The caller must
+// hold the lock.
 func (p Plan) markMade(ctx context.Context) error {
 	data, readErr := hostfile.ReadNoFollow(ctx, p.making(), maxMaking)
 	if errors.Is(readErr, fs.ErrNotExist) {
 		return nil
 	}
-	var err error // a file that cannot be read counts as none
+	var err error // treat an unreadable file as empty
 	var note noteOf
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if number == makingRoot {
-			note.rootDir, _ = strconv.Unquote(dir) // else empty, as of an older podrun
+			note.rootDir, _ = strconv.Unquote(dir) // empty if written by an older podrun
 			continue
 		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)
@@ -77,7 +78,7 @@ func (p Plan) markMade(ctx context.Context) error {
 	return nil
 }
 
-// within reports whether a directory is in one of the hierarchies.
+// within reports whether a directory is inside one of the hierarchies.
 func (p Plan) within(dir string) bool {
 	for _, mount := range p.Mounts {
 		if strings.HasPrefix(filepath.Clean(dir), mount+"/") {

@@ -8,10 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ReadHolders returns the cgroups of pods, by UID, that podruns with other root directories
-// have, and that directory: empty for an older podrun, which did not note its own and whose
-// processes run in the cgroup. Known are the pods that this root directory has. An unmarked
-// cgroup has no holder.
+// ReadHolders returns the pods, by UID, whose cgroups belong to podruns with other root
+// directories, and these root directories. The root directory is "" for a cgroup made by an
+// older podrun, which did not record it; such a cgroup is included only if it has processes.
+// known reports whether a pod belongs to this root directory. Cgroups without a mark are
+// omitted.
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)
@@ -30,7 +31,7 @@ func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bo
 	return out
 }
 
-// refusal is the error of a pod whose cgroup is that of a pod of another root directory.
+// refusal returns the error for a pod whose cgroup belongs to another root directory's pod.
 func (p Plan) refusal(g Group) error {
 	owner := p.ownerOf(g)
 	return &problem.Error{Kind: problem.Refused, Object: "cgroup " + g.Path,

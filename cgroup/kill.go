@@ -13,12 +13,12 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// killPause is how long killed processes get to leave.
+// killPause is the interval between checks whether killed processes have exited.
 const killPause = 2 * time.Millisecond
 
-// kill ends the remaining processes of a pod's cgroup, as the kubelet does before it
-// removes a cgroup: a process that outlived its container (because the runtime crashed,
-// or an exec was orphaned) would keep the cgroup forever.
+// kill kills the processes that remain in a pod's cgroup. The kubelet does the same before
+// it removes a cgroup: a process that outlived its container (because the runtime crashed,
+// or an exec was orphaned) would prevent the removal forever.
 func (p Plan) kill(ctx context.Context, g Group) error {
 	for {
 		left := 0
@@ -42,8 +42,7 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 	}
 }
 
-// killAll kills the processes of one directory: at one stroke on v2, one by
-// one on v1.
+// killAll kills the processes in one directory: all at once on cgroup v2, one by one on v1.
 func killAll(dir string, pids []int) error {
 	if len(pids) == 0 {
 		return nil
@@ -62,9 +61,8 @@ func killAll(dir string, pids []int) error {
 	return nil
 }
 
-// killMember kills a process in the directory's cgroups. It opens the pidfd first and
-// checks the membership afterwards, so that it never kills another process with a reused
-// PID.
+// killMember kills a process if it is in the directory's cgroups. It opens the pidfd before
+// it checks the membership, so that it never kills an unrelated process that reuses the PID.
 func killMember(dir string, pid int) error {
 	if pid <= 1 {
 		return fmt.Errorf("process %d is in another PID namespace and cannot be killed", pid)
@@ -87,8 +85,8 @@ func killMember(dir string, pid int) error {
 	return nil
 }
 
-// thaw lets frozen processes die: SIGKILL does not reach a frozen group of v1.
-// Usually there is no such file.
+// thaw unfreezes the cgroups on v1, where frozen processes do not react to SIGKILL. Usually
+// there is no freezer.state file.
 func (p Plan) thaw(g Group) {
 	mount, ok := p.Mounts["freezer"]
 	if !ok || p.Version != 1 {
@@ -100,7 +98,7 @@ func (p Plan) thaw(g Group) {
 	}
 }
 
-// below lists the groups inside a group.
+// below returns the directories of all groups inside a group.
 func below(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

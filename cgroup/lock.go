@@ -14,22 +14,22 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// lockWithin is how long a removal waits for the lock.
+// lockWithin is the maximum time that a removal waits for the lock.
 const lockWithin = 30 * time.Second
 
 // lockShared excludes other podrun processes from the cgroups that pods share. The node's
-// lock does so only for one root directory; this lock is host-wide, and is released when
-// the process ends. It is on a directory that only root can open: any user may open, and
-// thus lock, a directory of the cgroup file system.
+// lock covers only one root directory; this lock is host-wide. The kernel releases it when
+// the process exits. It locks a directory that only root can open, because any user may
+// open, and thus lock, a directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
-		return func() {}, nil // nothing that could be shared
+		return func() {}, nil // no cgroups to share
 	}
 	dir, err := openLock(p.Lock)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work on a file system that cannot be written. A podrun that
-		// changes the same cgroups at the same time then only causes a wrong weight,
-		// until the next change.
+		// Deleting a pod must work even if the file system is not writable. If another
+		// podrun then changes the same cgroups concurrently, the only effect is a wrong
+		// weight until the next change.
 		return func() {}, nil
 	}
 	if err != nil {
@@ -42,12 +42,12 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		_ = dir.Close()
 		return nil, err
 	}
-	return func() { _ = dir.Close() }, nil // which unlocks it
+	return func() { _ = dir.Close() }, nil // closing it releases the lock
 }
 
-// openLock creates and opens the directory to be locked, and its parent. Both must belong
-// to this user and be inaccessible to others: otherwise another user could replace the
-// directory, or hold the lock.
+// openLock creates the lock directory and its parent if needed, and opens the lock
+// directory. Both must belong to this user and be inaccessible to others: otherwise another
+// user could replace the directory, or hold the lock.
 func openLock(path string) (*os.File, error) {
 	var dir *os.File
 	for _, at := range []string{filepath.Dir(path), path} {
@@ -74,9 +74,9 @@ func openLock(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// underLock does something to the groups that pods share, if there are any. It waits for
-// the lock for lockWithin, or until ctx ends. If the lock is free, it takes it even if ctx has
-// ended.
+// underLock calls do while holding the lock on the shared groups. If there are none, it does
+// nothing. It waits for the lock for lockWithin, or until ctx ends; it acquires a free lock
+// even if ctx has already ended.
 func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {
 		return nil

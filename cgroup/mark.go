@@ -8,26 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The attributes on the groups that podrun made. They go with the group, so they never lie;
-// systemd marks its groups the same way (trusted.invocation_id).
+// The extended attributes that mark podrun's groups. They disappear with the group, so they
+// are never outdated; systemd marks its groups the same way (trusted.invocation_id).
 const (
-	// markName holds the milli-CPUs that the pod requests whose group it is; 0 on others.
+	// markName holds the pod's requested milli-CPUs if the group is a pod's, otherwise 0.
 	markName = "trusted.podrun"
-	// rootMarkName, on groups of pods, holds the root directory of the podrun that made it,
-	// as in the sandbox's annotation podrun.dev/root-dir. It is an attribute of its own,
-	// since other releases of podrun read a number from markName. They do not set it.
+	// rootMarkName, set on pod groups only, holds the root directory of the podrun that
+	// created the group, like the sandbox annotation podrun.dev/root-dir. It is a separate
+	// attribute because other releases of podrun read a number from markName. They do not
+	// set rootMarkName.
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
-// noteOf is what the attributes of a group hold.
+// noteOf contains the values of a group's attributes.
 type noteOf struct {
 	milli   int64
 	rootDir string // empty: none
 }
 
-// mark notes that podrun made a group. Where it cannot be kept (in a user namespace, or
-// on cgroup v1 before Linux 3.14), a shared group stays when it is empty. The root directory
-// comes first: a group without markName counts as not marked yet.
+// mark sets the attributes that mark a group as created by podrun. If attributes are not
+// supported (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove
+// the shared groups when they become empty. mark sets the root directory first, because a
+// group without markName counts as not yet marked.
 func mark(dir string, note noteOf) error {
 	if note.rootDir != "" {
 		if err := setMark(dir, rootMarkName, note.rootDir); err != nil {
@@ -45,13 +47,13 @@ func setMark(dir, name, value string) error {
 	return &os.PathError{Op: "setxattr", Path: dir, Err: err}
 }
 
-// marked reports whether podrun made a group.
+// marked reports whether podrun created a group.
 func marked(dir string) bool {
 	_, err := unix.Getxattr(dir, markName, nil)
 	return err == nil
 }
 
-// noted reads the milli-CPUs of a pod's group.
+// noted returns the milli-CPUs recorded on a pod's group, and whether there are any.
 func noted(dir string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(dir, markName, buf)
@@ -62,8 +64,9 @@ func noted(dir string) (int64, bool) {
 	return milli, err == nil
 }
 
-// rootDirOf reads the root directory of the podrun that made a pod's group; empty if there
-// is no such group, if its mark names none, or if the file system keeps no marks.
+// rootDirOf returns the root directory of the podrun that created a pod's group. It returns
+// "" if the group does not exist, its mark names none, or the file system does not support
+// marks.
 func rootDirOf(dir string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getxattr(dir, rootMarkName, buf)
@@ -73,7 +76,7 @@ func rootDirOf(dir string) string {
 	return string(buf[:n])
 }
 
-// ownerOf is the root directory that the marks of a group name; empty for none.
+// ownerOf returns the root directory that a group's marks name, or "".
 func (p Plan) ownerOf(g Group) string {
 	for _, dir := range p.dirs(g) {
 		if root := rootDirOf(dir); root != "" {
@@ -83,14 +86,14 @@ func (p Plan) ownerOf(g Group) string {
 	return ""
 }
 
-// foreign reports whether a podrun with another root directory made a group.
+// foreign reports whether a podrun with another root directory created a group.
 func (p Plan) foreign(g Group) bool {
 	owner := p.ownerOf(g)
 	return owner != "" && p.RootDir != "" && owner != p.RootDir
 }
 
-// noteFor is what to note on a directory that was made for a group: outer ones request
-// nothing themselves, and belong to no root directory.
+// noteFor returns the attributes for a directory that was created for a group. The group's
+// parents have no requests of their own, and belong to no root directory.
 func (p Plan) noteFor(g Group, dir string) noteOf {
 	if !strings.HasSuffix(dir, g.Path) || !isPod(g) {
 		return noteOf{}

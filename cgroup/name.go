@@ -16,7 +16,7 @@ const (
 	bestEffort = "besteffort"
 )
 
-// rootName splits the setting cgroupRoot; "/" and "" are the hierarchy's root.
+// rootName splits the setting cgroupRoot. It returns nil for "/" and "".
 func rootName(root string) []string {
 	clean := strings.Trim(path.Clean("/"+root), "/")
 	if clean == "" {
@@ -25,7 +25,7 @@ func rootName(root string) []string {
 	return strings.Split(clean, "/")
 }
 
-// podName is where a pod of that class has its group, below the root.
+// podName returns the name of a pod's group, relative to the cgroup root.
 func podName(class corev1.PodQOSClass, uid string) []string {
 	pod := "pod" + uid
 	switch class {
@@ -37,10 +37,11 @@ func podName(class corev1.PodQOSClass, uid string) []string {
 	return []string{kubepods, bestEffort, pod}
 }
 
-// isPod reports whether a group is that of a pod.
+// isPod reports whether a group belongs to a pod.
 func isPod(g Group) bool { return strings.HasPrefix(g.Name[len(g.Name)-1], "pod") }
 
-// groupPath spells a name as the driver does, below the mount point.
+// groupPath returns the path of a group in the driver's notation, relative to the mount
+// point.
 func groupPath(driver string, name []string) string {
 	if driver == host.DriverSystemd {
 		return slicePath(name)
@@ -48,9 +49,9 @@ func groupPath(driver string, name []string) string {
 	return "/" + path.Join(name...)
 }
 
-// slicePath spells a name as nested slices (systemd.slice(5)): a dash separates
-// levels, so one inside a part becomes an underscore, as in the kubelet.
-// {kubepods, burstable, pod1-2} is
+// slicePath returns the path of a group as nested slices (systemd.slice(5)). Because a dash
+// separates levels, a dash within a name becomes an underscore, as in the kubelet.
+// {kubepods, burstable, pod1-2} becomes
 // /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice.
 func slicePath(name []string) string {
 	out, prefix := "/", ""
@@ -62,8 +63,8 @@ func slicePath(name []string) string {
 	return out
 }
 
-// unit splits a slice's path into the unit and the one above it, which is
-// systemd's root slice at the top.
+// unit splits a slice's path into the unit and its parent unit. The parent of a top-level
+// slice is systemd's root slice.
 func unit(slicePath string) (name, parent string) {
 	dir, base := path.Split(slicePath)
 	if dir = path.Clean(dir); dir == "/" {

@@ -1,10 +1,10 @@
 // Package cgroup creates and removes the cgroup of each pod, with the kubelet's names and
-// values: kubepods, which contains burstable and besteffort, which contain (as does
-// kubepods directly for Guaranteed pods) pod<uid>. The runtime creates the cgroups of
-// containers below the pod's cgroup, and never removes the pod's cgroup.
+// values. The hierarchy is kubepods/pod<uid> for Guaranteed pods,
+// kubepods/burstable/pod<uid> and kubepods/besteffort/pod<uid> for the others. The runtime
+// creates the containers' cgroups inside the pod's cgroup, and never removes the pod's
+// cgroup.
 //
-// Call Apply and Remove while holding the node's lock: both change cgroups that
-// pods share.
+// Call Apply and Remove while holding the node's lock: both change cgroups that pods share.
 package cgroup
 
 import (
@@ -21,54 +21,53 @@ import (
 // Input is the input of a plan.
 type Input struct {
 	Pod      *corev1.Pod // defaulted, with a UID that is safe in a path
-	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: those that run already
+	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: the running pods
 	Settings nodeconfig.Settings
 }
 
-// Plan has the cgroups of one pod. It marshals to stable JSON. With cgroupsPerQOS
-// off it is empty, and the runtime chooses the cgroup.
+// Plan contains the cgroups of one pod. It marshals to stable JSON. If cgroupsPerQOS is off,
+// it is empty and the runtime chooses the cgroup.
 type Plan struct {
 	Version int               `json:"version,omitempty"`
 	Driver  string            `json:"driver,omitempty"`
-	Mounts  map[string]string `json:"-"` // controller → mount point; "" is v2's
+	Mounts  map[string]string `json:"-"` // controller → mount point; "" is cgroup v2
 	Root    []string          `json:"root,omitempty"`
-	Lock    string            `json:"-"` // directory that is locked while shared groups change
-	RootDir string            `json:"-"` // podrun's root directory, which the pod's group is marked with
-	// Shared are the groups that the pod shares with others, the outer one first. In a
-	// plan made by Leftovers they are those of all QoS classes.
+	Lock    string            `json:"-"` // directory to lock while shared groups change
+	RootDir string            `json:"-"` // podrun's root directory, recorded on the pod's group
+	// Shared lists the groups that the pod shares with others, outermost first. A plan from
+	// Leftovers lists those of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
-	// Pods is the pod's group. In a plan made by Leftovers it is one for each
-	// QoS class.
+	// Pods contains the pod's group. A plan from Leftovers has one per QoS class.
 	Pods []Group `json:"pods,omitempty"`
 }
 
 // Group is one cgroup.
 type Group struct {
-	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
+	Name      []string  `json:"-"`    // path components from the root, independent of the driver
 	Path      string    `json:"path"` // below the mount point, with a leading slash
 	Resources Resources `json:"resources"`
-	MilliCPU  int64     `json:"-"` // requests of a pod's cgroup
+	MilliCPU  int64     `json:"-"` // the pod's requests, if this is a pod's cgroup
 }
 
 // Resources are the values of a cgroup. A zero value keeps the kernel's default.
 type Resources struct {
 	CPUShares uint64      `json:"cpuShares,omitempty"` // v1: 2 to 262144
 	CPUWeight uint64      `json:"cpuWeight,omitempty"` // v2: 1 to 10000
-	CPUQuota  int64       `json:"cpuQuota,omitempty"`  // µs in a period; -1: none
+	CPUQuota  int64       `json:"cpuQuota,omitempty"`  // µs per period; -1: no quota
 	CPUPeriod uint64      `json:"cpuPeriod,omitempty"` // µs
 	Memory    int64       `json:"memory,omitempty"`    // bytes
 	PidsLimit int64       `json:"pidsLimit,omitempty"`
-	HugePages []HugePages `json:"hugePages,omitempty"` // one for each size the host has
+	HugePages []HugePages `json:"hugePages,omitempty"` // one per page size of the host
 }
 
 // HugePages limits the huge pages of one size.
 type HugePages struct {
-	Size  string `json:"size"`  // as the kernel's files name it: 2MB, 1GB
+	Size  string `json:"size"`  // in the notation of the kernel's files: 2MB, 1GB
 	Limit uint64 `json:"limit"` // bytes
 }
 
-// New plans the cgroup of a pod, and the weights of the shared cgroups including
-// the pod.
+// New plans the cgroup of a pod, and the weights of the shared cgroups with this pod
+// included.
 func New(in Input) Plan {
 	p := newPlan(in.Facts.Cgroup, in.Settings)
 	if !in.Settings.CgroupsPerQOS {
@@ -88,8 +87,8 @@ func New(in Input) Plan {
 	return p
 }
 
-// Leftovers plans the removal of a pod of which only the UID is known: its cgroup
-// in every QoS class.
+// Leftovers plans the removal of a pod of which only the UID is known: it contains the pod's
+// cgroup in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
 	if !s.CgroupsPerQOS {
@@ -102,8 +101,8 @@ func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	return p
 }
 
-// Parent returns the sandbox's cgroup_parent: a path for cgroupfs, the name of a
-// slice for systemd; empty with cgroupsPerQOS off.
+// Parent returns the sandbox's cgroup_parent: a path for cgroupfs, a slice name for systemd,
+// "" if cgroupsPerQOS is off.
 func (p Plan) Parent() string {
 	switch {
 	case len(p.Pods) == 0:
@@ -118,14 +117,14 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
-// group names a group below the root.
+// group returns a group with a name relative to the cgroup root.
 func (p Plan) group(r Resources, name ...string) Group {
 	g := p.level(append(append([]string{}, p.Root...), name...))
 	g.Resources = r
 	return g
 }
 
-// level is a group by its whole name, without resources.
+// level returns a group without resources, given its full name.
 func (p Plan) level(name []string) Group {
 	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }

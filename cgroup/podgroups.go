@@ -12,18 +12,18 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// PodGroup is the control group of a pod.
+// PodGroup is the cgroup of a pod.
 type PodGroup struct {
 	UID string
-	// Made is when it was made.
+	// Made is the creation time.
 	Made time.Time
-	// RootDir is that of the podrun that made it; empty if its mark names none.
+	// RootDir is the root directory of the podrun that created it, or "" if not recorded.
 	RootDir string
-	// InUse is true if it has processes.
+	// InUse is true if the group contains processes.
 	InUse bool
 }
 
-// ReadPodGroups lists the control groups of pods that a podrun made, by their mark.
+// ReadPodGroups returns the cgroups of pods that carry a podrun's mark.
 func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	found := map[string]PodGroup{}
 	p := Leftovers("", c, s)
@@ -47,13 +47,13 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	return out
 }
 
-// markedPods are the directories of pods, by UID, in the shared groups that carry a podrun's
-// mark: one in each hierarchy.
+// markedPods yields the UIDs and directories of the pod cgroups that carry a podrun's mark.
+// A UID occurs once per hierarchy.
 func (p Plan) markedPods() iter.Seq2[string, string] {
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
 			for _, parent := range p.dirs(shared) {
-				entries, _ := os.ReadDir(parent) // none where it was never made
+				entries, _ := os.ReadDir(parent) // fails if it was never created
 				for _, e := range entries {
 					uid, ok := p.uidOf(e.Name())
 					dir := filepath.Join(parent, e.Name())
@@ -66,7 +66,7 @@ func (p Plan) markedPods() iter.Seq2[string, string] {
 	}
 }
 
-// uidOf reads the UID off the name of a pod's group.
+// uidOf extracts the UID from the name of a pod's group.
 func (p Plan) uidOf(name string) (uid string, ok bool) {
 	if p.Driver == host.DriverSystemd {
 		name, ok = strings.CutSuffix(name, ".slice")

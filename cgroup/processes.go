@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// dirs gives a group's directory in each hierarchy, each once, in a stable
-// order. Controllers that are mounted together share one.
+// dirs returns the group's directory in each hierarchy, sorted and without duplicates:
+// controllers that are mounted together share a directory.
 func (p Plan) dirs(g Group) []string {
 	var out []string
 	for controller, mount := range p.Mounts {
@@ -28,8 +28,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// processes lists the processes of a cgroup and its descendants. A removed cgroup has
-// none.
+// processes returns the processes in a cgroup and its descendants, none if the cgroup does
+// not exist.
 func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -49,8 +49,8 @@ func processes(dir string) ([]int, error) {
 	return out, err
 }
 
-// procs reads one group's cgroup.procs. A process of a PID namespace that this
-// one cannot see shows as 0.
+// procs reads cgroup.procs of one group. A process outside podrun's PID namespace appears as
+// 0.
 func procs(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -70,8 +70,8 @@ func procs(dir string) ([]int, error) {
 	return out, nil
 }
 
-// ReadExists reports whether the pod's cgroup exists in any hierarchy. False where the
-// plan has none.
+// ReadExists reports whether the pod's cgroup exists in any hierarchy. It returns false if
+// the plan has no groups.
 func ReadExists(p Plan) bool {
 	for _, g := range p.Pods {
 		if slices.ContainsFunc(p.dirs(g), exists) {

@@ -6,12 +6,12 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// sharedGroups are kubepods, burstable and besteffort with their values.
+// sharedGroups returns kubepods, burstable and besteffort with their values.
 //
-// The weight of kubepods corresponds to the number of the host's CPUs. Unlike the
-// kubelet, which limits kubepods to the node's allocatable memory, podrun does not limit
-// its memory: it shares the host with other programs, and a limit without configured
-// reservations would only change when the kernel's OOM killer acts.
+// The weight of kubepods corresponds to the number of the host's CPUs. The kubelet limits
+// the memory of kubepods to the node's allocatable memory; podrun does not, because it
+// shares the host with other programs: without configured reservations, a limit would only
+// change when the kernel's OOM killer acts.
 func (p Plan) sharedGroups(pods []host.Pod, facts host.Facts) []Group {
 	unbounded := hugePages(facts.Cgroup, facts.HugePageSizes, func(int64) uint64 { return unboundedHugePages })
 	weigh := func(milli int64) Resources {
@@ -28,8 +28,8 @@ func (p Plan) sharedGroups(pods []host.Pod, facts host.Facts) []Group {
 	}
 }
 
-// burstableMilli sums the CPU requests of podrun's Burstable pods that run or
-// are about to.
+// burstableMilli returns the sum of the CPU requests of podrun's Burstable pods that are
+// running or starting.
 func burstableMilli(pods []host.Pod) int64 {
 	var sum int64
 	for _, pod := range pods {

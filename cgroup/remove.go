@@ -16,20 +16,20 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// How long to wait for the kernel to let go of a group whose last process has
-// just been killed.
+// How long, and how often, to retry the removal of a group after its last process was
+// killed: the kernel releases the group with a delay.
 const (
 	removeWithin = 5 * time.Second
 	removePause  = time.Millisecond
 )
 
-// Remove removes the pod's cgroup in every hierarchy, including children that the
-// runtime created, and kills processes that remain in it. Then it removes the shared
-// cgroups and those of the cgroup root if podrun created them and they are empty, and
-// otherwise updates the weight of the shared cgroup. A missing cgroup is not an error. It
-// skips a pod's cgroup that a podrun with another root directory made. A mark of an older
-// podrun names no root directory: the caller knows the pod. If ctx ends while it waits, the
-// error wraps the cause.
+// Remove removes the pod's cgroup in every hierarchy, including children that the runtime
+// created, and kills the processes that remain in it. Then it removes the shared cgroups and
+// those of the cgroup root if podrun created them and they are empty; otherwise it updates
+// the weight of the shared Burstable cgroup. A missing cgroup is not an error. Remove skips
+// a pod's cgroup that a podrun with another root directory created. The mark of an older
+// podrun names no root directory: the caller must check that the pod is its own. If ctx ends
+// while Remove waits, the error wraps the cause.
 func Remove(ctx context.Context, p Plan) error {
 	short, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -45,7 +45,8 @@ func Remove(ctx context.Context, p Plan) error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnused is Remove that ends no process: a pod's cgroup that has any is an error.
+// RemoveUnused is like Remove but kills no process: it returns an error if a pod's cgroup
+// contains any.
 func RemoveUnused(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		for _, dir := range p.dirs(g) {
@@ -66,11 +67,11 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	}
 	dirs := p.dirs(g)
 	if p.Driver != host.DriverSystemd {
-		// Usually it is empty, and the attempt takes less than finding that out.
+		// The group is usually empty: trying rmdir is cheaper than checking.
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { err := unix.Rmdir(dir); return err == nil || noGroup(err) })
 	}
 	if !slices.ContainsFunc(dirs, exists) {
-		return p.stopUnit(g) // systemd may know the unit still
+		return p.stopUnit(g) // systemd may still have the unit loaded
 	}
 	if err := p.kill(ctx, g); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return err
 	}
 	for _, dir := range dirs {
-		if p.foreign(g) { // which made it after this podrun had removed its own
+		if p.foreign(g) { // another podrun created it after this one removed its own
 			return nil
 		}
 		if err := removeTree(ctx, dir); err != nil {
@@ -89,8 +90,8 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	return nil
 }
 
-// removeTree removes a group and those below it, the inner ones first. The
-// kernel answers EBUSY until the last process is reaped.
+// removeTree removes a group and the groups inside it, innermost first. The kernel returns
+// EBUSY until the last process is reaped.
 func removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -121,8 +122,8 @@ func removeTree(ctx context.Context, dir string) error {
 	}
 }
 
-// removeParents removes the shared cgroups and those of the cgroup root. The caller holds
-// the lock.
+// removeParents removes the empty shared cgroups and those of the cgroup root. The caller
+// must hold the lock.
 func (p Plan) removeParents() error {
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
@@ -137,14 +138,14 @@ func (p Plan) removeParents() error {
 	return nil
 }
 
-// removeEmpty removes a cgroup that podrun created and that is not in use.
+// removeEmpty removes a cgroup that podrun created and that is no longer in use.
 func (p Plan) removeEmpty(g Group) error {
 	dirs := p.dirs(g)
 	if slices.ContainsFunc(dirs, hasGroups) || !slices.ContainsFunc(dirs, marked) {
 		return nil
 	}
 	if p.Driver == host.DriverSystemd {
-		for _, dir := range dirs { // stopping the unit would end them
+		for _, dir := range dirs { // stopping the unit would stop its processes
 			if pids, err := procs(dir); len(pids) > 0 || err != nil {
 				return err
 			}
@@ -153,18 +154,18 @@ func (p Plan) removeEmpty(g Group) error {
 			return err
 		}
 	}
-	return removeDirs(dirs) // without those that have processes
+	return removeDirs(dirs) // skips directories that have processes
 }
 
-// hasGroups reports whether a group holds another group: the kernel counts a link for each
-// (kernfs_refresh_inode), besides those of the directory itself.
+// hasGroups reports whether a group contains other groups: the kernel counts one link for
+// each (kernfs_refresh_inode), in addition to the two of the directory itself.
 func hasGroups(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(dir, &st) == nil && st.Nlink > 2
 }
 
-// removeDirs removes directories, the last ones first. One that is in use
-// stays: another process has begun to use it.
+// removeDirs removes directories in reverse order. It keeps a directory that is in use:
+// another process has begun to use it.
 func removeDirs(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {
@@ -176,7 +177,8 @@ func removeDirs(dirs []string) error {
 	return errors.Join(errs...)
 }
 
-// stopUnit makes systemd forget a slice. Its not knowing it is success.
+// stopUnit makes systemd stop and unload a slice. It succeeds if systemd does not have the
+// slice.
 func (p Plan) stopUnit(g Group) error {
 	if p.Driver != host.DriverSystemd {
 		return nil

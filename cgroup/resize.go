@@ -10,9 +10,9 @@ import (
 )
 
 // Grow sets each value of the pod's cgroup to the maximum of its current and its planned
-// value, so that the containers in it can be resized in either direction. Apply then sets
-// the planned values. It does nothing if the cgroup does not exist. The error is a
-// *problem.Error of kind Runtime, or of kind Refused like that of Apply.
+// value, so that the containers in it can be resized in either direction. A later Apply sets
+// the planned values. Grow does nothing if the cgroup does not exist. The error is a
+// *problem.Error of kind Runtime or, as for Apply, of kind Refused.
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
@@ -37,7 +37,7 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth are the values that are larger than those of a cgroup.
+// growth returns the values that exceed the current ones.
 func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	if r.CPUShares > has.CPUShares {
 		more.CPUShares = r.CPUShares
@@ -54,8 +54,8 @@ func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0
 }
 
-// readResources reads the values of the pod's cgroup: no quota is -1, no memory limit the
-// largest number. It is false if the pod has no cgroup.
+// readResources reads the values of the pod's cgroup. No quota is -1, no memory limit is
+// math.MaxInt64. It returns false if the pod has no cgroup.
 func (p Plan) readResources(g Group) (Resources, bool) {
 	cpu := filepath.Join(p.cpuMount(), g.Path)
 	if p.Version == 2 {
@@ -72,7 +72,7 @@ func (p Plan) readResources(g Group) (Resources, bool) {
 	memory := filepath.Join(p.Mounts["memory"], g.Path)
 	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
 		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
-	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // -1 is no count
+	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // nil for -1, which means no quota
 		has.CPUQuota = int64(*n)
 	}
 	return has, exists(cpu) || exists(memory)
@@ -85,7 +85,7 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited is the largest number for text that is not a number, such as "max".
+// orUnlimited returns math.MaxInt64 if n is nil, as for the text "max", or too large.
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64
@@ -93,8 +93,8 @@ func orUnlimited(n *uint64) int64 {
 	return int64(*n)
 }
 
-// ReadShrink reads how many bytes of memory the pod's group uses, if the plan lowers
-// its limit to limit; limit is 0 if it does not, or that is not known.
+// ReadShrink returns the memory usage of the pod's group and its planned limit, in bytes, if
+// the plan lowers the limit. It returns 0, 0 if the plan does not or the usage is unknown.
 func ReadShrink(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
 		has, ok := p.readResources(g)

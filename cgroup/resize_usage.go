@@ -4,12 +4,12 @@ import "path/filepath"
 
 // Usage is the resource usage of a pod's cgroup.
 type Usage struct {
-	Memory    int64 // bytes of the working set: without file pages that were not used lately
-	Processes int64 // and threads; 0 where the pids controller is missing
+	Memory    int64 // bytes of the working set: the usage without inactive file pages
+	Processes int64 // includes threads; 0 if the pids controller is missing
 }
 
-// ReadUsage reads the resource usage of the pod's cgroup, as the kubelet computes it. It
-// is false if the pod has no cgroup, or its memory is not accounted.
+// ReadUsage reads the resource usage of the pod's cgroup, as computed by the kubelet. It
+// returns false if the pod has no cgroup, or the kernel does not account its memory.
 func ReadUsage(p Plan) (Usage, bool) {
 	memory, current, inactive := p.Mounts["memory"], "memory.usage_in_bytes", "total_inactive_file"
 	pids := p.Mounts["pids"]

@@ -11,13 +11,13 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// unboundedHugePages is the kubelet's limit for groups that don't limit.
+// unboundedHugePages is the limit that the kubelet sets on groups without a limit.
 const unboundedHugePages = 1 << 62
 
-// podResources are the values of the pod's cgroup, as the kubelet sets them
+// podResources returns the values of the pod's cgroup, as the kubelet sets them
 // (pkg/kubelet/cm/helpers_linux.go): CPU according to the pod's requests; a quota and a
-// memory limit only if every container or the pod itself has that limit; values of
-// missing controllers are left out.
+// memory limit only if every container or the pod itself has that limit. It omits values of
+// missing controllers.
 func podResources(in Input, class corev1.PodQOSClass) Resources {
 	c := in.Facts.Cgroup
 	requests := resource.PodRequests(in.Pod)
@@ -43,9 +43,8 @@ func podResources(in Input, class corev1.PodQOSClass) Resources {
 	return r
 }
 
-// declaredLimits sums the pod's limits and reports whether they bound the whole
-// pod: every container, init containers included, has one, or the pod has
-// (KEP-2837).
+// declaredLimits sums the pod's limits and reports whether they bound the whole pod: either
+// every container, including init containers, or the pod itself has the limit (KEP-2837).
 func declaredLimits(pod *corev1.Pod) (limits corev1.ResourceList, everyCPU, everyMemory bool) {
 	everyCPU, everyMemory = true, true
 	limits = resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{
@@ -61,8 +60,8 @@ func declaredLimits(pod *corev1.Pod) (limits corev1.ResourceList, everyCPU, ever
 	return limits, everyCPU, everyMemory
 }
 
-// period is the CFS period in µs: the setting, which the kubelet minds only
-// with its gate.
+// period returns the CFS period in µs. Like the kubelet, it uses the setting only if the
+// feature gate is enabled.
 func (in Input) period() uint64 {
 	if p := in.Settings.CPUCFSQuotaPeriod; p > 0 && in.Settings.Gate("CustomCPUCFSQuotaPeriod", false) {
 		return uint64(p.Microseconds())
@@ -70,21 +69,21 @@ func (in Input) period() uint64 {
 	return 100_000
 }
 
-// setWeight sets the share of CPU time for so many milli-CPUs.
+// setWeight sets the CPU weight that corresponds to the milli-CPUs.
 func (r *Resources) setWeight(version int, milli int64) {
 	shares := resource.CPUShares(milli)
 	if version == 1 {
 		r.CPUShares = shares
 		return
 	}
-	// The kubelet's own conversion, a straight line from [2, 262144] to
-	// [1, 10000]. Runtimes use a curve since 2025; siblings must be measured
-	// alike, and the siblings of a pod are pods.
+	// This is the kubelet's conversion, linear from [2, 262144] to [1, 10000]. Runtimes have
+	// used a curve since 2025, but siblings must all be converted the same way, and the
+	// siblings of a pod's cgroup are those of other pods.
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 
-// podHugePages limits every page size of the host to the pod's request, or to zero
-// without a request.
+// podHugePages limits every page size of the host to the pod's request, or to zero if there
+// is none.
 func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []HugePages {
 	wanted := map[int64]uint64{}
 	for name, q := range requests {
@@ -95,8 +94,8 @@ func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []
 	return hugePages(c, sizes, func(size int64) uint64 { return wanted[size] })
 }
 
-// hugePages lists a limit for each page size, nothing where the controller is
-// not there: runc fails to write a file that does not exist.
+// hugePages returns a limit for each page size, or nil if the hugetlb controller is missing:
+// runc would fail to write a file that does not exist.
 func hugePages(c host.Cgroup, sizes []int64, limit func(size int64) uint64) []HugePages {
 	if !c.Has("hugetlb") {
 		return nil
@@ -108,8 +107,8 @@ func hugePages(c host.Cgroup, sizes []int64, limit func(size int64) uint64) []Hu
 	return out
 }
 
-// pageSizeName spells a page size in bytes as the kernel's hugetlb files do:
-// 64KB, 2MB, 1GB.
+// pageSizeName returns a page size in the notation of the kernel's hugetlb files: 64KB, 2MB,
+// 1GB.
 func pageSizeName(size int64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Stats is the resource usage of the processes in a pod's cgroup, for statistics; nil
-// fields are unknown.
+// Stats is the resource usage of a pod's cgroup, for statistics. Fields are nil if unknown.
 type Stats struct {
-	CPUNanoSeconds  *uint64 // since the cgroup was made
+	CPUNanoSeconds  *uint64 // since the cgroup was created
 	MemoryBytes     *uint64
 	WorkingSetBytes *uint64 // memory without inactive file pages, as cAdvisor computes it
 }
 
-// ReadStats reads the usage of the pod of a plan, of the first of its groups that
-// exists. False is of a pod without one.
+// ReadStats reads the usage of the pod, from the first group of the plan that exists. It
+// returns false if the pod has no group.
 func ReadStats(p Plan) (u Stats, found bool) {
 	for _, g := range p.Pods {
 		var memory string
@@ -45,8 +44,8 @@ func ReadStats(p Plan) (u Stats, found bool) {
 	return Stats{}, false
 }
 
-// workingSet is used memory without the inactive file pages that memory.stat of dir
-// counts under the key.
+// workingSet returns the used memory minus the inactive file pages, which dir/memory.stat
+// reports under the given key.
 func workingSet(used uint64, dir, inactive string) uint64 {
 	if file := readKey(filepath.Join(dir, "memory.stat"), inactive); file != nil {
 		used -= min(*file, used)
@@ -54,7 +53,7 @@ func workingSet(used uint64, dir, inactive string) uint64 {
 	return used
 }
 
-// readCount reads a file with one number; nil if it cannot be read.
+// readCount reads a file that contains one number. It returns nil if that fails.
 func readCount(path string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -67,7 +66,8 @@ func readCount(path string) *uint64 {
 	return &n
 }
 
-// readKey reads the number of a key of a file such as cpu.stat; nil if there is none.
+// readKey reads the number that a file such as cpu.stat contains under a key. It returns nil
+// if there is none.
 func readKey(path, key string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package dns computes a pod's resolver configuration, host name and /etc/hosts. It is
-// pure: the host's resolver configuration is an argument.
+// Package dns computes a pod's resolver configuration, host name and /etc/hosts. It is pure:
+// the host's resolver configuration is an argument.
 package dns
 
 import (
@@ -20,19 +20,20 @@ type Config struct {
 	Options  []string `json:"options,omitempty"` // ndots:5
 }
 
-// Warning is an event of type Warning that the pod should get.
+// Warning is an event of type Warning to record for the pod.
 type Warning struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// clusterOptions are the options of a pod that asks the cluster's DNS server:
-// with five dots a service's short name is always tried with the searches first.
+// clusterOptions are the options of a pod that uses the cluster's DNS server. With ndots:5,
+// the resolver tries the search domains first for names with fewer than five dots, such as
+// the names of services.
 var clusterOptions = []string{"ndots:5"}
 
-// New returns the pod's resolver configuration. HostConf is the host's, clusterDNS and
-// clusterDomain are the node's settings. If a pod requests the cluster's server but none
-// is configured, it gets the host's, with a warning.
+// New returns the pod's resolver configuration. HostConf is the host's; clusterDNS and
+// clusterDomain are the node's settings. If a pod requests the cluster's server but none is
+// configured, it gets the host's configuration and New returns a warning.
 func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
 	var warnings []Warning
 	policy := effectivePolicy(pod)
@@ -61,8 +62,8 @@ func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, cluster
 	return limit(c, warnings)
 }
 
-// effectivePolicy is one of None, Default and ClusterFirst. A pod in the host's network
-// has the host's resolver unless its policy is ClusterFirstWithHostNet.
+// effectivePolicy returns None, Default or ClusterFirst. A pod in the host network uses the
+// host's resolver unless its policy is ClusterFirstWithHostNet.
 func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
 	switch p := pod.Spec.DNSPolicy; {
 	case p == corev1.DNSNone, p == corev1.DNSDefault:
@@ -82,9 +83,9 @@ func missingClusterDNS(pod *corev1.Pod) Warning {
 	}
 }
 
-// ofHost copies the host's configuration. If resolvConf is "", there is none: then the
-// pod must not use a file of the runtime's choice, and according to resolv.conf(5), no
-// nameserver means the local machine.
+// ofHost copies the host's configuration. If resolvConf is "", there is none: the pod must
+// not get a file that the runtime chooses, and according to resolv.conf(5), no nameserver
+// means the local machine.
 func ofHost(conf host.ResolvConf) Config {
 	c := Config{
 		Servers:  slices.Clone(conf.Nameservers),
@@ -104,7 +105,7 @@ func clusterSearches(namespace, domain string, hostSearches []string) []string {
 	return unique(append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, hostSearches...))
 }
 
-// canonical writes addresses as the kubelet does, which parses them.
+// canonical formats addresses like the kubelet, which parses and prints them.
 func canonical(servers []string) []string {
 	out := make([]string, len(servers))
 	for i, s := range servers {

@@ -7,22 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Lengths of the kernel's nodename: a host name is a DNS label of 63 characters,
-// a fully qualified name may fill all 64 (KEP-1797).
+// Limits of the kernel's nodename: a host name is a DNS label of at most 63 characters, a
+// fully qualified name may use all 64 (KEP-1797).
 const (
 	maxHostname = 63
 	maxFQDN     = 64
 )
 
-// Name is the pod's name on the network. It has no meaning for a pod in the
-// host's network, which uses the host's name.
+// Name is the pod's host name. It is unused for a pod in the host network, which has the
+// host's name.
 type Name struct {
 	Host   string `json:"host"`             // web-0
 	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local
-	Kernel string `json:"kernel"`           // what hostname(1) prints: Host, or both where setHostnameAsFQDN
+	Kernel string `json:"kernel"`           // as printed by hostname(1): Host, or the FQDN if setHostnameAsFQDN is set
 }
 
-// FQDN is the full name, or the host's where there is no domain.
+// FQDN returns the fully qualified name, or Host if there is no domain.
 func (n Name) FQDN() string {
 	if n.Domain == "" {
 		return n.Host
@@ -31,8 +31,8 @@ func (n Name) FQDN() string {
 }
 
 // Hostname computes the pod's host name. Override reports whether spec.hostnameOverride
-// takes effect (KEP-4762, feature gate HostnameOverride, on by default). The error is a
-// full name that is too long for the kernel.
+// takes effect (KEP-4762, feature gate HostnameOverride, on by default). It returns an error
+// if the host name is empty, or the full name is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {
@@ -49,7 +49,7 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 			pod.Namespace, pod.Name, pod.Name, maxHostname)
 	}
 	if spec.Subdomain != "" {
-		// Without a cluster domain the kubelet leaves a dot at the end.
+		// Without a cluster domain, the kubelet leaves a trailing dot.
 		n.Domain = strings.TrimSuffix(fmt.Sprintf("%s.%s.svc.%s", spec.Subdomain, pod.Namespace, clusterDomain), ".")
 	}
 	n.Kernel = n.Host
@@ -63,8 +63,8 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 	return n, nil
 }
 
-// truncate shortens a name to a label's maximum length; the result must not end in - or .
-// (kubernetes issue 36951).
+// truncate shortens a name to the maximum length of a label. The result must not end in - or
+// . (kubernetes issue 36951).
 func truncate(name string) string {
 	if len(name) <= maxHostname {
 		return name

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EtcHosts is the text of the file mounted at /etc/hosts: the pod's own names,
-// or for a pod in the host's network hostFile, the host's file; then the pod's
-// hostAliases. PodIPs are the pod's addresses, unused in the host's network.
+// EtcHosts returns the content of the pod's /etc/hosts: the pod's own names or, for a pod in
+// the host network, the host's file, which is passed as hostFile; then the pod's
+// hostAliases. PodIPs are the pod's addresses; they are ignored in the host network.
 func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) string {
 	var b strings.Builder
 	if pod.Spec.HostNetwork {
@@ -33,8 +33,8 @@ func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) stri
 	return b.String()
 }
 
-// managedHosts is the beginning of the file of a pod with a pod network. The header lets
-// programs distinguish the file from an image's.
+// managedHosts is the beginning of /etc/hosts for a pod with a pod network. The header lets
+// programs distinguish the file from one in an image.
 const managedHosts = "# Kubernetes-managed hosts file.\n" +
 	"127.0.0.1\tlocalhost\n" +
 	"::1\tlocalhost ip6-localhost ip6-loopback\n" +

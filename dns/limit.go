@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Limits of a pod's resolver configuration (KEP-2595). glibc reads three
-// nameservers, and aborts on a search path longer than a name may be.
+// Limits of a pod's resolver configuration (KEP-2595). glibc reads three nameservers, and
+// aborts on a search path longer than the maximum length of a name.
 const (
 	maxServers     = 3
 	maxSearches    = 32
@@ -17,8 +17,8 @@ const (
 	maxPathChars   = 253  // one search path
 )
 
-// limit truncates the configuration to the limits, with one warning for servers and one
-// for searches, with the kubelet's messages, so that searches for them succeed.
+// limit truncates the configuration to the limits. It adds one warning for servers and one
+// for searches, in the kubelet's words, which users may search for.
 func limit(c Config, warnings []Warning) (Config, []Warning) {
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]
@@ -36,8 +36,8 @@ func forming(message string, line []string) Warning {
 	return Warning{Reason: event.DNSConfigForming, Message: message + strings.Join(line, " ")}
 }
 
-// fitSearches keeps the first 32 paths, of those the ones of legal length, and
-// of those as many as fit in the line.
+// fitSearches takes the first 32 paths, drops those that are too long, and returns as many
+// of the others as fit in the line.
 func fitSearches(searches []string) []string {
 	var fit []string
 	line := -1 // no space before the first
@@ -53,7 +53,7 @@ func fitSearches(searches []string) []string {
 	return fit
 }
 
-// unique drops later copies.
+// unique removes duplicates, keeping the first occurrence.
 func unique(in []string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -66,8 +66,8 @@ func unique(in []string) []string {
 	return out
 }
 
-// mergeOptions lets the pod's options replace those of the same name, in place,
-// and appends the others.
+// mergeOptions replaces options in base by the pod's options of the same name, and appends
+// the others.
 func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
 	var names []string
 	text := map[string]string{}

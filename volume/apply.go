@@ -16,10 +16,10 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Modes of the pod's own directories; all are root's (kubelet: makePodDataDirs).
+// Modes of the pod's own directories, which root owns (kubelet: makePodDataDirs).
 const (
 	dirMode  = 0o750
-	openMode = 0o755 // between the pod's directory and a volume
+	openMode = 0o755 // directories between the pod's directory and a volume
 )
 
 // MountError is the failure to set up one volume.
@@ -28,20 +28,21 @@ type MountError struct {
 	Err    error
 }
 
-// Error names the volume.
+// Error returns the failure with the volume's name.
 func (e *MountError) Error() string { return fmt.Sprintf("volume %s: %v", e.Volume, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *MountError) Unwrap() error { return e.Err }
 
-// Event is the message of the kubelet's FailedMount event.
+// Event returns the message of the kubelet's FailedMount event.
 func (e *MountError) Event() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
-// Apply creates the pod's directories and volumes. It can be repeated, and Remove, which
-// the caller should register first, removes partial results. It tries every volume; the
-// error is a *problem.Error that wraps one *MountError for each failed volume.
+// Apply creates the pod's directories and volumes. It can be repeated. The caller should
+// register Remove as the undo before it calls Apply: Remove also removes partial results.
+// Apply tries every volume; the error is a *problem.Error that wraps one *MountError for
+// each failed volume.
 func Apply(ctx context.Context, p Plan) error {
 	if err := makePodDirs(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
@@ -56,12 +57,12 @@ func Apply(ctx context.Context, p Plan) error {
 	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
 }
 
-// makersAtOnce is how many volumes are set up concurrently.
+// makersAtOnce is the maximum number of volumes that are set up concurrently.
 const makersAtOnce = 4
 
-// makeAll makes the volumes and returns the failures in the order of the spec. A volume may
-// require a path that another one creates, such as the directory of a FileOrCreate: as the
-// kubelet retries it, so does makeAll while others succeed.
+// makeAll sets up the volumes and returns the failures in the order of the spec. A volume
+// may require a path that another one creates, such as the directory of a FileOrCreate. The
+// kubelet retries such a volume; makeAll retries it as long as other volumes succeed.
 func makeAll(ctx context.Context, volumes []Volume) []error {
 	errs := make([]error, len(volumes))
 	var todo []int
@@ -79,12 +80,14 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// wantsPath reports whether a volume failed for a path that another volume may create.
+// wantsPath reports whether a volume failed because of a path that another volume may
+// create.
 func wantsPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || lacks(err)
 }
 
-// makeEach makes the volumes of todo, which are indices, concurrently, and sets their errs.
+// makeEach sets up the volumes with the indices in todo concurrently, and sets errs for
+// each.
 func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 	var group errgroup.Group
 	group.SetLimit(makersAtOnce)
@@ -102,8 +105,8 @@ func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 	_ = group.Wait() // its functions return nil
 }
 
-// makeVolume makes one volume on the host. It can be repeated, on a volume that
-// containers use already too.
+// makeVolume sets up one volume on the host. It can be repeated, even if containers already
+// use the volume.
 func makeVolume(ctx context.Context, v Volume) error {
 	faultpoint.At("volume/" + v.Name + "/make")
 	defer faultpoint.At("volume/" + v.Name + "/made")
@@ -130,8 +133,8 @@ func lacks(err error) bool {
 	return check
 }
 
-// kindOfFailure is Refused if every failed volume requires something that the host lacks,
-// otherwise Runtime.
+// kindOfFailure returns Refused if each failed volume requires something that the host
+// lacks, otherwise Runtime.
 func kindOfFailure(failed []error) problem.Kind {
 	for _, err := range failed {
 		if !lacks(err) {
@@ -141,8 +144,9 @@ func kindOfFailure(failed []error) problem.Kind {
 	return problem.Refused
 }
 
-// MakePodDir makes the pod's directory, and the one for what podrun keeps of the pod. It
-// is part of admission, one pod after the other: Apply makes the others.
+// MakePodDir creates the pod's directory and its plugins directory, in which podrun keeps
+// its records of the pod. It is part of admission, which handles pods one after the other;
+// Apply creates the other directories.
 func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
 		return err
@@ -150,7 +154,7 @@ func MakePodDir(p Plan) error {
 	return makeDirs(p.Dir, p.Layout.Plugins(p.ID.UID))
 }
 
-// makePodDirs makes the pod's directory and the ones directly below it.
+// makePodDirs creates the pod's directory and the directories directly below it.
 func makePodDirs(p Plan) error {
 	if err := MakePodDir(p); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Path is what a volume finds at a path of the host: host.Path.
+// Path describes what exists at a path of the host, like host.Path.
 type Path struct {
 	Mode       fs.FileMode
 	Symlink    bool
@@ -22,9 +22,9 @@ type Path struct {
 }
 
 // Check returns the problems of a pod's volumes that would make Apply fail: a hostPath or a
-// volume's directory of the wrong type, and mount propagation from a path that is not a shared
-// mount. Paths are those that were read; what was not is not checked. Podrun's directories are
-// where root is. The problems have field paths.
+// volume's directory of the wrong type, and mount propagation from a path that is not a
+// shared mount. It checks only the given paths. Root is the path of podrun's root directory,
+// whose mount applies to the volumes inside it. The problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
@@ -57,7 +57,7 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 	return out
 }
 
-// problem explains why a volume cannot be set up; empty if it can.
+// problem explains why a volume cannot be set up. It returns "" if it can.
 func (v Volume) problem(paths map[string]Path) string {
 	switch v.Setup.Kind {
 	case SetupHostPath:
@@ -70,8 +70,8 @@ func (v Volume) problem(paths map[string]Path) string {
 	return ""
 }
 
-// problem explains why a path does not have its type, and cannot be created; empty if it has
-// or can.
+// problem explains why a path is not of the required type and cannot be created. It returns
+// "" if the path is of the type or can be created.
 func (h *HostPath) problem(path string, found Path) string {
 	if h.Type == corev1.HostPathUnset {
 		return ""
@@ -88,7 +88,8 @@ func (h *HostPath) problem(path string, found Path) string {
 	return ""
 }
 
-// problem explains why the directory of a volume or a claim cannot be used; empty if it can.
+// problem explains why the directory of a volume or a claim cannot be used. It returns "" if
+// it can.
 func (l *Local) problem(paths map[string]Path) string {
 	if l.Create {
 		return l.claimProblem(paths)
@@ -105,8 +106,8 @@ func (l *Local) problem(paths map[string]Path) string {
 	return ""
 }
 
-// claimProblem is that of a claim's directory, which podrun creates if it is missing. A
-// symlink is no directory.
+// claimProblem is like problem for a claim's directory, which podrun creates if it is
+// missing. The directory must not be a symlink.
 func (l *Local) claimProblem(paths map[string]Path) string {
 	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
 		found, known := paths[path]
@@ -121,7 +122,8 @@ func (l *Local) claimProblem(paths map[string]Path) string {
 	return ""
 }
 
-// notShared explains why the mount of a path does not support a propagation; empty if it does.
+// notShared explains why the mount of a path does not support a propagation mode. It returns
+// "" if it does.
 func (p Path) notShared(path string, want corev1.MountPropagationMode) string {
 	switch {
 	case p.MountPoint == "" || p.Shared:

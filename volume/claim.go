@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planClaim plans the volume that a claim is bound to: a directory or a device of this
-// host, or an NFS export.
+// planClaim plans the volume that a claim is bound to: a directory or a device of this host,
+// or an NFS export.
 func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	ref := v.PersistentVolumeClaim
 	refuse := func(field, message, hint string) (Volume, problem.List) {
@@ -47,7 +47,7 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return out, nil
 }
 
-// persistent plans a PersistentVolume by the source that it has.
+// persistent plans a PersistentVolume according to its source.
 func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, *problem.Problem) {
 	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 	switch s := pv.Spec.PersistentVolumeSource; {
@@ -74,7 +74,7 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 		Message: fmt.Sprintf("PersistentVolume %s: %s", pv.Name, "its source is not supported"), Hint: "use hostPath, local or nfs"}
 }
 
-// wrongNode refuses a volume that is on other hosts only.
+// wrongNode refuses a volume whose node affinity does not match this host.
 func (in Input) wrongNode(pv *corev1.PersistentVolume) *problem.Problem {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil
@@ -98,28 +98,28 @@ const (
 	nfsPlugin   = "kubernetes.io~nfs"
 )
 
-// Local bind-mounts a directory of this host into the pod's directory, so that
-// ownership and mount options are the pod's.
+// Local bind-mounts a directory of this host into the pod's directory, so that the mount has
+// its own options.
 type Local struct {
 	Path     string   `json:"path"`
-	Create   bool     `json:"create,omitempty"` // podrun creates the directory, for a claim (Provision)
+	Create   bool     `json:"create,omitempty"` // podrun creates the directory for a claim (Provision)
 	ReadOnly bool     `json:"readOnly,omitempty"`
-	Options  []string `json:"options,omitempty"` // of the PersistentVolume
+	Options  []string `json:"options,omitempty"` // mount options of the PersistentVolume
 }
 
-// NFS mounts an export.
+// NFS mounts an NFS export.
 type NFS struct {
 	Server   string   `json:"server"`
 	Path     string   `json:"path"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
-	Options  []string `json:"options,omitempty"` // of the PersistentVolume
+	Options  []string `json:"options,omitempty"` // mount options of the PersistentVolume
 }
 
 func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return in.nfs(v.Name, NFS{Server: v.NFS.Server, Path: v.NFS.Path, ReadOnly: v.NFS.ReadOnly}), nil
 }
 
-// nfs plans the mount of an export below the directory name.
+// nfs plans the mount of an export, at the volume directory with this name.
 func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
 		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
@@ -127,8 +127,8 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral makes a generic ephemeral volume a directory: there is no controller to
-// provision one of its class and size, and it goes with the pod in any case.
+// planEphemeral plans a generic ephemeral volume as a directory: no controller provisions a
+// volume of the requested class and size, and the volume is deleted with the pod anyway.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
 		return Volume{}, problem.List{{Field: "volumeClaimTemplate.spec.volumeMode", Reason: "UnsupportedVolume",
@@ -138,12 +138,12 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})
 }
 
-// planImage leaves the mount to the runtime, which takes the image by its ID.
+// planImage leaves the mount to the runtime, which identifies the image by its ID.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }
 
-// source is the export as mount.nfs takes it: an IPv6 address in brackets.
+// source returns the export in the notation of mount.nfs: with an IPv6 address in brackets.
 func (n *NFS) source() string {
 	if strings.Contains(n.Server, ":") && !strings.HasPrefix(n.Server, "[") {
 		return "[" + n.Server + "]:" + n.Path

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Bind binds claims to volumes as a cluster's volume controller would, and
-// returns copies of the claims with spec.volumeName set, by namespace/name.
-// Claims that fit no volume stay unbound. The same input always gives the same
-// bindings: claims are served in the order of their names, each by the smallest
-// volume that fits, volumes that are reserved for it first.
+// Bind binds claims to volumes as a cluster's volume controller would. It returns copies of
+// the claims with spec.volumeName set, by namespace/name. A claim that no volume fits stays
+// unbound. The same input always gives the same bindings: Bind processes the claims in the
+// order of their names. Each gets the smallest volume that fits, but a volume that is
+// reserved for it (claimRef) takes precedence.
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}
@@ -35,7 +35,7 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 			selector = labels.Everything()
 		}
 		if err != nil {
-			continue // one that is not valid selects none
+			continue // an invalid selector selects nothing
 		}
 		var best *corev1.PersistentVolume
 		for _, name := range names {
@@ -85,7 +85,7 @@ func better(a, b *corev1.PersistentVolume) bool {
 	return x.Cmp(y) < 0
 }
 
-// WhyUnbound returns the requirement of a claim that no volume meets.
+// WhyUnbound returns the requirements of a claim that no volume meets.
 func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)

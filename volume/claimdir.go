@@ -15,22 +15,23 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Names in the directory of all claims that are of no claim: a directory before it has its
-// mode, and those that are being deleted. No claim's directory begins with a dot.
+// Names in the directory of all claims that belong to no claim: a directory that does not
+// have its mode yet, and directories that are being deleted. No claim's directory begins
+// with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"
 )
 
-// claimMode is the mode of a claim's new directory, as of an emptyDir: a container may run
-// as any user. Other users of the host do not get through the directory of all claims,
-// whose mode is dirMode.
+// claimMode is the mode of a claim's new directory. It is that of an emptyDir, because
+// containers may run as any user. Other users of the host cannot reach the directory: its
+// parent, the directory of all claims, has dirMode.
 const claimMode = 0o777
 
-// lockClaims opens the directory of all claims and locks it against other podrun processes,
-// of any root directory, that create, bind or delete claims' directories. Closing the file
-// unlocks it. With create, it makes the directory; without, the error of a missing one is
-// fs.ErrNotExist.
+// lockClaims opens the directory of all claims and locks it. The lock excludes other podrun
+// processes, of any root directory, that create, bind or delete claims' directories. Closing
+// the file releases the lock. With create, lockClaims creates the directory if it is
+// missing; otherwise it then returns fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
 		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
@@ -50,9 +51,9 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 	return dir, nil
 }
 
-// bindClaim binds the claim's directory at target, and makes it if it is missing. Both are
-// one step for a process that deletes it: it finds the mount, or the directory is made after
-// the deletion.
+// bindClaim binds the claim's directory at target, and creates it if it is missing. It holds
+// the lock for both, so a process that deletes claims never sees the state in between:
+// either it finds the mount, or bindClaim creates the directory after the deletion.
 func (l *Local) bindClaim(ctx context.Context, target string) error {
 	claims, err := lockClaims(ctx, filepath.Dir(l.Path), true)
 	if err != nil {
@@ -72,15 +73,15 @@ func (l *Local) bindClaim(ctx context.Context, target string) error {
 	return l.bind(fmt.Sprintf("/proc/self/fd/%d", dir), target)
 }
 
-// openClaim opens a claim's directory, which may be a mount point but no symlink: a volume
-// that a container could redirect is not podrun's to mount or delete.
+// openClaim opens a claim's directory. The directory may be a mount point but not a symlink:
+// podrun must not mount or delete a directory that a container can redirect.
 func openClaim(claims int, name string) (int, error) {
 	return unix.Openat(claims, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// makeClaim makes a claim's directory with its mode, at once for every observer: an app
-// changes the mode later, and podrun must not set it again. The caller has the lock, so that
-// a directory that a killed process has left can be used.
+// makeClaim creates a claim's directory and sets its mode atomically: an app may change the
+// mode later, and podrun must not set it again. The caller holds the lock, so makeClaim can
+// reuse a directory that a killed process left under the temporary name.
 func makeClaim(claims int, name string) error {
 	if err := unix.Mkdirat(claims, newClaimName, claimMode); err != nil && err != unix.EEXIST {
 		return err
@@ -99,20 +100,20 @@ func makeClaim(claims int, name string) error {
 	return unix.Fsync(claims)
 }
 
-// InUseError reports that a claim's directory is not deleted because something else has it
-// mounted.
+// InUseError reports that a claim's directory was not deleted because it is mounted
+// elsewhere.
 type InUseError struct{ Path, Mountpoint string }
 
-// Error names both.
+// Error returns a message with both paths.
 func (e *InUseError) Error() string { return e.Path + " is mounted at " + e.Mountpoint }
 
-// DeleteClaims deletes claims' directories, all in one directory, with their content, except
-// those that used returns, and then calls release, which ends the caller's own use of all of
-// them. Used and release are called with the directory of all claims locked, so that of
-// several callers, the last one that uses a directory deletes it, and one that another pod
-// begins to use is kept. A missing directory is no error. After an error, release was not
-// called or failed, and all can be repeated. A directory that is mounted is not deleted: the
-// error is an *InUseError.
+// DeleteClaims deletes the directories of claims with their content, except those that used
+// returns, and then calls release, which ends the caller's own use of them. All paths must
+// be in the same directory. DeleteClaims calls used and release while it holds the lock on
+// the directory of all claims. Therefore, if several callers use a directory, the last one
+// deletes it, and a directory that another pod begins to use is kept. A missing directory is
+// not an error. If DeleteClaims fails, release was not called or failed, and the call can be
+// repeated. It does not delete a mounted directory: the error is an *InUseError.
 func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
 	dir := filepath.Dir(paths[0])
 	for {
@@ -130,8 +131,9 @@ func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]b
 	}
 }
 
-// deleteLocked is DeleteClaims with the directory of all claims locked. It is not done if it
-// had to unlock it, in order to delete content.
+// deleteLocked implements DeleteClaims; the caller has locked the directory of all claims.
+// Done is false if it had to release the lock in order to delete content, and must be called
+// again.
 func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
 	inUse, err := used()
 	if err != nil {
@@ -152,7 +154,7 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	if len(discarded) == 0 {
 		return true, release()
 	}
-	// The content may be large. Deleting it needs no lock: no pod finds it any more.
+	// The content may be large. Deleting it requires no lock: no pod can find it any more.
 	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
 		return false, err
 	}
@@ -182,7 +184,8 @@ func discardClaim(claims *os.File, path string) error {
 	return nil
 }
 
-// discardedClaims lists what was renamed in order to be deleted, also by a killed process.
+// discardedClaims returns the directories that this or a killed process renamed for
+// deletion.
 func discardedClaims(claims *os.File) (names []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
 	for _, path := range paths {
@@ -191,7 +194,7 @@ func discardedClaims(claims *os.File) (names []string, err error) {
 	return names, err
 }
 
-// claimMounts lists where a claim's directory is mounted; nothing if it is missing.
+// claimMounts returns where a claim's directory is mounted, nil if it does not exist.
 func claimMounts(claims int, name string) ([]string, error) {
 	dir, err := openClaim(claims, name)
 	if err == unix.ENOENT {
@@ -212,9 +215,9 @@ func claimMounts(claims int, name string) ([]string, error) {
 	return out, nil
 }
 
-// DropClaims removes the plan's new claims' directories after a failed start: those that are
-// empty, are not mounted, and are as makeClaim makes them, so that the next start makes the
-// same again. It can be repeated.
+// DropClaims removes directories of the plan's claims after a failed start, if they are
+// still as makeClaim created them: empty, not mounted, with the same mode and owner. The
+// next start would create the same directory. DropClaims can be repeated.
 func DropClaims(ctx context.Context, p Plan) error {
 	var errs []error
 	for _, v := range p.Volumes {
@@ -238,7 +241,7 @@ func dropClaim(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	err = unix.Fstatat(int(claims.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&claimMode != claimMode || st.Uid != 0 {
-		return nil // none, or one that an administrator or an app has changed
+		return nil // missing, or changed by an administrator or an app
 	}
 	mounted, err := claimMounts(int(claims.Fd()), name)
 	if err != nil || len(mounted) > 0 {

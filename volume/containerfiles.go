@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// MakeContainerDir makes the directory of a container, which holds its
-// termination logs.
+// MakeContainerDir creates the directory of a container, which contains its termination
+// logs.
 func MakeContainerDir(layout identity.Layout, uid, container string) error {
 	dir := layout.Container(uid, container)
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -27,9 +27,10 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 	return nil
 }
 
-// MakeTerminationLog creates the empty file for a container's termination message
-// in the container's directory (MakeContainerDir), and returns its path. Name is 8 hexadecimal digits, new for each attempt. Any
-// user may write to the file, because the container's user is not known yet.
+// MakeTerminationLog creates the empty file for a container's termination message in the
+// container's directory (MakeContainerDir), and returns its path. Name is 8 hexadecimal
+// digits, new for each attempt. Any user may write to the file, because the container's user
+// is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
@@ -43,9 +44,9 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 	return path, nil
 }
 
-// PruneTerminationLogs removes the termination logs of a container's earlier runs, whose
-// containers are gone; keep are the paths of those of the others. The error joins those of
-// single files.
+// PruneTerminationLogs removes the termination logs of a container's earlier runs whose
+// containers no longer exist. Keep lists the paths of the other logs. The error joins the
+// errors for the individual files.
 func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
 	dir := layout.Container(uid, container)
 	entries, err := os.ReadDir(dir)
@@ -61,9 +62,9 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 	return errors.Join(errs...)
 }
 
-// WriteHosts writes the pod's /etc/hosts. It writes in place, as the kubelet
-// does: containers that run have mounted the file itself, and a rename would
-// leave them with the old one.
+// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place:
+// running containers have mounted the file itself, and would keep the old one if it were
+// replaced by a rename.
 func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	path := layout.EtcHosts(uid)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
@@ -80,10 +81,10 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	return nil
 }
 
-// ReclaimFiles frees the disk space of the files that the containers of a pod could write
-// to, once these are gone for good: its hosts file is emptied, as by the kubelet
-// (CVE-2020-8557), and of each termination log only the last keep bytes stay. It can be
-// repeated. The error joins those of single files.
+// ReclaimFiles frees the disk space of the files that a pod's containers could write to,
+// once the containers will not run again. It empties the hosts file, like the kubelet
+// (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
+// repeated. The error joins the errors for the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
 	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
@@ -96,8 +97,8 @@ func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 	return errors.Join(errs...)
 }
 
-// keepTail shortens a regular file to its last bytes. A file that does not exist, and a
-// symlink, are not changed.
+// keepTail truncates a regular file to its last keep bytes. It ignores symlinks and files
+// that do not exist.
 func keepTail(path string, keep int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
@@ -124,8 +125,8 @@ func keepTail(path string, keep int64) error {
 	return nil
 }
 
-// WriteCheckpoint writes the pod's checkpoint, which may hold Secrets. It is not durable
-// before SyncCheckpoint.
+// WriteCheckpoint writes the pod's checkpoint, which may contain Secrets. The checkpoint is
+// not durable until SyncCheckpoint returns.
 func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
 	return hostfile.WriteUnsynced(layout.Checkpoint(uid), data, 0o600)
 }

@@ -15,11 +15,11 @@ const emptyDirPlugin = "kubernetes.io~empty-dir"
 // EmptyDir sets up an emptyDir: a directory, a tmpfs or a hugetlbfs.
 type EmptyDir struct {
 	Medium corev1.StorageMedium `json:"medium"` // "", Memory, HugePages or HugePages-<size>
-	// SizeBytes caps a tmpfs; 0 is the kernel's cap. A directory's sizeLimit is
-	// not enforced when it is made: the kubelet evicts for it.
+	// SizeBytes limits the size of a tmpfs; 0 means the kernel's default. The sizeLimit of a
+	// directory is not enforced here: the kubelet evicts pods that exceed it.
 	SizeBytes int64  `json:"sizeBytes,omitempty"`
-	PageSize  string `json:"pageSize,omitempty"` // of a hugetlbfs: 2Mi
-	MetaDir   string `json:"metaDir"`            // holds the file "ready" once the volume is made
+	PageSize  string `json:"pageSize,omitempty"` // page size of a hugetlbfs: 2Mi
+	MetaDir   string `json:"metaDir"`            // contains the file "ready" once the volume is complete
 }
 
 func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
@@ -47,14 +47,14 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup
-		// An emptyDir is always changed as a whole: it is new. The kubelet ignores
-		// fsGroupChangePolicy here, as the API documents.
+		// An emptyDir is new, so its ownership is always changed completely. Like the
+		// kubelet, and as documented in the API, podrun ignores fsGroupChangePolicy here.
 	}
 	return v, nil
 }
 
-// tmpfsSize is the smallest of the caps that are set, in bytes
-// (the kubelet's calculateEmptyDirMemorySize).
+// tmpfsSize returns the smallest of the limits that are set, in bytes (the kubelet's
+// calculateEmptyDirMemorySize).
 func tmpfsSize(allocatable, podLimit int64, sizeLimit *resource.Quantity) int64 {
 	size := allocatable
 	caps := []int64{podLimit}
@@ -69,8 +69,8 @@ func tmpfsSize(allocatable, podLimit int64, sizeLimit *resource.Quantity) int64 
 	return size
 }
 
-// pageSize finds the size of huge pages for a medium: the medium's own, or the
-// only one that the pod requests.
+// pageSize returns the huge page size for a medium: the size in the medium's name, or
+// otherwise the only size that the pod requests.
 func pageSize(pod *corev1.Pod, medium corev1.StorageMedium) (string, error) {
 	sizes := requestedPageSizes(pod)
 	if medium != corev1.StorageMediumHugePages {
@@ -96,8 +96,8 @@ func pageSize(pod *corev1.Pod, medium corev1.StorageMedium) (string, error) {
 	return sizes[0].String(), nil
 }
 
-// requestedPageSizes lists the sizes of huge pages in the pod's and its
-// containers' requests, in no order, with repeats.
+// requestedPageSizes returns the huge page sizes in the requests of the pod and its
+// containers, unordered and possibly with duplicates.
 func requestedPageSizes(pod *corev1.Pod) []resource.Quantity {
 	var lists []corev1.ResourceList
 	if pod.Spec.Resources != nil {
@@ -105,8 +105,8 @@ func requestedPageSizes(pod *corev1.Pod) []resource.Quantity {
 	}
 	for _, cs := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range cs {
-			// The API's defaulting makes requests of limits, but a plan may be made
-			// of a pod that never saw it.
+			// The API's defaulting copies limits to requests, but the plan's pod may not be
+			// defaulted.
 			lists = append(lists, cs[i].Resources.Requests, cs[i].Resources.Limits)
 		}
 	}

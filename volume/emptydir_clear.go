@@ -12,9 +12,10 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// RemoveContents unmounts all volumes of a pod that has ended permanently, and deletes
-// the content of its emptyDirs, as the kubelet does for an evicted pod, to reclaim disk
-// space. The pod's directory stays. It can be repeated, and follows the rules of Remove.
+// RemoveContents unmounts all volumes of a pod that has ended permanently, and deletes the
+// content of its emptyDirs to reclaim disk space, as the kubelet does for an evicted pod. It
+// keeps the pod's directory. It can be repeated, and has the same safety guarantees as
+// Remove.
 func RemoveContents(ctx context.Context, layout identity.Layout, uid string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)
@@ -46,7 +47,7 @@ func clearEmptyDirs(ctx context.Context, pods int, uid string) error {
 	return safepath.Clear(ctx, dir)
 }
 
-// EmptyDirPath is the directory of an emptyDir of a pod.
+// EmptyDirPath returns the directory of a pod's emptyDir.
 func EmptyDirPath(layout identity.Layout, uid, name string) string {
 	return layout.Volume(uid, emptyDirPlugin, name)
 }

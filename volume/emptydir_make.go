@@ -55,14 +55,14 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 	return MountTmpfs(path, e.SizeBytes, 0)
 }
 
-// MountTmpfs mounts a tmpfs of at most size bytes, which the kernel does not swap out if
-// it can be given one; 0 is the kernel's cap. Flags are those of mount(2).
+// MountTmpfs mounts a tmpfs of at most size bytes, or of the kernel's default size if size
+// is 0. It disables swapping if the kernel supports that. Flags are those of mount(2).
 func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {
 		options = fmt.Sprintf("size=%d,", size)
 	}
-	// noswap is known since Linux 6.4; an older kernel answers EINVAL.
+	// Linux supports noswap since 6.4; older kernels return EINVAL.
 	err := unix.Mount("tmpfs", path, "tmpfs", flags, options+"noswap")
 	if errors.Is(err, unix.EINVAL) {
 		err = unix.Mount("tmpfs", path, "tmpfs", flags, options)
@@ -73,7 +73,7 @@ func MountTmpfs(path string, size int64, flags uintptr) error {
 	return nil
 }
 
-// mountSize writes a quantity such as 2Mi in the kernel's way, 2M.
+// mountSize converts a quantity such as 2Mi to the kernel's notation, 2M.
 func mountSize(quantity string) string {
 	if n := len(quantity); n > 1 && quantity[n-1] == 'i' {
 		return quantity[:n-1]
@@ -88,7 +88,8 @@ func isReady(e *EmptyDir) bool {
 	return err == nil
 }
 
-// setReady needs no sync: a ready file lost in a crash costs only a second look.
+// setReady marks the volume as complete. It does not sync the file: if a crash loses it,
+// makeEmptyDir only repeats its work.
 func setReady(e *EmptyDir) error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
 		if err := safepath.MakeDir(dir, dirMode); err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Files makes a directory of files that podrun writes and the containers read:
-// a configMap, secret, downwardAPI or projected volume. Making it again swaps
-// all files at once, and writes nothing where nothing changed.
+// Files sets up a directory of files that podrun writes and containers read: a configMap,
+// secret, downwardAPI or projected volume. Setting it up again replaces all files
+// atomically, or writes nothing if no file has changed.
 type Files struct {
-	SizeBytes int64  `json:"sizeBytes,omitempty"` // caps the tmpfs that the files lie in; 0 is the kernel's cap
-	Files     []File `json:"files"`               // by path
-	// Nested are directories that containers have other mounts at: the volume is
-	// read-only by then, so that the runtime could not make them.
+	SizeBytes int64  `json:"sizeBytes,omitempty"` // limits the size of the tmpfs that contains the files; 0 means the kernel's default
+	Files     []File `json:"files"`               // sorted by path
+	// Nested lists the directories at which containers mount other volumes. The volume is
+	// mounted read-only into containers, so the runtime could not create these directories.
 	Nested []string `json:"nested,omitempty"`
 }
 
@@ -31,7 +31,7 @@ type File struct {
 	Data []byte
 }
 
-// MarshalJSON shows all but the content.
+// MarshalJSON marshals everything except the content.
 func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Path  string `json:"path"`
@@ -40,15 +40,15 @@ func (f File) MarshalJSON() ([]byte, error) {
 	}{f.Path, fmt.Sprintf("%#o", f.Mode), len(f.Data)})
 }
 
-// What the file system, or the kubelet before it, takes for a path.
+// Limits on paths, imposed by the file system or the kubelet.
 const (
 	longestName = 255
 	longestPath = 4096
 )
 
-// payload gathers the files of a volume.
+// payload collects the files of a volume.
 type payload struct {
-	files       []File // of two with one path the last counts, as in the kubelet
+	files       []File // if two have the same path, the last one wins, as in the kubelet
 	defaultMode uint32
 }
 
@@ -106,8 +106,8 @@ func shortened(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// sorted lists the files by path. One that is a file to one source and a
-// directory to another is an error.
+// sorted returns the files sorted by path. It returns an error if a path is both a file and
+// a directory.
 func (p *payload) sorted() ([]File, error) {
 	slices.SortStableFunc(p.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	out := p.files[:0]
@@ -126,7 +126,7 @@ func (p *payload) sorted() ([]File, error) {
 	return out, nil
 }
 
-// tops are the first names of the files' paths, sorted.
+// tops returns the first components of the files' paths, sorted.
 func tops(files []File) []string {
 	names := make([]string, 0, len(files))
 	for _, f := range files {
@@ -137,11 +137,11 @@ func tops(files []File) []string {
 	return slices.Compact(names)
 }
 
-// maxFiles bounds the files of all volumes of a pod: each volume may have all
-// keys of a large ConfigMap.
+// maxFiles limits the number of files in all volumes of a pod, because each volume may
+// contain all keys of a large ConfigMap.
 const maxFiles = 50000
 
-// FileCount is how many files podrun writes for the pod's volumes.
+// FileCount returns the number of files that podrun writes for the pod's volumes.
 func (p Plan) FileCount() int {
 	n := 0
 	for _, v := range p.Volumes {
@@ -152,13 +152,13 @@ func (p Plan) FileCount() int {
 	return n
 }
 
-// source is a ConfigMap or a Secret that a volume takes files of.
+// source is a ConfigMap or Secret whose keys become files of a volume.
 type source struct {
-	taken    *int   // files of the pod so far
+	taken    *int   // number of files of the pod so far
 	word     string // configmap
-	key      string // the kubelet's term for a key: config key
+	key      string // the kubelet's term for a key of this kind: config key
 	name     string
-	data     map[string][]byte // nil: there is no such object
+	data     map[string][]byte // nil if the object does not exist
 	optional *bool
 	items    []corev1.KeyToPath
 }
@@ -194,7 +194,7 @@ func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bo
 
 func secretFiles(secret *corev1.Secret) map[string][]byte {
 	if len(secret.StringData) == 0 && secret.Data != nil {
-		return secret.Data // a manifest's: only a Secret of another source has both
+		return secret.Data // from a manifest: only a Secret from another source has both
 	}
 	data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
 	maps.Copy(data, secret.Data)
@@ -204,11 +204,11 @@ func secretFiles(secret *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// take adds the files of an object: all of its keys, or its items. What is
-// missing and not optional is a problem, of the field below the volume's.
+// take adds the files of an object: those selected by its items, or all keys. A missing key
+// or object that is not optional is a problem, with a field path relative to the volume's.
 func (p *payload) take(at string, s source) problem.List {
 	if *s.taken > maxFiles {
-		return nil // refused before
+		return nil // already refused
 	}
 	optional := s.optional != nil && *s.optional
 	if s.data == nil {
@@ -243,7 +243,7 @@ func (p *payload) take(at string, s source) problem.List {
 	return out
 }
 
-// allItems selects every key, each as the file of its name.
+// allItems selects all keys, with each key as its file name.
 func allItems(data map[string][]byte) []corev1.KeyToPath {
 	items := make([]corev1.KeyToPath, 0, len(data))
 	for key := range data {
@@ -253,7 +253,7 @@ func allItems(data map[string][]byte) []corev1.KeyToPath {
 	return items
 }
 
-// missing is a problem of the manifest, of a field below the volume's.
+// missing returns a problem of the manifest. Field is relative to the volume's.
 func missing(field, message, hint string) problem.Problem {
 	return problem.Problem{Field: field, Reason: "FailedMount", Message: message, Hint: hint, Kind: problem.Manifest}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// makeFiles makes the volume, or brings its files up to date.
+// makeFiles creates the volume, or updates its files.
 func makeFiles(ctx context.Context, v Volume, f *Files) error {
 	if err := mountFiles(ctx, f, v.HostPath); err != nil {
 		return err
@@ -30,7 +30,7 @@ func makeFiles(ctx context.Context, v Volume, f *Files) error {
 	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
 }
 
-// mountFiles mounts the tmpfs, once.
+// mountFiles mounts the tmpfs, unless it is already mounted.
 func mountFiles(ctx context.Context, f *Files, at string) error {
 	if mounted, err := safepath.IsMountPoint(ctx, at); mounted || err != nil {
 		return err
@@ -44,8 +44,7 @@ func mountFiles(ctx context.Context, f *Files, at string) error {
 	return MountTmpfs(at, f.SizeBytes, 0)
 }
 
-// Refresh brings the volumes of a plan up to date whose files podrun writes,
-// while containers use them.
+// Refresh updates the volumes whose files podrun writes, while containers use them.
 func Refresh(ctx context.Context, p Plan) error {
 	only := p
 	only.Volumes = nil

@@ -10,18 +10,18 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Bits that fsGroup adds (pkg/volume/volume_linux.go): the group reads and
-// writes, enters directories, and new files in them are the group's.
+// groupBits are the mode bits that fsGroup adds (pkg/volume/volume_linux.go): the group can
+// read and write files and enter directories, and owns new files in them.
 type groupBits struct{ file, dir uint32 }
 
 var (
 	readWriteBits = groupBits{0o660, 0o2770}
-	readOnlyBits  = groupBits{0o440, 0o2550} // where the volume is mounted read-only in any case
+	readOnlyBits  = groupBits{0o440, 0o2550} // for volumes that are always mounted read-only
 )
 
-// giveToGroup gives a volume and everything in it to a group. No symlink is
-// followed and no mount below is entered. OnRootMismatch stops where the
-// volume's own directory is right already. It ends with the context.
+// giveToGroup changes the group of a volume and of everything in it. It does not follow
+// symlinks or enter mounts inside the volume. With OnRootMismatch it does nothing if the
+// volume's root directory already has the right group and mode. It stops when ctx ends.
 func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func isGroups(fd int, gid int64) bool {
 	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
 }
 
-// giveTree changes the content of a directory, then the directory itself, so that the
-// check of OnRootMismatch succeeds only after everything was changed.
+// giveTree changes the content of a directory before the directory itself, so that the check
+// of OnRootMismatch passes only after everything was changed.
 func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	return safepath.Walk(ctx, dir, safepath.Visitor{
 		File: func(dir int, name string) error {
@@ -58,8 +58,8 @@ func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	})
 }
 
-// giveFile changes the file that is open, which may be only a path (O_PATH). A
-// symlink gets the group and keeps its mode, which means nothing.
+// giveFile changes the open file, which may be opened with O_PATH. For a symlink it changes
+// only the group, because the mode of a symlink has no effect.
 func giveFile(fd int, gid int, bits uint32) error {
 	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH); err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// HostPath checks a path of the host, and creates it if its type requires this. Removing
-// the pod does not remove it.
+// HostPath checks a path of the host, and creates it if its type requires that. Removing the
+// pod does not remove it.
 type HostPath struct {
-	Type corev1.HostPathType `json:"type"` // "" checks and makes nothing
+	Type corev1.HostPathType `json:"type"` // with "", nothing is checked or created
 }
 
 func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {
@@ -25,7 +25,7 @@ func hostPathVolume(s *corev1.HostPathVolumeSource) Volume {
 	return Volume{HostPath: s.Path, Setup: checkHostPath(kind)}
 }
 
-// checkHostPath is the setup of a path of the host that must be of a type.
+// checkHostPath returns the setup of a host path that must have the given type.
 func checkHostPath(kind corev1.HostPathType) Setup {
 	return Setup{Kind: SetupHostPath, HostPath: &HostPath{Type: kind}}
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// CheckError reports that a hostPath is not of the type that the pod requires.
-// Its text is the kubelet's.
+// CheckError reports that a hostPath does not have the required type. Its message is the
+// kubelet's.
 type CheckError struct{ Message string }
 
-// Error is the kubelet's sentence.
+// Error returns the kubelet's message.
 func (e *CheckError) Error() string { return e.Message }
 
-// hostPathChecks gives, for each type of hostPath, the mode of a file of that
-// type, the words for it, and how to make a missing one. The types and the
-// modes are the kubelet's (pkg/volume/hostpath).
+// hostPathChecks maps a hostPath type to the mode of a file of that type, its name in
+// messages, and the function that creates a missing one. Types and modes are the kubelet's
+// (pkg/volume/hostpath).
 var hostPathChecks = map[corev1.HostPathType]struct {
 	mode  fs.FileMode
 	words string
@@ -47,7 +47,7 @@ func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	return err
 }
 
-// check reports whether the path has its type, or can be created.
+// check returns an error if the path neither has its type nor can be created.
 func (h *HostPath) check(ctx context.Context, path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil
@@ -59,8 +59,8 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	return checkError(h.problem(path, found))
 }
 
-// stat reads a path as Check needs it, following symlinks. The error is the cause that ended
-// ctx.
+// stat returns what Check needs to know about a path. It follows symlinks. It fails only if
+// ctx ends, with the cause.
 func stat(ctx context.Context, path string) (Path, error) {
 	info, err := safepath.Stat(ctx, path)
 	switch {
@@ -74,7 +74,7 @@ func stat(ctx context.Context, path string) (Path, error) {
 	return Path{Error: err.Error()}, nil
 }
 
-// checkError makes an error of a problem; nil for none.
+// checkError converts a message to an error, and "" to nil.
 func checkError(message string) error {
 	if message == "" {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// makeLocal binds the directory, unless it is bound already.
+// makeLocal bind-mounts the directory, unless it is already mounted.
 func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
@@ -39,7 +39,7 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
-// check reports whether the directory exists, or can be created.
+// check returns an error if the directory neither exists nor can be created.
 func (l *Local) check(ctx context.Context) error {
 	found, err := stat(ctx, l.Path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Local) check(ctx context.Context) error {
 	return checkError(l.problem(paths))
 }
 
-// bindOptions are the options that a bind mount can set separately from its source.
+// bindOptions are the mount options that a bind mount can set independently of its source.
 var bindOptions = map[string]uintptr{
 	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,

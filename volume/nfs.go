@@ -14,10 +14,10 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// mountFunc mounts a file system of the network.
+// mountFunc mounts a network file system.
 type mountFunc func(ctx context.Context, source, target, fstype string, options []string) error
 
-// makeNFS mounts the export by mount, unless it is mounted already.
+// makeNFS mounts the export with the given function, unless it is already mounted.
 func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
@@ -36,10 +36,11 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	return nil
 }
 
-// mountByProgram runs mount(8), which runs mount.nfs, because only mount.nfs implements
-// the negotiation with a server. As in the kubelet, it runs in a systemd scope on a host
-// with systemd, so that daemons that it starts (rpc.statd) outlive podrun. The function
-// of mount-utils has no context: a server that does not answer would block it forever.
+// mountByProgram runs mount(8) because mount.nfs, which mount(8) runs, is the only
+// implementation of the negotiation with the server. Like the kubelet, it uses a systemd
+// scope on a host with systemd, so that daemons that mount.nfs starts (rpc.statd) outlive
+// podrun. It does not call mount-utils to mount, because that takes no context: a server
+// that does not answer would block it forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
 	if inSystemd(ctx) {
@@ -58,8 +59,8 @@ func mountByProgram(ctx context.Context, source, target, fstype string, options 
 	return err
 }
 
-// inSystemd reports whether systemd-run works: it may be installed without systemd
-// running, as in a container.
+// inSystemd reports whether systemd-run works: it may be installed on a system that does not
+// run systemd, such as a container.
 func inSystemd(ctx context.Context) bool {
 	if _, err := exec.LookPath("systemd-run"); err != nil {
 		return false
@@ -68,12 +69,12 @@ func inSystemd(ctx context.Context) bool {
 	return err == nil
 }
 
-// programEnd is how long a program that was killed may take to be gone. One that
-// waits in the kernel without being killable is left behind.
+// programEnd is how long to wait for a killed program to exit. podrun leaves behind a
+// program that is blocked in the kernel and cannot be killed.
 const programEnd = 2 * time.Second
 
-// runProgram runs a program and returns its output. At the end of the context it kills
-// the program and its children: killing only mount would leave mount.nfs behind.
+// runProgram runs a program and returns its output. When ctx ends, it kills the program and
+// its children: killing only mount would leave mount.nfs running.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -83,7 +84,7 @@ func runProgram(ctx context.Context, name string, args ...string) ([]byte, error
 		}
 		return nil
 	}
-	cmd.WaitDelay = programEnd // a daemon may hold the pipe of its output
+	cmd.WaitDelay = programEnd // a daemon may keep the output pipe open
 	type result struct {
 		out []byte
 		err error

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// The kubelet's names of these plugins, as its directories have them.
+// The kubelet's plugin names, which are also its directory names.
 const (
 	configMapPlugin = "kubernetes.io~configmap"
 	secretPlugin    = "kubernetes.io~secret"
@@ -61,7 +61,7 @@ func planProjected(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return in.files(v.Name, projectedPlugin, p, problems)
 }
 
-// needsServer refuses what only an API server can issue.
+// needsServer refuses the sources that require an API server.
 func needsServer(at string, s corev1.VolumeProjection) problem.Problem {
 	out := problem.Problem{Reason: "FailedMount"}
 	switch {
@@ -85,7 +85,8 @@ func needsServer(at string, s corev1.VolumeProjection) problem.Problem {
 	return out
 }
 
-// downward adds the pod's own fields and its containers' resources.
+// downward adds the files of a downwardAPI source: fields of the pod and resources of its
+// containers.
 func (in Input) downward(p *payload, at string, items []corev1.DownwardAPIVolumeFile) problem.List {
 	var out problem.List
 	for i, item := range items {
@@ -110,16 +111,16 @@ func (in Input) downward(p *payload, at string, items []corev1.DownwardAPIVolume
 	return out
 }
 
-// named is the pod with the names that it has on this host.
+// named returns the pod with the names that it has on this host.
 func (in Input) named() *corev1.Pod {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
 	return &pod
 }
 
-// files plans a volume of files, in memory. The kubelet has ConfigMaps on disk
-// (and a note in its source that it should not): there a file takes 20 to 100
-// times as long to make.
+// files plans a volume of files in memory. The kubelet stores ConfigMaps on disk (and a
+// comment in its source says it should not): creating a file there takes 20 to 100 times as
+// long.
 func (in Input) files(name, plugin string, p *payload, problems problem.List) (Volume, problem.List) {
 	files, err := p.sorted()
 	if err != nil {
@@ -131,13 +132,13 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 			SizeBytes: tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil), Files: files, Nested: nestedMounts(in.Pod, name, files)}},
 	}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
-		v.FSGroup = sc.FSGroup // the whole is new each time: the policy does not count
+		v.FSGroup = sc.FSGroup // the content is always new, so the change policy has no effect
 	}
 	return v, problems
 }
 
-// nestedMounts lists where, inside a volume, containers mount others. What is
-// below another of the list, or below one of the files, is not to be made.
+// nestedMounts returns the paths inside a volume at which containers mount other volumes. It
+// omits paths whose first component is a file or directory of the volume's files.
 func nestedMounts(pod *corev1.Pod, volume string, files []File) []string {
 	var out []string
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Provision makes the PersistentVolume of a claim that no volume of the input fits: a
-// directory below dir, and the claim that is bound to it. Claim is nil for one that is not
-// in the input. The error says why the claim cannot have a directory: its name comes from
-// a pod, in which the API does not check it, and becomes part of a path owned by root.
+// Provision returns the PersistentVolume for a claim that no volume of the input fits, a
+// directory below dir, and the claim bound to it. Claim is nil if it is not in the input.
+// Provision returns an error if the claim cannot have a directory: the claim's name comes
+// from a pod, where the API does not validate it, and becomes part of a path owned by root.
 func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	if claim == nil {
 		claim = &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -39,22 +39,22 @@ func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim)
 	}, nil
 }
 
-// maxFileName is NAME_MAX of Linux, in bytes.
+// maxFileName is Linux's NAME_MAX, in bytes.
 const maxFileName = 255
 
-// provisionedName is the name of a claim's directory and of its PersistentVolume. No
-// PersistentVolume of an input has such a name: the API allows no '_' in it.
+// provisionedName returns the name of a claim's directory and PersistentVolume. It never
+// collides with a PersistentVolume of the input: the API does not allow '_' in a name.
 func provisionedName(namespace, claim string) string { return namespace + "_" + claim }
 
-// ProvisionedFor returns the namespace and name of the claim whose directory has this
-// name; false if it is no such name.
+// ProvisionedFor returns the namespace and name of the claim that a directory name stands
+// for. It returns false for any other name.
 func ProvisionedFor(name string) (namespace, claim string, ok bool) {
 	namespace, claim, ok = strings.Cut(name, "_")
 	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0
 }
 
-// ProvisionedPath is the directory of a PersistentVolume that Provision made; empty for any
-// other.
+// ProvisionedPath returns the directory of a PersistentVolume that Provision returned, or ""
+// for any other PersistentVolume.
 func ProvisionedPath(pv *corev1.PersistentVolume) string {
 	if _, _, ok := ProvisionedFor(pv.Name); !ok || pv.Spec.Local == nil || filepath.Base(pv.Spec.Local.Path) != pv.Name {
 		return ""

@@ -41,7 +41,7 @@ type publisher struct {
 
 func (p *publisher) publish() error {
 	if p.gid != nil {
-		// Before anything is made in it: setgid gives links their group.
+		// First, before creating anything: with setgid, new links get the group.
 		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
 			return fmt.Errorf("give the volume to group %d: %w", *p.gid, err)
 		}
@@ -64,7 +64,7 @@ func (p *publisher) publish() error {
 	return p.tidy(current, links)
 }
 
-// current is the directory that ..data leads to; empty if there is none.
+// current returns the name of the directory that ..data points to, or "".
 func (p *publisher) current() string {
 	name, err := safepath.Readlink(p.dir, dataName)
 	if err != nil || !timedName().MatchString(name) {
@@ -73,7 +73,7 @@ func (p *publisher) current() string {
 	return name
 }
 
-// same reports whether a directory holds exactly the files.
+// same reports whether a directory contains exactly the files.
 func (p *publisher) same(name string) bool {
 	fd, err := safepath.OpenSubdir(p.dir, name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *publisher) same(name string) bool {
 		return false
 	}
 	slices.Sort(have)
-	for i, f := range p.files { // sorted, too
+	for i, f := range p.files { // sorted by path, too
 		if have[i] != f.Path || !safepath.HasContent(fd, f.Path, f.Data) {
 			return false
 		}
@@ -93,8 +93,8 @@ func (p *publisher) same(name string) bool {
 	return true
 }
 
-// list adds the paths of all that is no directory of the files, one more than
-// they are at most: that is one too many already.
+// list appends the paths of everything in dir except the directories that contain files. It
+// stops when there is one path more than files: the directory then has unexpected entries.
 func (p *publisher) list(dir int, below string, out *[]string) error {
 	names, err := safepath.List(p.ctx, dir)
 	if err != nil {
@@ -126,8 +126,8 @@ func (p *publisher) list(dir int, below string, out *[]string) error {
 	return nil
 }
 
-// hasBelow reports whether any of the files is below a directory. One that a
-// container planted is not gone into: it may be nested without end.
+// hasBelow reports whether any of the files is below a directory. list does not enter other
+// directories: a container may have created them, nested to any depth.
 func (p *publisher) hasBelow(dir string) bool {
 	i, _ := slices.BinarySearchFunc(p.files, dir+"/", func(f File, prefix string) int { return strings.Compare(f.Path, prefix) })
 	return i < len(p.files) && strings.HasPrefix(p.files[i].Path, dir+"/")
@@ -159,7 +159,7 @@ func (p *publisher) write() (string, error) {
 	return name, nil
 }
 
-// fill writes the files below a directory; they are sorted by path.
+// fill writes the files, which are sorted by path, below a directory.
 func (p *publisher) fill(root int) error {
 	var writer safepath.Writer
 	parent, at := root, "."
@@ -189,7 +189,7 @@ func (p *publisher) fill(root int) error {
 	return nil
 }
 
-// swap makes ..data lead to another directory, at once.
+// swap makes ..data point to another directory, atomically.
 func (p *publisher) swap(name string) error {
 	if err := p.replace(newDataName, name); err != nil {
 		return err
@@ -206,8 +206,7 @@ func (p *publisher) swap(name string) error {
 	return nil
 }
 
-// link makes the links that containers see, and corrects those that a user
-// changed.
+// link creates the symlinks that containers see, and corrects those that a user changed.
 func (p *publisher) link(names []string) error {
 	for _, name := range names {
 		if err := p.replace(name, dataName+"/"+name); err != nil {
@@ -217,8 +216,8 @@ func (p *publisher) link(names []string) error {
 	return nil
 }
 
-// replace makes a symlink, in place of whatever has its name. One that is there already
-// stays: a container sees it all the time.
+// replace creates a symlink in place of whatever has its name. It keeps a symlink that is
+// already correct, so that containers see it at all times.
 func (p *publisher) replace(name, to string) error {
 	err := unix.Symlinkat(to, p.dir, name)
 	if errors.Is(err, unix.EEXIST) {
@@ -235,8 +234,8 @@ func (p *publisher) replace(name, to string) error {
 	return nil
 }
 
-// tidy removes the links of removed files, and the directories of earlier contents,
-// including interrupted updates. Links are the names that stay, sorted.
+// tidy removes the symlinks of removed files, and the directories of earlier contents and of
+// interrupted updates. Links lists the names to keep, sorted.
 func (p *publisher) tidy(current string, links []string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Remove unmounts everything below the pod's directory and deletes the directory. It
 // requires no plan and can be repeated; it succeeds if the directory does not exist. It
-// never follows a symlink, never deletes through a mount (kubernetes/kubernetes#72257)
-// and never touches the content of a hostPath. While a mount is busy, it deletes nothing.
+// never follows symlinks, never deletes through a mount (kubernetes/kubernetes#72257) and
+// never touches the content of a hostPath. If a mount is busy, it deletes nothing.
 func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
 }
@@ -26,8 +26,9 @@ func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(int) error { return nil })
 }
 
-// Empty is Remove for a pod that is created again: the directory stays, with the checkpoint
-// and what other pods may not have.
+// Empty is like Remove, for a pod that is created again: it keeps the directory, the
+// checkpoint, and the files that reserve something (user namespaces, devices) against other
+// pods.
 func Empty(ctx context.Context, layout identity.Layout, uid string) error {
 	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
@@ -45,7 +46,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string, do func(pod
 }
 
 // unmounted unmounts everything below a pod's directory, and then calls do with the
-// directory of all pods; it does not where there is none.
+// directory of all pods. It does nothing if that directory does not exist.
 func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(pods int) error) error {
 	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -55,7 +56,7 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
 	}
 	defer unix.Close(pods)
-	// mountinfo has real paths; the root directory may be behind a symlink.
+	// mountinfo contains real paths; the root directory may be behind a symlink.
 	real, err := filepath.EvalSymlinks(layout.PodsDir())
 	if err != nil {
 		return err
@@ -66,8 +67,8 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 	return do(pods)
 }
 
-// removePodDir deletes the pod's directory, its checkpoint last, so that a
-// removal that was cut short can still be found and repeated.
+// removePodDir deletes the pod's directory, and its checkpoint last, so that podrun can find
+// and repeat an interrupted removal.
 func removePodDir(ctx context.Context, pods int, uid string) error {
 	if err := clearPodDir(ctx, pods, uid, checkpointName); err != nil {
 		return err
@@ -81,7 +82,7 @@ func removePodDir(ctx context.Context, pods int, uid string) error {
 	return nil
 }
 
-// clearPodDir deletes what the pod's directory contains, except the files keep.
+// clearPodDir deletes the content of the pod's directory, except the files in keep.
 func clearPodDir(ctx context.Context, pods int, uid string, keep ...string) error {
 	dir, err := safepath.OpenSubdir(pods, uid)
 	if errors.Is(err, unix.ENOENT) {

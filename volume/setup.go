@@ -2,24 +2,23 @@ package volume
 
 import "encoding/json"
 
-// SetupKind is the way a volume is set up. It is not the kind of the API's
-// source: a configMap and a secret are both set up as files.
+// SetupKind is the way in which podrun sets up a volume. It differs from the kind of the
+// API's volume source: for example, configMap and secret volumes are both set up as files.
 type SetupKind string
 
-// The kinds of setup. Each has the field of Setup that is named like it, except
-// SetupByRuntime, which has none.
+// The kinds of setup. Each kind uses the field of Setup with the same name, except
+// SetupByRuntime, which uses none.
 const (
 	SetupEmptyDir  SetupKind = "emptyDir"
 	SetupFiles     SetupKind = "files"
 	SetupHostPath  SetupKind = "hostPath"
 	SetupLocal     SetupKind = "local"
 	SetupNFS       SetupKind = "nfs"
-	SetupByRuntime SetupKind = "runtime" // podrun makes nothing: the container runtime mounts the image
+	SetupByRuntime SetupKind = "runtime" // podrun creates nothing: the container runtime mounts the image
 )
 
-// Setup is how a volume is set up, as data: Apply reads Kind and the field of
-// that kind; all other fields are nil. The zero value has no kind and cannot be
-// applied.
+// Setup describes as data how to set up a volume. Apply reads Kind and the field of that
+// kind; all other fields are nil. The zero value has no kind and cannot be applied.
 type Setup struct {
 	Kind     SetupKind
 	EmptyDir *EmptyDir
@@ -29,8 +28,8 @@ type Setup struct {
 	NFS      *NFS
 }
 
-// MarshalJSON prints the struct of the kind alone: {} for SetupByRuntime, null for
-// the zero value.
+// MarshalJSON marshals only the field of the kind: {} for SetupByRuntime, null for the zero
+// value.
 func (s Setup) MarshalJSON() ([]byte, error) {
 	switch s.Kind {
 	case SetupEmptyDir:

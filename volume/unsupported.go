@@ -9,8 +9,8 @@ import (
 
 func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d].%s", index, kind) }
 
-// whyNot explains why kinds are not supported on a host without a cluster, and names
-// alternatives.
+// whyNot maps volume kinds to the reason why they are not supported on a host without a
+// cluster, with alternatives.
 var whyNot = map[string]string{
 	"csi":        "CSI drivers require a kubelet; mount it on the host and use hostPath",
 	"flexVolume": "these drivers require a kubelet; mount it on the host and use hostPath",

@@ -1,10 +1,8 @@
-// Package volume plans, creates and removes the files of a pod on the host: its
-// directory, its volumes, and the files that its containers mount. The layout is the
-// kubelet's, so that tools for /var/lib/kubelet/pods also work below podrun's root
-// directory.
+// Package volume plans, creates and removes the files of a pod on the host: its directory,
+// its volumes, and the files that its containers mount. The layout is the kubelet's, so that
+// tools for /var/lib/kubelet/pods also work below podrun's root directory.
 //
-// New is pure. Files named apply* change the host, remove* undo these changes, read* only
-// read.
+// New is pure; the other functions read or change the host.
 package volume
 
 import (
@@ -18,36 +16,36 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Input is what a plan is made from.
+// Input is the input of a plan.
 type Input struct {
 	Pod    *corev1.Pod // defaulted and validated
 	ID     identity.Pod
 	Layout identity.Layout
-	// MemoryLimit is the memory limit of the pod's cgroup in bytes, 0 if it has
-	// none. It caps the tmpfs of a memory-backed emptyDir.
+	// MemoryLimit is the memory limit of the pod's cgroup in bytes, 0 if it has none. It
+	// limits the size of the tmpfs of a memory-backed emptyDir.
 	MemoryLimit int64
-	// MemoryAllocatable is what the node has for pods, in bytes; it caps a tmpfs
-	// where the pod has no limit. 0 leaves the cap to the kernel: half the RAM.
+	// MemoryAllocatable is the node's allocatable memory in bytes. It limits the size of a
+	// tmpfs if the pod has no limit. 0 means the kernel's default: half the RAM.
 	MemoryAllocatable int64
-	// Allocatable is what limits default to in a downwardAPI's resourceFieldRef.
+	// Allocatable provides the default limits in a downwardAPI's resourceFieldRef.
 	Allocatable corev1.ResourceList
 	NodeName    string
 	NodeLabels  map[string]string
 
-	// The objects of the pod's namespace, by name. Claims are bound (Bind).
+	// The objects of the pod's namespace, by name. Claims are already bound (Bind).
 	ConfigMaps        map[string]*corev1.ConfigMap
 	Secrets           map[string]*corev1.Secret
 	Claims            map[string]*corev1.PersistentVolumeClaim
 	PersistentVolumes map[string]*corev1.PersistentVolume
-	// ClaimDir is where claims without a volume have their directories; empty for nowhere.
+	// ClaimDir is the parent of the directories of claims without a volume; "" to create
+	// none.
 	ClaimDir string
 
-	read  map[*corev1.ConfigMap]map[string][]byte // the files of ConfigMaps, made once for all volumes
-	taken *int                                    // files of ConfigMaps and Secrets so far
+	read  map[*corev1.ConfigMap]map[string][]byte // the files of each ConfigMap, converted once for all volumes
+	taken *int                                    // number of files from ConfigMaps and Secrets so far
 }
 
-// Plan is what podrun creates on the host for one pod. It marshals to stable
-// JSON.
+// Plan describes what podrun creates on the host for one pod. It marshals to stable JSON.
 type Plan struct {
 	ID      identity.Pod    `json:"id"`
 	Layout  identity.Layout `json:"layout"`
@@ -58,32 +56,32 @@ type Plan struct {
 // Volume is one volume of the pod.
 type Volume struct {
 	Name     string `json:"name"`
-	Kind     string `json:"kind"`               // the field of the API's VolumeSource: emptyDir
+	Kind     string `json:"kind"`               // name of the field in the API's VolumeSource: emptyDir
 	Plugin   string `json:"plugin,omitempty"`   // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
-	HostPath string `json:"hostPath"`           // what containers mount
-	Setup    Setup  `json:"make"`               // how Apply makes it
-	ReadOnly bool   `json:"readOnly,omitempty"` // containers may not write, whatever their mounts say
-	Image    string `json:"image,omitempty"`    // of an image volume, which has no HostPath
-	Device   string `json:"device,omitempty"`   // of a volume of mode Block: what volumeDevices give to containers
-	// ExtraGroup is a group that the volume's PersistentVolume asks for.
+	HostPath string `json:"hostPath"`           // the path that containers mount
+	Setup    Setup  `json:"make"`               // how Apply sets it up
+	ReadOnly bool   `json:"readOnly,omitempty"` // containers may not write, regardless of their mounts
+	Image    string `json:"image,omitempty"`    // reference of an image volume, which has no HostPath
+	Device   string `json:"device,omitempty"`   // device of a volume of mode Block, for volumeDevices
+	// ExtraGroup is the supplemental group that the volume's PersistentVolume requests.
 	ExtraGroup *int64 `json:"extraGroup,omitempty"`
-	// FSGroup is the group that owns the volume's files; nil leaves them as they
-	// are. Kinds that the kubelet doesn't manage, such as hostPath, never have it.
+	// FSGroup is the group that owns the volume's files; nil keeps their group. It is always
+	// nil for kinds whose ownership the kubelet does not manage, such as hostPath.
 	FSGroup       *int64                        `json:"fsGroup,omitempty"`
 	FSGroupPolicy corev1.PodFSGroupChangePolicy `json:"fsGroupChangePolicy,omitempty"`
 }
 
-// Source is what the planner of a container needs to know of a volume.
+// Source is the information about a volume that planning a container requires.
 type Source struct {
 	Kind     string
 	HostPath string
 	ReadOnly bool
-	Image    string // of an image volume
-	Device   string // of a volume of mode Block
-	Labeled  bool   // SELinux labels it for the pod
+	Image    string // reference of an image volume
+	Device   string // device of a volume of mode Block
+	Labeled  bool   // the runtime relabels it for SELinux
 }
 
-// Sources gives each volume's source by the volume's name.
+// Sources returns the source of each volume by the volume's name.
 func (p Plan) Sources() map[string]Source {
 	out := make(map[string]Source, len(p.Volumes))
 	for _, v := range p.Volumes {
@@ -93,7 +91,7 @@ func (p Plan) Sources() map[string]Source {
 	return out
 }
 
-// ExtraGroups are the groups that the pod's persistent volumes bring along.
+// ExtraGroups returns the supplemental groups that the pod's persistent volumes request.
 func (p Plan) ExtraGroups() []int64 {
 	var out []int64
 	for _, v := range p.Volumes {
@@ -104,14 +102,13 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner plans one volume of its kind. It fills Plugin, HostPath, Setup and,
-// where the kind has it, the ownership. The fields of its problems are below
-// that of the kind.
+// planner plans one volume of its kind. It sets Plugin, HostPath, Setup and, if the kind
+// supports it, the ownership. The fields of its problems are relative to the field of the
+// kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
-// planners has one entry a supported kind; a new kind is a file with its
-// planner and, if it is made in a new way, a kind of Setup with a file
-// apply_<kind>.go.
+// planners maps each supported kind to its planner. To add a kind, add a file with its
+// planner and, if it is set up in a new way, a SetupKind with a file of its own.
 var planners = map[string]planner{
 	"configMap":             planConfigMap,
 	"downwardAPI":           planDownward,
@@ -125,8 +122,7 @@ var planners = map[string]planner{
 	"secret":                planSecret,
 }
 
-// New plans the pod's volumes. The problems list every volume that cannot be set
-// up.
+// New plans the pod's volumes. It returns a problem for every volume that cannot be set up.
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List
@@ -153,17 +149,17 @@ func New(in Input) (Plan, problem.List) {
 	return plan, problems
 }
 
-// Slow reports whether making the volumes may take long: one is on a network, or
-// the owner of all of its files is changed.
+// Slow reports whether setting up the volumes may take long: because one is on a network, or
+// the group of all its files must be changed.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
 	})
 }
 
-// OfHost reports whether the host may lack what a volume needs: a path of a type, a
-// directory of a PersistentVolume, a server. The pod then gets no sandbox, as with the
-// kubelet; volumes that podrun makes itself fail only if the host does.
+// OfHost reports whether the host may lack something that a volume requires: a path of a
+// type, a directory of a PersistentVolume, a server. If so, the pod gets no sandbox, as with
+// the kubelet. Volumes that podrun creates itself fail only if the host has a problem.
 func (p Plan) OfHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
@@ -176,8 +172,8 @@ func (p Plan) OfHost() bool {
 	})
 }
 
-// kindOf names the field of the source that is set; emptyDir if none is, as
-// the API's defaulting has it.
+// kindOf returns the name of the source field that is set, or emptyDir if none is, like the
+// API's defaulting.
 func kindOf(v *corev1.Volume) string {
 	source := reflect.ValueOf(v.VolumeSource)
 	for i := range source.NumField() {
