@@ -40,7 +40,8 @@ all postStart hooks have finished.
 
 podrun validates the manifest and checks that this host can run the pods before it
 changes anything. If apply fails before the first container starts, it leaves
-nothing behind except pulled images; after that, the pod stays for diagnosis.
+nothing behind except pulled images; if it fails later, it keeps the pod for
+diagnosis.
 
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.

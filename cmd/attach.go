@@ -20,15 +20,16 @@ func newAttach(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "attach NAME [-c CONTAINER] [-i] [-t]",
 		Short: "Attach to the process of a container",
-		Long: `Show what the process of a running container writes from now on, until it ends,
-as 'kubectl attach' does. 'podrun logs -f' shows also what it wrote before.
+		Long: `Print the output of a running container's process until the process exits, as
+'kubectl attach' does. For earlier output too, use 'podrun logs -f'.
 
-With -i, standard input is passed to the process, if its container has stdin: true;
-with -t, for one that has tty: true, from your terminal. SIGINT, or Ctrl-C without
--t, detaches: the container continues to run.
+With -i, podrun passes standard input to the process; its container must have
+stdin: true. With -t, podrun connects your terminal to the process; its container
+must have tty: true. SIGINT, or Ctrl-C without -t, detaches: the container
+continues to run.
 
-Without -c, the container is the one in the pod's annotation
-kubectl.kubernetes.io/default-container, or the first.`,
+Without -c, podrun chooses the container that the pod's annotation
+kubectl.kubernetes.io/default-container names, or else the first.`,
 		Example: `  podrun attach web
   podrun attach shell -it -c app`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runAttach(c, f, given) },
@@ -36,8 +37,8 @@ kubectl.kubernetes.io/default-container, or the first.`,
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "the `container` to attach to")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the process")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "standard input is a terminal, and so is that of the process")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only what the process writes")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "connect your terminal to that of the process")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only the output of the process")
 	return c
 }
 

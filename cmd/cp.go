@@ -22,13 +22,14 @@ func newCp(a *app) *cobra.Command {
 		Use:   "cp SRC DST",
 		Short: "Copy files into and out of a container",
 		Long: `Copy a file or directory between this host and a container, as 'kubectl cp' does.
-One of SRC and DST is POD:PATH or NAMESPACE/POD:PATH. A destination that is a
-directory is copied into. With - for the path on this host, a tar archive is read
-from standard input or written to standard output.
 
-The container's image must have tar. Symlinks in what a container sends are left
-out with a warning, and nothing is written outside of the destination. A path on
-this host that has a colon is written as ./PATH.`,
+One of SRC and DST is POD:PATH or NAMESPACE/POD:PATH. If DST is an existing
+directory, podrun copies into it. If the path on this host is -, podrun reads a tar
+archive from standard input or writes one to standard output.
+
+The container's image must contain tar. When podrun copies from a container, it
+skips symbolic links with a warning and writes nothing outside DST. Write a path on
+this host that contains a colon as ./PATH.`,
 		Example: `  podrun cp web:/var/log/app ./logs
   podrun cp ./site web:/usr/share/nginx/html
   podrun cp web:/data - | tar tf -`,
@@ -36,7 +37,7 @@ this host that has a colon is written as ./PATH.`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runCp(c, f, given[0], given[1]) },
 	}
 	c.Flags().StringVarP(&f.container, "container", "c", "", "the `container` to copy from or to")
-	c.Flags().BoolVar(&f.noPreserve, "no-preserve", false, "copied files get the owner and umask of the container's user")
+	c.Flags().BoolVar(&f.noPreserve, "no-preserve", false, "do not preserve the owner and permissions of files copied into the container")
 	return c
 }
 

@@ -32,12 +32,13 @@ func newDebug(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "debug NAME --image IMAGE [--target CONTAINER] [-i] [-t] [-- COMMAND [ARG...]]",
 		Short: "Add an ephemeral container to a running pod",
-		Long: `Start an ephemeral container in a running pod, as 'kubectl debug' does: to debug
-containers whose images have no shell, with the tools of another image. It shares
-the pod's network, and with --target the processes of a container. -i attaches to it.
+		Long: `Start an ephemeral container in a running pod, as 'kubectl debug' does, for example
+to use the tools of another image if the pod's images have no shell. The container
+shares the pod's network and, with --target, the processes of another container.
+-i attaches to it.
 
-An ephemeral container is never restarted, cannot be changed or removed, and counts
-neither for the pod's phase nor for its exit code. It ends with the pod.`,
+An ephemeral container is never restarted, cannot be changed or removed, and does
+not affect the pod's phase or exit code. It ends with the pod.`,
 		Example: `  podrun debug web --image busybox -it
   podrun debug web --image busybox -it --target app -- sh
   podrun debug web --image busybox --profile netadmin -- tcpdump -i any`,
@@ -46,13 +47,13 @@ neither for the pod's phase nor for its exit code. It ends with the pod.`,
 	flags := c.Flags()
 	flags.StringVar(&f.image, "image", "", "the ephemeral container's `image`")
 	flags.StringVarP(&f.container, "container", "c", "", "the `name` of the ephemeral container (default \"debugger-\" and a random suffix)")
-	flags.StringVar(&f.target, "target", "", "share the processes of this `container`")
+	flags.StringVar(&f.target, "target", "", "share the process namespace of this `container`")
 	flags.StringVar(&f.policy, "image-pull-policy", "", "when to pull the image: Always, IfNotPresent or Never")
-	flags.StringToStringVar(&f.env, "env", nil, "set environment variables, `NAME=VALUE[,NAME=VALUE]`; can be repeated")
+	flags.StringToStringVar(&f.env, "env", nil, "set environment variables: `NAME=VALUE[,NAME=VALUE]`; repeatable")
 	flags.StringVar(&f.profile, "profile", profileGeneral, "security settings: "+strings.Join(debugProfiles, ", "))
-	flags.BoolVarP(&f.stdin, "stdin", "i", false, "keep the container's standard input open, and attach to it")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "keep the container's standard input open and attach to the container")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; requires -i")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only what the container writes")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only the output of the container")
 	flags.BoolVar(&f.attach, "attach", false, "attach to the container; the default with -i")
 	flags.BoolVar(&f.argumentsOnly, "arguments-only", false, "pass what follows -- as arguments of the image's entrypoint, not as the command")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit until the container is started; 0 for no limit")

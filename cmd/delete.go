@@ -32,8 +32,8 @@ func newDelete(a *app) *cobra.Command {
 		Short: "Stop pods and remove everything that podrun created for them",
 		Long: `Stop pods, with their preStop hooks and grace period, and remove everything that
 podrun created for them: containers, sandbox, network, mounts, directories,
-cgroups and logs. podrun never changes the content of a hostPath. The directories
-of claims in --pvc-dir stay, unless --delete-volumes is set.
+cgroups and logs. podrun never changes the content of a hostPath, and keeps the
+directories of claims in --pvc-dir unless --delete-volumes is set.
 
 Select pods by name, by manifest (-f), by labels (-l), or all (--all). Deleting a
 pod that does not exist is not an error. An interrupted delete can be rerun.`,
@@ -46,15 +46,15 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 	f.relativePaths = true // a pod is deleted by its name, whatever it mounts
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
-	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: in all namespaces")
-	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the pods of all namespaces")
+	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
 	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
 	c.Flags().BoolVar(&f.now, "now", false, "like --grace-period=1")
-	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", true, "a pod that does not exist is not an error")
+	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", true, "do not fail if a pod does not exist")
 	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
 	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
-	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the directories of the pods' claims in --pvc-dir, with their content, unless another pod uses a claim")
+	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the directories of the pods' claims in --pvc-dir, with their content; directories of claims that another pod uses are kept")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
@@ -108,7 +108,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	}
 	for _, res := range results {
 		if file := serve.SourceOf(engine, res.ID); file != "" && res.Err == nil {
-			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve starts it again: " + file + " asks for it",
+			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve will start it again, because it is in " + file,
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}

@@ -19,11 +19,11 @@ func newDiff(a *app) *cobra.Command {
 		Use:   "diff FILE...",
 		Short: "Show how the pods of a manifest differ from those on this host",
 		Long: `Show how the pods of a manifest differ from those on this host, as 'kubectl diff'
-does: labels, annotations and spec, with the defaults of the API. The content of
-ConfigMaps and Secrets is not compared.
+does. diff compares labels, annotations and spec, with the API's defaults applied,
+but not the content of ConfigMaps and Secrets.
 
-Exits with 0 if there is no difference, with 1 if there is one, and with another
-code if podrun cannot compare.`,
+The exit code is 0 if nothing differs, 1 if something differs, and greater than 1
+if podrun cannot compare.`,
 		Example: `  podrun diff pod.yaml
   podrun diff -f manifests/ || podrun apply -f manifests/`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDiff(c, f, named) },

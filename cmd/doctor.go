@@ -17,15 +17,15 @@ func newDoctor(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [FILE...]",
 		Short: "Diagnose why pods cannot run on this host and how to fix it",
-		Long: `Examine this host and its container runtime: print pass, warn or fail for each
-check, the problem, and the command or setting that fixes it. doctor changes
+		Long: `Check this host and its container runtime. For each check, doctor prints pass, warn
+or fail, the problem, and the command or setting that fixes it. doctor changes
 nothing, and also works if the runtime is not running.
 
-With a FILE, doctor also prints for each pod whether this host would admit it,
-and all reasons if not.
+With a FILE, doctor also prints whether this host would admit each pod and, if not,
+all the reasons.
 
 The exit code is 122 if no pod, or none of the pods in FILE, can run on this host,
-otherwise 0.
+and 0 otherwise.
 
 -o json prints {"verdict", "findings", "pods", "facts", "checkup"}. Each finding
 has "group", "check" (a stable name), "status" (pass, warn, fail, or skip if

@@ -33,21 +33,21 @@ func newEvents(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events [NAME...]",
 		Short: "Show the events of pods",
-		Long: `Show the events of the pods of the namespace, or of the pods NAME, by the time of
-their last occurrence, as 'kubectl events' does. Events of a deleted pod are gone.
-
-With --watch, print events as they happen, of 'podrun serve' and of other commands.`,
+		Long: `Show the events of the namespace's pods, or of the named pods, sorted by the time
+of their last occurrence, as 'kubectl events' does. A pod's events are deleted with
+the pod. With --watch, also print new events as they occur, whether they come from
+'podrun serve' or from another command.`,
 		Example: `  podrun events
   podrun events web --watch
   podrun events -A --types Warning`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runEvents(c, f, named) },
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print events as they happen")
-	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headings")
-	c.Flags().StringVar(&f.of, "for", "", "the `pod` whose events are shown, as pod/NAME")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after the existing events, print new ones as they occur")
+	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
+	c.Flags().StringVar(&f.of, "for", "", "show the events of this `pod` (pod/NAME)")
 	c.Flags().StringSliceVar(&f.types, "types", nil, "only events of these `types` (Normal,Warning)")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints an event a line")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints one event per line")
 	return c
 }
 

@@ -28,11 +28,12 @@ func newExec(a *app) *cobra.Command {
 with its exit code: 127 if the command is not found in the container, 126 if it
 cannot be run.
 
-Without -c, the container is the one in the pod's annotation
-kubectl.kubernetes.io/default-container, or the first. Output is streamed; with
---timeout and without -i it is printed when the command has ended, and the command
-is killed when the timeout expires. If podrun exits for another reason, such as
-SIGINT, the command continues to run in the container.`,
+Without -c, podrun chooses the container that the pod's annotation
+kubectl.kubernetes.io/default-container names, or else the first.
+
+Output is streamed; with --timeout and without -i, it is printed when the command
+has ended. When the timeout expires, the command is killed. If podrun exits for
+another reason, such as SIGINT, the command continues to run in the container.`,
 		Example: `  podrun exec web -- cat /etc/resolv.conf
   podrun exec -it web -- sh
   podrun exec web -c db -i -- psql < dump.sql
@@ -42,8 +43,8 @@ SIGINT, the command continues to run in the container.`,
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "the `container` to run the command in")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i it is yours")
-	flags.DurationVar(&f.timeout, "timeout", 0, "time limit of the command, in whole seconds; 0 for no limit")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, your terminal is connected to it")
+	flags.DurationVar(&f.timeout, "timeout", 0, "time limit for the command, in whole seconds; 0 for no limit")
 	return c
 }
 

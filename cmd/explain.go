@@ -17,15 +17,16 @@ func newExplain(a *app) *cobra.Command {
 		Use:   "explain KIND[.FIELD...]",
 		Short: "Print the documentation of the fields of a manifest",
 		Long: `Print the documentation of a kind or of one of its fields, as 'kubectl explain'
-does, and what podrun does with it: supported, refused, warned, no effect or left
-out (docs/pod-fields.md). It is that of Kubernetes ` + kubernetesMinor + `, and needs no cluster.`,
+does. For each field, explain also prints what podrun does with it: supported,
+refused, warned, no effect or left out (docs/pod-fields.md). The documentation is that
+of Kubernetes ` + kubernetesMinor + `; explain requires no cluster.`,
 		Example: `  podrun explain pod
   podrun explain pod.spec.containers.lifecycle
   podrun explain pod.spec.volumes --recursive`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error { return a.explain(given[0], recursive) },
 	}
-	c.Flags().BoolVar(&recursive, "recursive", false, "print the fields of fields, without their descriptions")
+	c.Flags().BoolVar(&recursive, "recursive", false, "print all nested fields, without descriptions")
 	return c
 }
 
@@ -82,7 +83,7 @@ func unknownKind(name string) error {
 	for _, k := range fielddoc.Kinds {
 		all, words = append(all, k.Names[1]), append(words, k.Names[:2]...)
 	}
-	err := fmt.Errorf("podrun reads no kind %q", name)
+	err := fmt.Errorf("podrun does not support the kind %q", name)
 	if like := likely(strings.ToLower(name), words); like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}

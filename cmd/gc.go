@@ -13,20 +13,20 @@ func newGC(a *app) *cobra.Command {
 	var o run.GCOptions
 	c := &cobra.Command{
 		Use:   "gc",
-		Short: "Remove what killed podruns left on this host",
-		Long: `Find what podruns left that were killed, and remove it: pods whose removal was
-interrupted, sandboxes without a checkpoint, containers without a sandbox, records
-of containers that podrun restored in containerd, cgroups, firewall rules and
-addresses of sandboxes that are gone, links to logs that are gone, locks. podrun
-removes only what carries its mark; it lists what else looks like a leftover, with
-the reason why it is kept.`,
+		Short: "Remove leftovers of podrun processes that were killed",
+		Long: `Find and remove leftovers of podrun processes that were killed: pods whose removal
+was interrupted, sandboxes without a checkpoint, containers without a sandbox,
+records of containers that podrun restored in containerd, cgroups, firewall rules
+and addresses of deleted sandboxes, links to deleted logs, and locks. podrun
+removes only objects that carry its mark. It lists other objects that look like
+leftovers, with the reason why it keeps them.`,
 		Example: `  podrun gc --dry-run
   podrun gc -o json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return a.runGC(c, o) },
 	}
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	c.Flags().BoolVar(&o.AllRootDirs, "all-root-dirs", false, "those of podruns with other root directories, too")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "print what gc would remove, and remove nothing")
+	c.Flags().BoolVar(&o.AllRootDirs, "all-root-dirs", false, "also remove leftovers of podrun processes with other root directories")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
 	return c

@@ -30,10 +30,10 @@ func newGet(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get [NAME... | pvc [NAME...]]",
 		Short: "Show pods and their status",
-		Long: `Show the pods that podrun runs on this host, with their status as the kubelet
-would report it. Whether a pod is ready is known from its probes, which run while
-a command or 'podrun serve' works on it: "Running (as of 5m ago)" says that none
-does, and when the probes ran last.
+		Long: `Show the pods that podrun runs on this host, with the status that the kubelet would
+report. Readiness comes from probes, which run only while 'podrun serve' or another
+command supervises the pod: "Running (as of 5m ago)" means that no command does, and
+that the probes last ran 5 minutes ago.
 
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,
@@ -56,8 +56,8 @@ does, and when the probes ran last.
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print pods when they change, until a signal; -o json prints one object a line")
-	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "only print pods when they change")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print those that change until interrupted; -o json prints one object per line")
+	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
 	c.Flags().BoolVar(&f.sources, "sources", false, "show the manifest directories and URLs of the running podrun serve instead of pods")
 	return c
 }
@@ -86,7 +86,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(named) > 0):
 		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
 	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
-		return usage(c, errors.New("--watch prints a table, names or, with -o json, an object a line, and does not sort"))
+		return usage(c, errors.New("--watch prints a table, names or, with -o json, one object per line, and does not sort"))
 	case f.sources && byTemplate != nil:
 		return usage(c, errors.New("--sources prints a table, json or yaml"))
 	case f.sources:
@@ -168,11 +168,11 @@ func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)
 	}
-	object := "pod " + name
+	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
 	if name == "" {
-		object = "pods of this selection"
+		err.Object, err.Err = "", errors.New("no pods match the selection")
 	}
-	return &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
+	return err
 }
 
 func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {

@@ -68,7 +68,7 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	case !root:
 		return "run as root"
 	}
-	return "root lacks a permission here, as in a container without capabilities, under SELinux or AppArmor, or on a network file system: 'podrun doctor' checks the host"
+	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor and a network file system: 'podrun doctor' checks the host"
 }
 
 // has reports whether an error is, or a runtime's text ends with, an error of the system.

@@ -30,7 +30,7 @@ func TestSystemHint(t *testing.T) {
 		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},
 		"files":         {err: wrote(unix.EMFILE), want: "increase the limit of open files"},
 		"not root":      {err: wrote(unix.EACCES), unprivileged: true, want: "run as root"},
-		"root":          {err: wrote(unix.EPERM), want: "root lacks a permission here"},
+		"root":          {err: wrote(unix.EPERM), want: "root lacks a permission"},
 		"the runtime's": {err: errors.New("failed to extract layer: write /var/lib/containerd/x: no space left on device"), want: "the disk is full: free space on the file system of this host"},
 		"another":       {err: errors.New("no space left on device was the title of the page"), want: ""},
 		"not found":     {err: wrote(unix.ENOENT), want: ""},

@@ -99,7 +99,7 @@ func newImagePull(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "pull IMAGE...",
-		Short: "Pull images in parallel with this host's credentials",
+		Short: "Pull images in parallel, using this host's credentials",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
@@ -135,7 +135,7 @@ func newImageRemove(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "rm IMAGE...",
-		Short: "Remove images, with all their names",
+		Short: "Remove images and all their names",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
@@ -143,7 +143,7 @@ func newImageRemove(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "remove images that are in use, too")
+	c.Flags().BoolVar(&force, "force", false, "also remove images that are in use")
 	return c
 }
 
@@ -152,10 +152,10 @@ func newImageLoad(a *app) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Load the images of an archive into containerd",
 		Long: `Load the images of an archive into containerd under the names in the archive. The
-archive is a tar of docker save or of an OCI layout, optionally gzip-compressed. A
-multi-platform image must include this host's platform. All pods may use these
-images, whatever credentials they were pulled with before. FILE is a path, or -
-for stdin.`,
+archive is a tar file that docker save wrote or that has an OCI layout, optionally
+compressed with gzip. A multi-platform image must include this host's platform. All
+pods may use the loaded images, even those that were pulled with credentials before.
+FILE is a path, or - for stdin.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
 			in := a.streams.In
@@ -203,9 +203,9 @@ func openWithin(ctx context.Context, path string) (*os.File, error) {
 func newImagePrune(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "prune",
-		Short: "Remove the images that no container and no podrun pod uses",
-		Long: `Remove the images that are not used on this host by any container of the runtime,
-by a podrun pod, or by the runtime itself.`,
+		Short: "Remove unused images",
+		Long: `Remove the images that are not used by any container of the runtime, by a podrun
+pod, or by the runtime itself.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {

@@ -42,7 +42,7 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization to build and read")
 	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
-	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC kinds and the like are skipped in any case")
+	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC and similar kinds are always skipped")
 	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "skip objects of all kinds that podrun does not use, except those that restrict pods")
 	set.BoolVar(&f.relativePaths, "relative-host-paths", false, "resolve relative hostPaths against the directory of the manifest")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")

@@ -38,8 +38,9 @@ func newLogs(a *app) *cobra.Command {
 		Use:   "logs NAME [CONTAINER] | -l SELECTOR",
 		Short: "Print the logs of a pod's containers",
 		Long: `Print the logs of a container, as 'kubectl logs' does. For a pod with several
-containers, print all logs, and prefix each line with its container. With -l, print
-the logs of all pods that match: the last 10 lines of each, unless --tail is given.`,
+containers, print the logs of all of them and prefix each line with the container's
+name. With -l, print the logs of all pods that match: the last 10 lines of each,
+unless --tail is set.`,
 		Example: `  podrun logs web
   podrun logs web -c sidecar -f --tail 20
   podrun logs web --previous --timestamps
@@ -51,13 +52,13 @@ the logs of all pods that match: the last 10 lines of each, unless --tail is giv
 	flags.BoolVar(&f.allContainers, "all-containers", false, "all containers, including init containers")
 	flags.BoolVar(&f.prefix, "prefix", false, "prefix each line with pod and container")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
-	flags.BoolVarP(&f.previous, "previous", "p", false, "the previous run of the container")
+	flags.BoolVarP(&f.previous, "previous", "p", false, "print the log of the previous instance of the container")
 	flags.BoolVar(&f.timestamps, "timestamps", false, "prefix each line with its time")
 	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all (default with -l 10)")
 	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
 	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "the pods of the namespace that match the label selector (app=web)")
-	flags.IntVar(&f.maxRequests, "max-log-requests", 5, "with -f and -l: how many logs to follow at most")
+	flags.IntVar(&f.maxRequests, "max-log-requests", 5, "with -f and -l: maximum number of logs to follow")
 	flags.Int64Var(&f.limitBytes, "limit-bytes", 0, "maximum number of bytes; 0 for no limit")
 	return c
 }
@@ -73,7 +74,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	}
 	if len(named) == 2 {
 		if f.container != "" {
-			return usage(c, errors.New("a container is named twice"))
+			return usage(c, errors.New("the container is given both as an argument and with -c"))
 		}
 		f.container = named[1]
 	}
@@ -99,7 +100,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	case err != nil:
 		return err
 	case f.selector != "" && f.follow && len(logs) > f.maxRequests:
-		return usage(c, fmt.Errorf("these pods have %d logs, more than %d to follow: increase --max-log-requests", len(logs), f.maxRequests))
+		return usage(c, fmt.Errorf("these pods have %d logs, but at most %d are followed: increase --max-log-requests", len(logs), f.maxRequests))
 	}
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
@@ -112,7 +113,7 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 	case f.selector != "" && len(given) > 0:
 		return nil, usage(c, errors.New("-l cannot be used with names"))
 	case len(given) > 3:
-		return nil, usage(c, fmt.Errorf("%d names are given: name one pod and a container", len(given)))
+		return nil, usage(c, fmt.Errorf("%d names are given: specify one pod and at most one container", len(given)))
 	case f.maxRequests < 1:
 		return nil, usage(c, errors.New("--max-log-requests must be at least 1"))
 	}

@@ -91,7 +91,7 @@ func notPods(kind string) error {
 	if hint == "" {
 		hint = "write NAME or pod/NAME, and -n for the namespace"
 	}
-	return namesError(fmt.Errorf("podrun has pods only: %q is not a pod", kind), hint)
+	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
 }
 
 func namesError(err error, hint string) error {
@@ -104,9 +104,9 @@ type otherType struct {
 	use   string
 }
 
-const useAddress = "podrun makes no Services: a pod has its IP ('podrun get -o wide') and hostPorts"
+const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
-const useTemplate = "podrun runs one pod for it, of the same name: use 'pod/NAME'"
+const useTemplate = "podrun runs one pod with the same name for it: use 'pod/NAME'"
 
 var otherTypes = []otherType{
 	{[]string{"deployments", "deployment", "deploy"}, useTemplate},
@@ -124,7 +124,7 @@ var otherTypes = []otherType{
 	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},
 	{[]string{"secrets", "secret"}, "podrun reads Secrets from files: 'podrun apply -f pod.yaml --secret FILE'"},
-	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes those that --pvc-dir gave a directory"},
+	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes the pod's claims in --pvc-dir"},
 	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "bind a claim to a directory, 'podrun apply -f pod.yaml --pvc NAME=DIR', or all claims with --pvc-dir DIR"},
 	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},
 	{[]string{"images", "image"}, "'podrun image ls' lists the images of this host"},
@@ -133,7 +133,7 @@ var otherTypes = []otherType{
 	{[]string{"networkpolicies", "networkpolicy", "netpol"}, "podrun does not enforce network policies"},
 	{[]string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}, "podrun has no API server"},
 	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun runs one pod and does not scale"},
-	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun has no evictions that a budget limits"},
+	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun does not enforce disruption budgets"},
 	{[]string{"storageclasses", "storageclass", "sc"}, "bind a claim to a directory, 'podrun apply -f pod.yaml --pvc NAME=DIR', or all claims with --pvc-dir DIR"},
 	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},
 	{[]string{"runtimeclasses", "runtimeclass"}, "'podrun doctor' shows the runtime's handlers"},

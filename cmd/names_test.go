@@ -31,9 +31,9 @@ func TestPodNames(t *testing.T) {
 		{given: "pods,po", want: ""},
 		{given: "web.example", want: "web.example"},
 
-		{given: "svc web", err: `podrun has pods only: "svc" is not a pod`},
-		{given: "svc/web", err: `podrun has pods only: "svc" is not a pod`},
-		{given: "deployments.apps/web", err: `podrun has pods only: "deployments.apps" is not a pod`},
+		{given: "svc web", err: `podrun manages only pods: "svc" is not a pod`},
+		{given: "svc/web", err: `podrun manages only pods: "svc" is not a pod`},
+		{given: "deployments.apps/web", err: `podrun manages only pods: "deployments.apps" is not a pod`},
 		{given: "pods,svc", err: `"svc" is not a pod`},
 		{given: "default/web", err: `"default" is not a pod`},
 		{given: "pod/", err: "not of the form pod/NAME"},

@@ -19,18 +19,18 @@ func newPortForward(a *app) *cobra.Command {
 		Short: "Forward ports of this host to a pod",
 		Long: `Forward TCP ports of this host to ports of a pod until podrun is stopped, as
 'kubectl port-forward' does. The pod needs no hostPort, and its process may listen
-on its localhost only.
+on localhost only.
 
-REMOTE is a port number, or the name of a port in the pod's spec; LOCAL is the same
-number if it is not given, and any free port if it is empty (:REMOTE). When the
-pod's containers or sandbox are restarted, podrun goes on; it ends when the pod is
-deleted.`,
+REMOTE is a port number, or the name of a port in the pod's spec. LOCAL defaults to
+the number of the pod's port; if it is empty (:REMOTE), podrun chooses a free port.
+Forwarding continues when the pod's containers or its sandbox are restarted, and
+ends when the pod is deleted.`,
 		Example: `  podrun port-forward web 8080:80
   podrun port-forward pod/web :http 9090
   podrun port-forward web 5432 --address 0.0.0.0`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runPortForward(c, addresses, given) },
 	}
-	c.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "`addresses` of this host to listen on, by commas: IP addresses or localhost")
+	c.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "comma-separated `addresses` of this host to listen on: IP addresses or localhost")
 	return c
 }
 

@@ -18,8 +18,8 @@ func newRestart(a *app) *cobra.Command {
 		Use:   "restart NAME... | -l SELECTOR | --all",
 		Short: "Restart pods from the beginning",
 		Long: `Restart pods as they were applied: stop their containers within the grace period,
-remove them, and create them again. Use it to run a pod again that has ended.
-A pod that fails to start stays on this host, and can be restarted.`,
+remove the pods, and create them again. restart also reruns a pod that has ended.
+A pod that fails to start is kept and can be restarted.`,
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet

@@ -150,13 +150,13 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "podrun",
 		Short: "Run a Kubernetes Pod on this host, as the kubelet would, without a cluster",
-		Long: `podrun runs a Kubernetes Pod on one host, as the kubelet would, without a
-cluster, from the same YAML that a cluster takes.
+		Long: `podrun runs a Kubernetes Pod on one host as the kubelet would, without a cluster,
+from the same YAML that a cluster accepts.
 
 podrun uses the container runtime of this host (containerd, CRI-O) over CRI.
-Every global flag has an environment variable, PODRUN_ROOT_DIR for --root-dir, and
-most have a field in /etc/podrun/config.yaml. A flag takes precedence over its variable, and
-the variable over the file.`,
+Each global flag has an environment variable (PODRUN_ROOT_DIR for --root-dir), and
+most have a field in /etc/podrun/config.yaml. A flag takes precedence over its
+variable, and the variable over the file.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
@@ -207,7 +207,7 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
 	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
-	flags.StringVar(&a.tracing.to, "trace", "", "print when each phase and runtime call of the command began and how long it took, on stderr, or as JSON to a file: `text` or json:FILE")
+	flags.StringVar(&a.tracing.to, "trace", "", "print the start and duration of each phase and runtime call of the command: `text` (on stderr) or json:FILE (as JSON to FILE)")
 	flags.Lookup("trace").NoOptDefVal = traceText
 	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }

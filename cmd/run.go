@@ -35,16 +35,17 @@ func newRun(a *app) *cobra.Command {
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
 		Long: `Run a new pod to completion: start it, stream the logs of its containers, remove
 it, and exit with the first non-zero exit code of its containers. With
---exit-code-from, the run ends when that container ends, also if others still run.
+--exit-code-from, the run ends when that container ends, even if others still run.
 
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
-stops the pod within its grace period and removes it; the same signal again ends
-podrun immediately. SIGTERM after SIGINT leaves the containers 1.5 s.
+stops the pod within its grace period and removes it; a second signal of the same
+kind ends podrun immediately. SIGTERM after SIGINT shortens the grace period to 1.5 s.
 
-With -i, the pod's container (of several, that of the annotation
-kubectl.kubernetes.io/default-container, or the first) reads standard input; with -t
-it has a terminal, which is yours until it ends.`,
+With -i, the pod's container reads standard input; with -t, it has a terminal. With
+both, your terminal is connected to it until it ends. If the pod has several
+containers, this applies to the one that the annotation
+kubectl.kubernetes.io/default-container names, or else to the first.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it shell.yaml
@@ -59,10 +60,10 @@ it has a terminal, which is yours until it ends.`,
 	flags.BoolVar(&f.Replace, "replace", false, "replace a pod of the same name that is running, or that apply or serve started")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the pod's container")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; with -i it is yours")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; with -i, your terminal is connected to it")
 	flags.StringVar(&f.ExitFrom, "exit-code-from", "", "end the run when this `container` ends, and exit with its code")
 	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
-	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
+	flags.StringVar(&f.restartPolicy, "restart-policy", "", "override the restartPolicy of the pods: Never or OnFailure")
 	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
 	return c
 }

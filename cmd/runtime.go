@@ -21,10 +21,9 @@ func newRuntime(a *app) *cobra.Command {
 embedded one.
 
 podrun uses the container runtime of this host if it has one. On a host without one,
-a podrun with an embedded runtime (podrun-bundle) unpacks that to the root directory
-and starts it, for the pods of that root directory alone. The first command that
-needs a runtime records which one is used; --runtime changes that while there are
-no pods.`,
+podrun-bundle unpacks its embedded runtime into the root directory and starts it for
+the pods of this root directory only. The first command that needs a runtime records
+which one it uses; --runtime can change the choice while there are no pods.`,
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -46,7 +45,7 @@ func (a *app) withRuntime(do func(*run.Runtime) error) error {
 func newRuntimeStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show which container runtime is used, and how it is",
+		Short: "Show which container runtime is used, and its state",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
@@ -119,14 +118,15 @@ func newRuntimeDown(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "down",
-		Short: "Stop the embedded runtime and remove everything that it made",
-		Long: `Stop the embedded runtime and remove everything that it made on this host: its
-processes, mounts, network interface, packet filter rules, control groups, images and
-directories. The record that it is used is removed as well; archives that you have put
-into <root-dir>/images stay.
+		Short: "Stop the embedded runtime and remove everything that it created",
+		Long: `Stop the embedded runtime and remove everything that it created on this host: its
+processes, mounts, network interface, firewall rules, cgroups, images and
+directories. down also removes the record that this runtime is used. It keeps the
+archives that you have put into <root-dir>/images.
 
-down refuses while pods exist. With --force it kills and removes them first, as
-'podrun delete --all --all-namespaces --force' does, even if the runtime does not start.`,
+down fails while pods exist. With --force it kills and removes them first, as
+'podrun delete --all --all-namespaces --force' does, even if the runtime does not
+start.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot(); err != nil {
@@ -192,7 +192,7 @@ func newRuntimeLogs(a *app) *cobra.Command {
 	var tail int
 	c := &cobra.Command{
 		Use:   "logs",
-		Short: "Print what the embedded runtime has logged",
+		Short: "Print the log of the embedded runtime",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withRuntime(func(rt *run.Runtime) error {
@@ -204,8 +204,8 @@ func newRuntimeLogs(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
-	c.Flags().IntVar(&tail, "tail", -1, "number of last `lines` to print; -1 for all")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
+	c.Flags().IntVar(&tail, "tail", -1, "number of `lines` from the end; -1 for all")
 	return c
 }
 
@@ -213,15 +213,16 @@ func newRuntimeUpgrade(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Replace the running embedded runtime by the one of this podrun",
-		Long: `Stop the embedded runtime and start the version of this podrun. Containers keep
-running. If the new version does not start, the old one is started again.
+		Short: "Replace the running embedded runtime with the one that this podrun includes",
+		Long: `Stop the embedded runtime and start the version that this podrun includes.
+Containers keep running. If the new version does not start, upgrade starts the old
+one again.
 
-Other commands never change the version: after a crash or a reboot, too, they start
-the one that ran before.
+Other commands never change the version: even after a crash or a reboot, they start
+the version that ran before.
 
-upgrade refuses an older version of containerd than the one in use, which may not be
-able to read its data, unless --force is set.`,
+upgrade refuses a version of containerd that is older than the one in use, because
+it may not be able to read the data, unless --force is set.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot(); err != nil {
@@ -241,6 +242,6 @@ able to read its data, unless --force is set.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "start an older version of containerd, too")
+	c.Flags().BoolVar(&force, "force", false, "also start an older version of containerd")
 	return c
 }

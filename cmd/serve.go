@@ -37,24 +37,25 @@ func newServe(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [DIR|URL...]",
 		Short: "Supervise the pods of manifest directories and URLs",
-		Long: `Keep the pods of manifest directories running: start the pods of files that are
-added, update those of files that change, and delete those of files that are
-removed. Containers restart as restartPolicy says, with the kubelet's back-off;
-probes, hooks and activeDeadlineSeconds are enforced; logs are rotated. Pods that
-'podrun apply' started are supervised too while serve runs, pods of 'podrun run'
-are not.
+		Long: `Keep the pods of manifest directories running: start the pods of added files,
+update those of changed files, and delete those of removed files. serve restarts
+containers according to restartPolicy, with the kubelet's back-off; it runs probes
+and hooks, enforces activeDeadlineSeconds and rotates logs. It also supervises pods
+that 'podrun apply' started, but not those of 'podrun run'.
 
 The directories are those of the command line, else those of 'sources' in the
-settings file, else /etc/podrun/manifests. They hold Pods and the ConfigMaps,
-Secrets, claims and classes that these refer to. An https URL counts as a directory
-with one file. A directory or URL that cannot be read removes no pod.
+settings file, else /etc/podrun/manifests. They contain Pods and the ConfigMaps,
+Secrets, claims and classes that these refer to. An https URL is treated as a
+directory with one file. serve removes no pods because of a directory or URL that
+it cannot read.
 
-Containers keep running when serve ends, for whatever reason; the next serve goes
-on with them. SIGHUP reads the settings file and the directories again.
+Containers keep running when serve exits, for whatever reason, and the next serve
+resumes their supervision. On SIGHUP, serve reads the settings file and the
+directories again.
 
-With --secrets=memory, the Secrets of pods do not survive a reboot. Pods of
-directories get theirs from their files again, those of URLs wait for the URL, and
-those of 'podrun apply' must be applied again.`,
+With --secrets=memory, Secrets do not survive a reboot. After one, serve reads the
+Secrets of directories from their files again, pods of URLs wait for their URL, and
+pods of 'podrun apply' must be applied again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /srv/site/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header
@@ -63,11 +64,11 @@ those of 'podrun apply' must be applied again.`,
 	}
 	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
-	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC kinds and the like are skipped in any case")
+	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC and similar kinds are always skipped")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
-	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with headers of the requests for URLs, such as \"Authorization: Bearer TOKEN\", one a line; it is read at each request")
-	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
+	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with HTTP headers for requests to URLs, such as \"Authorization: Bearer TOKEN\", one per line; podrun reads it at each request")
+	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories, in addition to when they change")
 	f.api.add(c.Flags())
 	f.shutdown.add(c.Flags(), 0, 0)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")

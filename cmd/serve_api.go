@@ -17,13 +17,13 @@ type apiFlags struct {
 }
 
 func (f *apiFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto is one below /run/podrun, to which <root-dir>/serve/podrun.sock is a link, empty is none")
-	set.StringVar(&f.group, "socket-group", "", "`group` that may use the socket too: access is equivalent to root, since logs, environments and Secrets of pods can be read")
-	set.StringVar(&f.readOnly, "readonly-socket", defaultSocket, "`path` of a unix socket for reading metrics and status, for root and, if it exists, the group podrun; auto is one below /run/podrun-api, to which <root-dir>/serve/readonly.sock is a link, empty is none")
-	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires the three flags of TLS files")
+	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto for a socket below /run/podrun, to which <root-dir>/serve/podrun.sock links; empty for none")
+	set.StringVar(&f.group, "socket-group", "", "`group` that may also use the API socket; access is equivalent to root, because the API exposes logs, environment variables and Secrets of pods")
+	set.StringVar(&f.readOnly, "readonly-socket", defaultSocket, "`path` of the unix socket for metrics and status, for root and, if it exists, the group podrun; auto for a socket below /run/podrun-api, to which <root-dir>/serve/readonly.sock links; empty for none")
+	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires --tls-cert-file, --tls-private-key-file and --client-ca-file")
 	set.StringVar(&f.cert, "tls-cert-file", "", "PEM `file` with the certificate for --listen")
 	set.StringVar(&f.key, "tls-private-key-file", "", "PEM `file` with the private key for --listen")
-	set.StringVar(&f.clientCA, "client-ca-file", "", "PEM `file` with the authorities that sign clients' certificates for --listen")
+	set.StringVar(&f.clientCA, "client-ca-file", "", "PEM `file` with the certificate authorities for client certificates of --listen")
 }
 
 // defaultSocket stands for the root directory's socket.

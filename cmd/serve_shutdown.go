@@ -22,8 +22,8 @@ const (
 )
 
 func (f *shutdownFlags) add(set *pflag.FlagSet, period, critical time.Duration) {
-	set.DurationVar(&f.period, shutdownFlag, period, "how long pods get to end before the host shuts down, critical pods included; 0 does not stop them")
-	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "the part of --shutdown-grace-period that is for critical pods, which end last")
+	set.DurationVar(&f.period, shutdownFlag, period, "total time for pods, including critical ones, to terminate before the host shuts down; 0 does not stop pods")
+	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "part of --shutdown-grace-period that is reserved for critical pods, which terminate last")
 }
 
 // check checks the flags as the settings file is checked, and notes whether they were

@@ -28,9 +28,9 @@ type serviceFlags struct {
 func newService(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
-		Short: "Run podrun as a service of systemd",
-		Long: `Install, remove and show podrun.service, by which systemd starts 'podrun serve' at
-boot, restarts it when it ends, and watches that it makes progress. Containers
+		Short: "Run 'podrun serve' as a systemd service",
+		Long: `Install, remove and show podrun.service. With this unit, systemd starts 'podrun
+serve' at boot, restarts it when it exits, and restarts it if it hangs. Containers
 keep running while the service is stopped, restarted or upgraded.`,
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -44,23 +44,24 @@ func newServiceInstall(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install [DIR|URL...]",
 		Short: "Write and enable podrun.service",
-		Long: `Write /etc/systemd/system/podrun.service, make the directories of manifests where
-they are missing (mode 0750), and enable the service. The directories are those of
-the command line, else those of 'sources' in the settings file, else
-/etc/podrun/manifests. Global flags on the command line become flags of the
-service; PODRUN_ variables do not.
+		Long: `Write /etc/systemd/system/podrun.service, create the manifest directories that do not
+exist (mode 0750), and enable the service. The directories are those of the command
+line, else those of 'sources' in the settings file, else /etc/podrun/manifests.
+Global flags on the command line become flags of the service; PODRUN_ variables do
+not.
 
-Before the host shuts down, pods get --shutdown-grace-period to end, unless the
-settings file has other periods. Where logind waits for less, a drop-in in
-/etc/systemd/logind.conf.d increases its InhibitDelayMaxSec.
+Before the host shuts down, pods have --shutdown-grace-period to terminate, unless
+the settings file sets other periods. If logind's InhibitDelayMaxSec is shorter, a
+drop-in in /etc/systemd/logind.conf.d increases it.
 
-If there is no /etc/podrun/config.yaml, write one with 'seccompDefault: true', so that
-containers without a seccomp profile get the runtime's default profile. All commands
-read this file. Pods keep the settings that they were started with: existing pods are
-not affected. No file is written if --config or --seccomp-default is given.
+If /etc/podrun/config.yaml does not exist, install writes one with
+'seccompDefault: true', so that containers without a seccomp profile get the
+runtime's default profile. All commands read this file. Existing pods keep the
+settings that they were started with. install does not write the file if --config or
+--seccomp-default is given.
 
-Run it again to change the unit. A unit that podrun did not write is replaced only
-by --force.`,
+Run install again to change the unit. A unit that podrun did not write is replaced
+only with --force.`,
 		Example: `  podrun service install --now
   podrun service install --print
   podrun service install --prefix /mnt/image --binary /usr/bin/podrun`,
@@ -68,20 +69,20 @@ by --force.`,
 	}
 	f.add(c.Flags())
 	c.Flags().StringVar(&f.binary, "binary", "", "`path` of podrun in the unit (default: this program)")
-	c.Flags().BoolVar(&f.now, "now", false, "start the service, or restart it")
+	c.Flags().BoolVar(&f.now, "now", false, "also start the service, or restart it if it is running")
 	f.shutdown.add(c.Flags(), 30*time.Second, 10*time.Second)
 	c.Flags().BoolVar(&f.print, "print", false, "print the unit and change nothing")
 	return c
 }
 
 func (f *serviceFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.prefix, "prefix", "", "`directory` with another host's files, such as an image: change these, without systemctl")
+	set.StringVar(&f.prefix, "prefix", "", "`directory` with the file system of another host, such as an image: change that, without calling systemctl")
 	set.BoolVar(&f.force, "force", false, "replace or remove a unit that podrun did not write")
 }
 
 func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) error {
 	if f.now && f.prefix != "" {
-		return usage(c, errors.New("--now starts a service of this host, --prefix names another's files: use one of them"))
+		return usage(c, errors.New("--now starts the service on this host, but --prefix names the files of another host: use one of them"))
 	}
 	if err := f.shutdown.check(c.Flags()); err != nil {
 		return usage(c, err)
@@ -194,8 +195,8 @@ func newServiceUninstall(a *app) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Stop, disable and remove podrun.service",
 		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
-supervision; manifests stay, and so does /etc/podrun/config.yaml unless it is as
-'podrun service install' wrote it.`,
+supervision. Manifests are kept, and so is /etc/podrun/config.yaml, unless it is
+exactly as 'podrun service install' wrote it.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			service, err := a.service(f)
@@ -226,8 +227,8 @@ func newServiceStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of podrun.service",
-		Long: `Show what systemd knows of podrun.service. The exit code is 0 whatever the state is;
--o json has it in "load", "active" and "sub".`,
+		Long: `Show the state of podrun.service that systemd reports. The exit code is 0 whatever
+the state is; -o json prints the state in "load", "active" and "sub".`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {

@@ -22,7 +22,7 @@ seccompDefault: true
 `
 
 // settingsCreated is the notice that the file was written.
-const settingsCreated = nodeconfig.DefaultFile + " written, which all commands read: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
+const settingsCreated = nodeconfig.DefaultFile + " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
 
 func newSettings() *systemd.File {
 	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}

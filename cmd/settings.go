@@ -45,16 +45,16 @@ func envName(flag string) string {
 func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
-	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default may be missing; empty for none")
+	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; empty for none")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
-	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` of the Secrets of pods: disk (files that only root may read) or memory (until a reboot; apply pods with Secrets again then)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
+	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (lost at a reboot: pods with Secrets must then be applied again)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.parsed("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one that was used first: this host's, or the embedded one if there is none), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+	f.parsed("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one used so far; at first this host's or, if it has none, the embedded one), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
 		s.Runtime = v
 		return nodeconfig.CheckRuntime(v)
 	})
-	f.text("container-runtime-endpoint", "", "`socket` of the container runtime, as by --runtime (default: containerd's or CRI-O's, the first that answers)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
+	f.text("container-runtime-endpoint", "", "`socket` of the container runtime, an alternative to --runtime (default: the first of containerd's and CRI-O's sockets that answers)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
 	f.text("image-service-endpoint", "", "`socket` of the image service (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.ImageServiceEndpoint = v })
 	f.text("hostname-override", "", "`name` of this node instead of the hostname", func(s *nodeconfig.Settings, v string) { s.HostnameOverride = v })
 	f.list("node-ip", "`addresses` of this node, at most one IPv4 and one IPv6", func(s *nodeconfig.Settings, v []string) { s.NodeIP = v })
@@ -62,7 +62,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.list("cluster-dns", "`addresses` of name servers for pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v []string) { s.ClusterDNS = v })
 	f.text("cluster-domain", def.ClusterDomain, "`domain` searched by pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v string) { s.ClusterDomain = v })
 	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; empty for none", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
-	f.text("cgroup-root", def.CgroupRoot, "parent cgroup `path` of kubepods", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
+	f.text("cgroup-root", def.CgroupRoot, "`path` of the parent cgroup of kubepods", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
 	f.text("cgroup-driver", def.CgroupDriver, "cgroupfs or systemd (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.CgroupDriver = v })
 	f.truth("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
 	f.truth("seccomp-default", def.SeccompDefault, "use RuntimeDefault for containers without a seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
@@ -75,18 +75,18 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.duration("pull-timeout", 0, "time limit for each image, including retries; 0 for no limit other than --timeout (default: 10m for run, 0 for other commands)", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = &v })
 	f.duration("pull-stall-timeout", def.PullStall, "retry a pull that receives less than 1 MiB in this time, or whose registry does not answer (containerd only); 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
 	f.text("registry-auth", "", "docker config `file` with registry credentials, used after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
-	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
+	f.text("image-credential-provider-config", "", "`file` with the CredentialProviderConfig of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })
-	f.parsed("pvc-dir", "", "`directory` below which each PersistentVolumeClaim without a volume has a directory of its own, NAMESPACE_NAME; deleting pods keeps them, unless --delete-volumes is set", setClaimDir)
+	f.parsed("pvc-dir", "", "`directory` for PersistentVolumeClaims without a volume: each has a subdirectory NAMESPACE_NAME, which podrun keeps when it deletes pods, unless --delete-volumes is set", setClaimDir)
 	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
-	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
-	f.thresholds("eviction-hard", "`thresholds` below which pods are refused, and by serve evicted (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a trailing * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
+	f.thresholds("eviction-hard", "`thresholds` below which podrun refuses pods and serve evicts pods (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
 	f.parsed("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
 	})
-	f.several("device", "`NAME=CDI-ID`: assign this CDI device to a pod that requests the extended resource NAME; repeatable", setDevices)
+	f.several("device", "assign a CDI device to pods that request the extended resource NAME: `NAME=CDI-ID`; repeatable", setDevices)
 	f.truth("allow-privileged", def.AllowPrivileged, "allow privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
 	f.parsed("pod-security", def.PodSecurity, "Pod Security Standards `level` that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
@@ -95,8 +95,8 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 		}
 		return nil
 	})
-	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that have a user namespace: pod (those with hostUsers: false) or prefer (also new pods without hostUsers, if this host and the pod's volumes and privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
-	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after the other, in the order of the list) or parallel (those without a postStart hook at once); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
+	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (those with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host and the pod's volumes and privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
+	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest) or parallel (those without a postStart hook start together); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
 	f.truth("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
@@ -327,7 +327,7 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	}
 	object, hint := "--config", ""
 	if !f.set.Changed("config") {
-		object, hint = "settings", "run podrun as a user who may read the file, or use another by --config FILE; --config= uses none"
+		object, hint = "settings", "run podrun as a user that can read the file, or specify another one with --config FILE; --config= reads none"
 	}
 	data, err := nodeconfig.ReadFile(f.ctx, f.config)
 	if errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config") {

@@ -29,7 +29,7 @@ according to restartPolicy.`,
 			})
 		},
 	}
-	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
+	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
 	a.addPodFlags(c, pick, &o.Timeout)
 	return c
 }

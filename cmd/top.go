@@ -30,8 +30,9 @@ func newTop(a *app) *cobra.Command {
 		Long: `Show the CPU and memory usage of running pods and their containers, as 'kubectl
 top pod' does: CPU in thousandths of a core, memory as the working set.
 
-podrun measures CPU usage over one second, or asks podrun serve, which computes it
-since the previous request of the last 30 s.`,
+podrun measures CPU usage over one second. If 'podrun serve' is running, podrun asks
+it instead: serve averages the usage since the previous request, if that was at most
+30 s ago.`,
 		Example: `  podrun top
   podrun top pod web --containers
   podrun top containers -A --sort-by=memory`,
@@ -41,7 +42,7 @@ since the previous request of the last 30 s.`,
 	c.Flags().BoolVar(&f.containers, "containers", false, "show each container")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	c.Flags().Var(&f.sortBy, "sort-by", "name, cpu or memory; the last two show the highest usage first")
-	c.Flags().BoolVar(&f.sum, "sum", false, "print the sum of all as the last line")
+	c.Flags().BoolVar(&f.sum, "sum", false, "print the total as the last line")
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml: a PodMetricsList of metrics.k8s.io/v1beta1")
 	return c
@@ -99,7 +100,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 func withoutUsage(e *run.Engine, namespace, name string) error {
 	for _, p := range stored(e, namespace) {
 		if p.Name == name {
-			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("uses nothing: it does not run"), Hint: "'podrun get " + name + "' shows its status"}
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "'podrun get " + name + "' shows its status"}
 		}
 	}
 	return notFound(name)

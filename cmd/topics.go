@@ -23,7 +23,7 @@ func topics(global *pflag.FlagSet) []*cobra.Command {
 func isTopic(c *cobra.Command) bool { return !c.Runnable() && !c.HasSubCommands() }
 
 const configHelp = `Every command reads /etc/podrun/config.yaml if it exists, or the file of --config,
-which must exist. A flag takes precedence over its environment variable, the
+which must then exist. A flag takes precedence over its environment variable, the
 variable over the file, and the file over the default.
 
 The file holds one or both of these documents:
@@ -41,31 +41,30 @@ The file holds one or both of these documents:
   registryAuth: /etc/podrun/auth.json
   podSecurity: baseline
 
-The fields of a KubeletConfiguration mean what they mean to the kubelet. -v reports
-those that podrun does not use. A PodrunConfiguration has the settings that the
-kubelet's file has no field for; its fields are named like the global flags
-(rootDir for --root-dir, see 'podrun options'), and these have no flag, or one that
-is not global:
+The fields of a KubeletConfiguration have the same meaning as for the kubelet. -v
+lists those that podrun does not use. A PodrunConfiguration has the settings for
+which the kubelet's file has no field. Its fields are named like the global flags
+(rootDir for --root-dir, see 'podrun options'), except two without a global flag:
 
   sources                 directories and https URLs of 'podrun serve'
   persistentVolumeClaims  directories of this host by claim (--pvc)
 
-An invalid file ends every command with exit code 120; all problems are printed with
-their lines. Details: podrun-config(5), docs/settings.md.`
+If the file is invalid, every command exits with code 120 and prints all problems
+with their line numbers. Details: podrun-config(5), docs/settings.md.`
 
 // environmentHelp lists the variables that are not those of flags, and describes these.
 func environmentHelp(global *pflag.FlagSet) string {
 	count := 0
 	global.VisitAll(func(*pflag.Flag) { count++ })
-	return fmt.Sprintf(`Each of the %d global flags ('podrun options') has an environment variable: its name
-in capitals, with underscores, after PODRUN_:
+	return fmt.Sprintf(`Each of the %d global flags ('podrun options') has an environment variable:
+PODRUN_ and the flag's name in capitals with underscores.
 
   PODRUN_ROOT_DIR         --root-dir
   PODRUN_NODE_LABELS      --node-labels, as a=b,c=d
   PODRUN_VERBOSE          --verbose, as true or false
 
 A flag takes precedence over its variable, and the variable over the settings file.
-podrun.service does not have the variables of your shell: use the settings file.
+podrun.service does not inherit the variables of your shell: use the settings file.
 
 podrun also reads:
 
@@ -76,15 +75,15 @@ podrun also reads:
                                    the runtime, with the runtime's proxy settings
   NO_COLOR, TERM                   no color if NO_COLOR is set or TERM is dumb
   NOTIFY_SOCKET, WATCHDOG_USEC     set by systemd for 'podrun serve'
-  GOGC, GOMEMLIMIT                 of the Go runtime, instead of podrun's defaults`, count)
+  GOGC, GOMEMLIMIT                 settings of the Go runtime, instead of podrun's`, count)
 }
 
 const differencesHelp = `podrun does what the kubelet of Kubernetes ` + kubernetesVersion + ` does with a static pod. The main
 differences:
 
-- Supervision. 'podrun apply' returns when the pod has started; from then on
+- Supervision. 'podrun apply' returns when the pod has started. After that,
   containers are restarted and probed only while 'podrun serve', or another command
-  such as 'podrun wait', works on the pod. Running apply again restarts containers
+  such as 'podrun wait', supervises the pod. Running apply again restarts containers
   that have ended.
 - Names. The pod keeps its name: the node's name is not appended.
 - Manifests. Unknown fields are errors (--validate=warn relaxes this). ConfigMaps,
@@ -103,9 +102,10 @@ differences:
 All differences, with reasons: docs/kubelet-differences.md. Every field of a Pod:
 docs/pod-fields.md, or 'podrun explain FIELD'.`
 
-const securityHelp = `podrun runs as root and trusts its manifests as far as --pod-security and
---allow-privileged do: whoever may write a manifest directory, or control a URL that
-'podrun serve' reads, can by default start a privileged pod, and so is root.
+const securityHelp = `podrun runs as root and trusts manifests within the limits of --pod-security and
+--allow-privileged. By default, anyone who can write to a manifest directory, or
+controls a URL that 'podrun serve' reads, can start a privileged pod and thus become
+root.
 
   --pod-security=baseline|restricted   enforces the Pod Security Standards
   --allow-privileged=false             refuses privileged containers
@@ -113,22 +113,22 @@ const securityHelp = `podrun runs as root and trusts its manifests as far as --p
   --seccomp-default                    the runtime's profile for pods that set none
   hostUsers: false (in the pod)        a user namespace
 
-Containers are not trusted. What they write to volumes, logs, termination messages
-and the terminal is read within limits; paths below volumes are opened so that
-symbolic links cannot lead outside; control characters are escaped, except in the
+Containers are not trusted. podrun limits how much it reads of their output: files
+in volumes, logs, termination messages and terminals. Symbolic links in volumes
+cannot lead podrun outside the volume. Control characters are escaped, except in the
 output of 'logs', 'exec' and 'attach'.
 
-Registries are not trusted with more than the credentials that are theirs, and
-messages do not show credentials. A pod may use an image that another pod pulled
-with a Secret only with the same credentials (KEP-2535).
+A registry receives only its own credentials, and messages do not show credentials.
+If one pod pulled an image with a Secret, other pods need the same credentials to
+use this image (KEP-2535).
 
 Secrets are kept in files that only root can read, or with --secrets=memory in a
-tmpfs. The runtime stores environment variables of containers on disk, also those
-from Secrets: use volumes for these.
+tmpfs. The runtime stores the environment variables of containers on disk, including
+those from Secrets: mount Secrets as volumes instead.
 
-The HTTP API of 'podrun serve' is on a unix socket of root. Access to it, which
---socket-group gives to a group, is equivalent to root. --listen adds TCP, with
-client certificates only, and without exec, attach and port-forward. A second
+'podrun serve' has an HTTP API on a unix socket for root. --socket-group gives a
+group access, which is equivalent to root. --listen adds a TCP address, which
+requires client certificates and provides no exec, attach or port-forward. A second
 socket, for the group podrun, provides only metrics and the status of pods.
 
 Details: docs/security.md.`

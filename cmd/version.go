@@ -40,14 +40,14 @@ func newVersion(a *app) *cobra.Command {
 		Short: "Print the versions of podrun and of the container runtime",
 		Long: `Print the versions of podrun and of the container runtime.
 
-With --licenses or --sbom, print instead what this binary is made of: the Go
-modules that are linked into it and, of podrun-bundle, the programs of the
-embedded runtime with theirs.`,
+With --licenses or --sbom, print the components of this binary instead: the Go
+modules that are linked into it and, for podrun-bundle, the programs of the
+embedded runtime with their modules.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case licenses && bill, (licenses || bill) && a.output != "":
-				return usage(c, errors.New("--licenses, --sbom and -o exclude each other"))
+				return usage(c, errors.New("--licenses, --sbom and -o cannot be used together"))
 			case licenses:
 				return a.printLicenses()
 			case bill:
@@ -69,7 +69,7 @@ embedded runtime with theirs.`,
 		},
 	}
 	c.Flags().BoolVar(&clientOnly, "client", false, "do not contact the runtime")
-	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of all that is in this binary; podrun-bundle has their texts")
+	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of all components of this binary; podrun-bundle includes the license texts")
 	c.Flags().BoolVar(&bill, "sbom", false, "print a software bill of materials as SPDX 2.3 JSON")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
 	return c

@@ -17,12 +17,12 @@ func newWait(a *app) *cobra.Command {
 		Use:   "wait NAME... | -l SELECTOR | --all",
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
-have completed or are deleted. Case does not matter; condition=TYPE=False waits for
-the opposite. While it waits, podrun restarts the pods'
+have completed or are deleted. Values are not case-sensitive; condition=TYPE=False
+waits until the condition is false. While it waits, podrun restarts the pods'
 containers and runs their probes.
 
-Exits with 0 when the condition is met, with 124 when the timeout expires. With
---for=completed it exits with the pod's exit code, like 'podrun run'.`,
+The exit code is 0 when the condition is met and 124 when the timeout expires. With
+--for=completed, it is the pod's exit code, as with 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
   podrun wait job --for=completed`,
 		RunE: func(c *cobra.Command, given []string) error {
