@@ -112,6 +112,10 @@ crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10
 crash-random: ## podrun killed at random times, on real containerd: KILLS=500
 	PODRUN_CRASH_KILLS=$(or $(KILLS),500) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestRandomKills -count=1 -v -timeout 2h
 
+.PHONY: trial
+trial: ## the commands that users typed without reading help, on containerd, counted by class; 30 minutes
+	PODRUN_TRIAL=1 hack/with-runtime go test ./test/trial -run TestTrial -count=1 -v -timeout 2h
+
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins
 	hack/lint

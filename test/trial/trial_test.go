@@ -1,0 +1,187 @@
+package trial
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/test/binary"
+)
+
+// program is the path of the podrun under test; empty without a container runtime.
+var program string
+
+func TestMain(m *testing.M) { binary.Main(m, &program) }
+
+// Environment variables of `make trial`.
+const (
+	enabled = "PODRUN_TRIAL"        // runs the trial
+	only    = "PODRUN_TRIAL_ONLY"   // a list of IDs, separated by commas: runs these and keeps no counts
+	report  = "PODRUN_TRIAL_REPORT" // the file that receives one line for each command
+)
+
+// commandsFile is third-party data, which is not part of the project; ownCommands has those that were added to it.
+const (
+	commandsFile = "../../../shared/research/commands.tsv"
+	ownCommands  = "testdata/commands.tsv"
+)
+
+// commandTimeout ends commands that wait for ever, as port-forward does: most users press Ctrl-C earlier.
+const commandTimeout = 20 * time.Second
+
+// command is one line of a commands file.
+type command struct {
+	id, audience, line string
+	code               int   // its exit code in the first trial
+	class              class // its class in the first trial
+}
+
+// result is what a command printed.
+type result struct {
+	code   int
+	output string
+}
+
+// The counts by class at the end of the second trial; a change that makes one worse must say why.
+const (
+	minWorks     = 383
+	maxBare      = 124
+	maxConfusing = 71
+)
+
+// TestTrial runs all commands of the trial in their order, since they act on the same pods, and counts their classes.
+func TestTrial(t *testing.T) {
+	switch {
+	case os.Getenv(enabled) == "":
+		t.Skip("a long test: make trial")
+	case program == "":
+		t.Skip("requires a container runtime: eval \"$(hack/runtime up)\"")
+	case os.Getuid() != 0:
+		t.Skip("requires root")
+	}
+	commands, err := readCommands(commandsFile)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("the commands of the trial are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := readCommands(ownCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks, err := readMarks("testdata/marks.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorkspace(t)
+	out := bufio.NewWriter(reportFile(t))
+	defer out.Flush()
+	counts := map[string]map[class]int{}
+	for _, c := range append(commands, own...) {
+		if !selected(c.id) {
+			continue
+		}
+		w.before(t, c.id)
+		r := result{code: c.code}
+		if !strings.HasPrefix(c.id, "t") { // t1 and so on were typed into a terminal; only their marks are counted
+			r = w.run(t, c.line)
+		}
+		judged := judge(c, r, marks[c.id])
+		if counts[c.audience] == nil {
+			counts[c.audience] = map[class]int{}
+		}
+		counts[c.audience][judged]++
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\n", c.id, c.audience, judged, r.code, c.line, flat(r.output, 600))
+		out.Flush()
+	}
+	total := table(t, counts)
+	if os.Getenv(only) == "" {
+		check(t, total)
+	}
+}
+
+// table logs the counts of each audience and returns their sum.
+func table(t *testing.T, counts map[string]map[class]int) map[class]int {
+	total := map[class]int{}
+	t.Logf("%-20s %6s %8s %5s %10s", "audience", works, helpful, bare, confusing)
+	for _, audience := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[audience]
+		t.Logf("%-20s %6d %8d %5d %10d", audience, n[works], n[helpful], n[bare], n[confusing])
+		for c, k := range n {
+			total[c] += k
+		}
+	}
+	t.Logf("%-20s %6d %8d %5d %10d", "all", total[works], total[helpful], total[bare], total[confusing])
+	return total
+}
+
+func check(t *testing.T, total map[class]int) {
+	if total[works] < minWorks {
+		t.Errorf("%d commands work, want at least %d", total[works], minWorks)
+	}
+	if total[bare] > maxBare {
+		t.Errorf("%d commands are refused without help, want at most %d", total[bare], maxBare)
+	}
+	if total[confusing] > maxConfusing {
+		t.Errorf("%d commands are confusing, want at most %d", total[confusing], maxConfusing)
+	}
+}
+
+func selected(id string) bool {
+	list := os.Getenv(only)
+	return list == "" || slices.Contains(strings.Split(list, ","), id)
+}
+
+func reportFile(t *testing.T) *os.File {
+	path := os.Getenv(report)
+	if path == "" {
+		path = os.DevNull
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// run runs a command as a user's shell would, without a terminal.
+func (w *workspace) run(t *testing.T, line string) result {
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-c", strings.ReplaceAll(line, "@W@/w", w.dir))
+	shell.Dir, shell.Env = w.dir, w.env
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var output strings.Builder
+	shell.Stdout, shell.Stderr = &output, &output
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) }
+	shell.WaitDelay = 5 * time.Second
+	err := shell.Run()
+	code := shell.ProcessState.ExitCode()
+	if ctx.Err() != nil {
+		code = 124
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok && ctx.Err() == nil && !errors.Is(err, exec.ErrWaitDelay) {
+		t.Fatalf("%s: %v", line, err)
+	}
+	if shell.Process != nil {
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // background jobs of the line
+	}
+	return result{code, w.plain(output.String())}
+}
+
+// plain replaces what differs between two machines.
+func (w *workspace) plain(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, w.dir, "@W@/w"), filepath.Dir(w.dir), "@W@")
+}
