@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,7 @@ func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 		}
 		var errs []error
 		for _, host := range hosts {
-			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(local)))
+			l, err := (&net.ListenConfig{}).Listen(ctx, network(host), net.JoinHostPort(host, strconv.Itoa(local)))
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -141,6 +142,14 @@ func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 		}
 	}
 	return nil
+}
+
+// network returns the network of an IP address. For "tcp", Go listens on 0.0.0.0 for IPv6 as well; kubectl does not.
+func network(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+		return "tcp4"
+	}
+	return "tcp6"
 }
 
 func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,35 @@ func inside(t *testing.T) (*rig, run.ExecTarget) {
 		t.Fatal(err)
 	}
 	return r, target
+}
+
+// TestForwardOnIPv4: on 0.0.0.0, a port is not forwarded for IPv6, as with kubectl.
+func TestForwardOnIPv4(t *testing.T) {
+	r, _ := inside(t)
+	defer r.mustDelete()
+	ctx, stop := context.WithCancel(t.Context())
+	listening := make(chan net.Addr, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- r.engine().Forward(ctx, run.ForwardOptions{Namespace: "default", Name: "web", Ports: []run.ForwardPort{{Remote: "9"}}, Addresses: []string{"0.0.0.0"},
+			Listening: func(local net.Addr, _ int) { listening <- local },
+			Failed:    func(net.Addr, int, error) {}})
+	}()
+	port := strconv.Itoa((<-listening).(*net.TCPAddr).Port)
+	if conn, err := net.Dial("tcp4", net.JoinHostPort("127.0.0.1", port)); err != nil {
+		t.Error(err)
+	} else {
+		conn.Close()
+	}
+	if l, err := net.Listen("tcp6", net.JoinHostPort("::", port)); err != nil {
+		t.Errorf("the port is also used for IPv6: %v", err)
+	} else {
+		l.Close()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestForwardFails: that the runtime does not forward ports, and that the pod's own
