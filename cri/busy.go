@@ -12,16 +12,17 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// BusyFor is how long a call is repeated while the runtime is still at work on the
-// same sandbox or container for another client. That is a podrun that was killed: the
-// runtime cancels its calls, which takes some seconds on a busy host.
+// BusyFor is how long a call is repeated while the runtime is still processing a call of
+// another client for the same sandbox or container. The other client is usually a podrun
+// process that was killed: the runtime cancels its calls, which takes some seconds on a
+// busy host.
 const BusyFor = 10 * time.Second
 
-// busyPoll is the interval of these calls.
+// busyPoll is the interval between repeated calls.
 const busyPoll = 100 * time.Millisecond
 
-// busyTexts are parts of the answers by which a runtime refuses a call for as long as
-// it works on the same object, or by which it ends a call that can be repeated.
+// busyTexts are substrings of the errors with which a runtime refuses a call while it is
+// working on the same object, or fails a call that can be repeated.
 var busyTexts = []string{
 	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server):
 	// container_remove.go (a sandbox is removed with its containers), container_start.go,
@@ -32,29 +33,31 @@ var busyTexts = []string{
 	"is already in removing state",
 	"is still running, to stop first",
 	"state is unknown, to stop first",
-	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_remove.go: its containers are removed first.
+	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_remove.go: the sandbox's containers
+	// are removed first.
 	"is not fully stopped",
-	// containerd 2, internal/cri/server/podsandbox/sandbox_stop.go: StopPodSandbox has limits
-	// of its own for its steps, which pass while containerd is frozen.
+	// containerd 2, internal/cri/server/podsandbox/sandbox_stop.go: the steps of
+	// StopPodSandbox have their own timeouts, which expire while containerd is frozen.
 	"failed to get pod sandbox container: context deadline exceeded",
-	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_stop.go: the shim ends at the same time,
-	// because an earlier StopPodSandbox was canceled. containerd 2 repeats this itself.
+	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_stop.go: the shim exits during the
+	// call because an earlier StopPodSandbox was canceled. containerd 2 repeats the call
+	// itself.
 	"failed to kill sandbox container: ttrpc: closed",
 }
 
-// reservedTexts are those by which a runtime refuses to make a second sandbox or
-// container of a name while it makes, or has, the first.
+// reservedTexts are substrings of the errors with which a runtime refuses to create a
+// second sandbox or container with a name that is in use, or is being created.
 var reservedTexts = []string{
 	"is reserved for",  // containerd 1.6 to 2.4, pkg/registrar
 	"name is reserved", // CRI-O, internal/registrar: ErrNameReserved
 }
 
-// Busy reports whether a runtime refused a call because it is still at work on the
-// same object. Such a call can be repeated.
+// Busy reports whether a runtime refused a call because it is still working on the same
+// object. Such a call can be repeated.
 func Busy(err error) bool { return mentions(err, busyTexts) }
 
-// Reserved reports whether a runtime refused to make a sandbox or a container because
-// another one has its name, or is being made.
+// Reserved reports whether a runtime refused to create a sandbox or a container because its
+// name is in use, or is being created.
 func Reserved(err error) bool { return mentions(err, reservedTexts) }
 
 func mentions(err error, texts []string) bool {
@@ -70,8 +73,8 @@ func mentions(err error, texts []string) bool {
 	return false
 }
 
-// unbusy makes a call, and repeats it while the runtime is busy with its object, up to
-// BusyFor or the end of ctx.
+// unbusy makes a call, and repeats it while the runtime is busy with the object, until
+// BusyFor has passed or ctx ends.
 func unbusy(ctx context.Context, call func() error) error {
 	return While(ctx, BusyFor, func() (bool, error) {
 		err := call()
@@ -79,8 +82,8 @@ func unbusy(ctx context.Context, call func() error) error {
 	})
 }
 
-// finished is unbusy for a call that must not be cut short: once it was begun, it
-// outlives ctx as LastAnswer says.
+// finished is unbusy for a call that must not be interrupted: once started, the call may
+// outlive ctx (LastAnswer).
 func finished(ctx context.Context, call func(context.Context) error) error {
 	return unbusy(ctx, func() error {
 		if err := ctx.Err(); err != nil {
@@ -92,13 +95,13 @@ func finished(ctx context.Context, call func(context.Context) error) error {
 	})
 }
 
-// notInitialized is containerd's message while its services start: it listens before its
-// plugins are ready, and refuses every call by an interceptor, so that a refused call had
-// no effect (containerd 1.6 to 2.4, internal/cri/instrument).
+// notInitialized is containerd's error while its services start: it listens before its
+// plugins are ready, and an interceptor refuses every call, so a refused call had no effect
+// (containerd 1.6 to 2.4, internal/cri/instrument).
 const notInitialized = "server is not initialized yet"
 
-// onceInitialized is an interceptor that repeats a call while containerd starts, up to
-// BusyFor or the end of ctx.
+// onceInitialized is an interceptor that repeats a call while containerd starts, until
+// BusyFor has passed or ctx ends.
 func onceInitialized(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return While(ctx, BusyFor, func() (bool, error) {
 		err := call(ctx, method, req, reply, conn, opts...)
@@ -106,8 +109,8 @@ func onceInitialized(ctx context.Context, method string, req, reply any, conn *g
 	})
 }
 
-// While calls try until it does not ask for another time, or for as long as limit, or
-// until ctx ends. The error is that of the last call.
+// While calls try until again is false, limit has passed or ctx ends. It returns the error
+// of the last call.
 func While(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
 	for end := time.Now().Add(limit); ; {
 		again, err := try()

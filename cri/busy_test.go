@@ -45,7 +45,7 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 	busy := errors.New("container is in starting state, can't be removed")
 	for _, tc := range []struct {
 		name   string
-		until  time.Duration // when the runtime is not busy any more; 0 for never
+		until  time.Duration // when the runtime stops being busy; 0 for never
 		cancel time.Duration // 0 for never
 		want   error
 		took   time.Duration
@@ -77,13 +77,13 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 }
 
 // TestOnceInitialized: containerd listens before its services are ready. The first command
-// after its start waits for them, within its own deadline.
+// after containerd starts waits for them, until the command's own deadline.
 func TestOnceInitialized(t *testing.T) {
 	starting := status.Error(codes.Unavailable, "server is not initialized yet")
 	absent := status.Error(codes.Unavailable, "connection refused")
 	for _, tc := range []struct {
 		name    string
-		answers []error // the last one again and again
+		answers []error // the last one is repeated
 		within  time.Duration
 		want    error
 		took    time.Duration

@@ -1,6 +1,6 @@
-// Package cri speaks to a container runtime over the Container Runtime
-// Interface (k8s.io/cri-api, v1). Client gives each call its time limit and
-// its plain Go shape; everything that knows what a pod is lives elsewhere.
+// Package cri calls a container runtime over the Container Runtime Interface
+// (k8s.io/cri-api, v1). Client has a method with plain Go parameters for each call, and
+// applies the call's timeout; it knows nothing about pods.
 package cri
 
 import (
@@ -26,7 +26,7 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	tasks    tasksapi.TasksClient // containerd's own; nil for New, like records
+	tasks    tasksapi.TasksClient // containerd's own service; like records, nil for a client from New
 	records  containersapi.ContainersClient
 	endpoint string
 	timeout  time.Duration
@@ -35,36 +35,36 @@ type Client struct {
 	silence  atomic.Pointer[func()]
 }
 
-// RequestTimeout is the limit of each call that has none of its own.
+// RequestTimeout returns the timeout of calls without one of their own.
 func (c *Client) RequestTimeout() time.Duration { return c.timeout }
 
-// OnSilence makes TellSilence call f, which may run in any goroutine.
+// OnSilence sets the function that TellSilence calls, possibly from another goroutine.
 func (c *Client) OnSilence(f func()) { c.silence.Store(&f) }
 
-// TellSilence says that a command waits for the runtime's first answer.
+// TellSilence calls the function of OnSilence while the runtime has not responded yet.
 func (c *Client) TellSilence() {
 	if f := c.silence.Load(); f != nil {
 		(*f)()
 	}
 }
 
-// Observer gets each call of a connected client when it has ended: the name of its
-// method, such as RunPodSandbox, how long it took, and its error. It must not block.
+// Observer receives each completed call of a connected client: the method, such as
+// RunPodSandbox, the duration, and the error. It must not block.
 type Observer func(method string, took time.Duration, err error)
 
-// Observe makes the client report its calls to an observer from then on; streams are
-// not reported. A client from New has none.
+// Observe makes the client report subsequent calls to an observer; streams are not
+// reported. A client from New ignores it.
 func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 
-// New makes a client of two services that are connected already. Timeout bounds
-// each call that has no limit of its own (the kubelet's runtimeRequestTimeout).
+// New returns a client for two connected services. Timeout limits each call without a limit
+// of its own (the kubelet's runtimeRequestTimeout).
 func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, timeout time.Duration) *Client {
 	return &Client{Runtime: rt, Images: img, timeout: timeout}
 }
 
-// Dial prepares a connection to the runtime at a unix:// endpoint or a path. An
-// empty imageEndpoint is the runtime's own. It does not wait for the runtime:
-// the first call reports whether it is there.
+// Dial prepares a connection to the runtime at a unix:// endpoint or a path. If
+// imageEndpoint is empty, the runtime's endpoint is used for images, too. Dial does not
+// wait for the runtime: the first call fails if the runtime is not available.
 func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error) {
 	c := &Client{endpoint: endpoint, timeout: timeout}
 	rt, err := c.connect(endpoint)
@@ -94,8 +94,8 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked),
-		// The authority of a unix socket is its path, which some runtimes' HTTP/2
-		// servers refuse: say localhost, as the kubelet does.
+		// By default, the authority of a unix socket is its path, which the HTTP/2 servers
+		// of some runtimes refuse: use localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
@@ -104,7 +104,7 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (c *Client) Close() error {
 	var first error
 	for _, conn := range c.conns {
@@ -115,8 +115,8 @@ func (c *Client) Close() error {
 	return first
 }
 
-// ImageConn is the connection to the image service, for what a runtime serves
-// there beside the CRI; nil for New.
+// ImageConn returns the connection to the image service, for services other than the CRI on
+// the same socket; nil for a client from New.
 func (c *Client) ImageConn() grpc.ClientConnInterface {
 	if len(c.conns) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 // Endpoint returns the configured endpoint; empty for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// SocketPath gives the path of an endpoint: unix:///run/x.sock or /run/x.sock.
+// SocketPath returns the path of an endpoint: unix:///run/x.sock or /run/x.sock.
 func SocketPath(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -139,12 +139,13 @@ func SocketPath(endpoint string) (string, error) {
 	return "", fmt.Errorf("endpoint %q is not a unix socket: use unix:///path/to.sock", endpoint)
 }
 
-// DefaultEndpoints are the sockets looked for when none is named, in order.
+// DefaultEndpoints returns the sockets that are tried, in this order, if no endpoint is
+// specified.
 func DefaultEndpoints() []string {
 	return []string{"unix:///run/containerd/containerd.sock", "unix:///run/crio/crio.sock"}
 }
 
-// within bounds one call.
+// within makes a call with a time limit.
 func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

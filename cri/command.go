@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// CommandFailure returns why a container's command, or a command in a container, could
-// not be run, in the words of runc or crun, and whether it was not found; ok is false
-// for any other failure. CRI has no code for it: runtimes pass on what their OCI runtime
-// printed, CRI-O as a line of its log.
+// CommandFailure returns the reason, as printed by runc or crun, why a container's command,
+// or a command in a container, could not be started, and whether the program was not found;
+// ok is false for any other failure. CRI has no code for it: runtimes include what their
+// OCI runtime printed, CRI-O as a line of its log.
 func CommandFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -19,8 +19,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	if said, printed := printedReason(text); printed {
 		text = said
 	}
-	// runc names the command, in the first form, and its directory, a mount or a file
-	// of its own in others; crun names the command in the second.
+	// runc names the command in the first form, or its directory, a mount or one of runc's
+	// own files; crun names the command in the second form.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {
 			why = withoutFrame(text[at:])
@@ -30,8 +30,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	return "", false, false
 }
 
-// CommandAbsent reports whether why a command could not be run is that it was not found:
-// the first two are runc's words, and the last crun's.
+// CommandAbsent reports whether a reason means that the program was not found: the first
+// two phrases are runc's, and the last is crun's.
 func CommandAbsent(why string) bool {
 	for _, absent := range []string{"executable file not found", "no such file or directory", "No such file or directory"} {
 		if strings.Contains(why, absent) {
@@ -41,9 +41,9 @@ func CommandAbsent(why string) bool {
 	return false
 }
 
-// ExecFailure is CommandFailure for a command in a running container. It also knows
-// failures that are not the command's own, such as a missing working directory: any
-// before the command began. A command that was not found is absent.
+// ExecFailure is CommandFailure for a command in a running container. It also recognizes
+// failures that the command did not cause, such as a missing working directory: any failure
+// before the command started. Absent is true if the program was not found.
 func ExecFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -66,19 +66,19 @@ func ExecFailure(err error) (why string, absent, ok bool) {
 	return why, CommandAbsent(why), true
 }
 
-// withoutFrame drops what containerd and CRI-O add after the OCI runtime's words.
+// withoutFrame removes what containerd and CRI-O append to the OCI runtime's message.
 func withoutFrame(why string) string {
 	why, _, _ = strings.Cut(why, ", stdout: ")
 	return strings.TrimSuffix(strings.TrimSpace(why), ": unknown")
 }
 
-// printed matches what OCI runtimes print when they cannot start a program: runc's log,
-// in a file and on a terminal, and crun's text.
+// printed matches the lines that OCI runtimes print when they cannot start a program:
+// runc's log format, in a file and on a terminal, and crun's text.
 var printed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?:time=\"[^\"]*\" level=(?:error|fatal) msg=(\"(?:[^\"\\\\]|\\\\.)*\")|(?:\x1b\\[\\d+m)?ERRO(?:\x1b\\[0m)?\\[\\d+\\] ([^\r\n]*)|((?:executable file `|open executable: )[^\r\n]*))")
 })
 
-// printedReason finds such a line in a text and returns what it says.
+// printedReason finds such a line in a text and returns its message.
 func printedReason(text string) (why string, ok bool) {
 	m := printed().FindStringSubmatch(text)
 	if m == nil {
@@ -90,7 +90,7 @@ func printedReason(text string) (why string, ok bool) {
 	return m[2] + m[3], true
 }
 
-// notRunningTexts are parts of the answers by which a runtime refuses a command in a
+// notRunningTexts are substrings of the errors with which a runtime refuses a command in a
 // container that does not run, or that was removed.
 var notRunningTexts = []string{
 	"container is in CONTAINER_",          // containerd

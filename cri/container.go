@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer creates a container in a sandbox and returns its ID. Both
-// configs must be those the sandbox was made with.
+// CreateContainer creates a container in a sandbox and returns its ID. The sandbox config
+// must be the one with which the sandbox was created.
 func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.CreateContainerResponse, error) {
 		return c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
@@ -42,14 +42,14 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// RemoveContainer removes a container, by force if it is running: it is killed first,
-// since CRI-O would send it TERM and wait as long as the call may take. A missing
-// container is not an error. While the runtime is busy with it, the call is repeated.
-// A task of it that containerd does not remove is deleted first.
+// RemoveContainer removes a container. A running one is killed first, because CRI-O would
+// send it TERM and wait until the call's deadline. A missing container is not an error.
+// While the runtime is busy with the container, the call is repeated. If containerd refuses
+// because the container still has a task, that task is deleted first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return unbusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			_ = c.StopContainer(ctx, id, 0) // what fails is left to the removal, which then reports it
+			_ = c.StopContainer(ctx, id, 0) // if this fails, the removal below fails and reports it
 		}
 		return c.removal(ctx, func() error {
 			return c.settled(ctx, func() error {
@@ -62,7 +62,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	})
 }
 
-// ListContainers lists the containers that carry all of the labels.
+// ListContainers lists the containers that have all of the labels.
 func (c *Client) ListContainers(ctx context.Context, labels map[string]string) ([]*runtimeapi.Container, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
 		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
@@ -72,15 +72,15 @@ func (c *Client) ListContainers(ctx context.Context, labels map[string]string) (
 	return resp.GetContainers(), err
 }
 
-// ContainerStatus reads one container. Verbose adds the runtime's own info,
-// the process ID among it.
+// ContainerStatus reads one container. With verbose, the response includes the runtime's
+// own info, such as the process ID.
 func (c *Client) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatusResponse, error) {
 		return c.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
 	})
 }
 
-// UpdateContainerResources gives a running container other resources.
+// UpdateContainerResources changes the resources of a running container.
 func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 		return c.Runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: r})
@@ -88,8 +88,8 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *run
 	return err
 }
 
-// ListContainerStats reads what all containers use. It asks again where the runtime
-// could not be determined: containerd fails for all while one is being removed.
+// ListContainerStats reads the usage of all containers. It repeats the call after Unknown
+// or NotFound: containerd fails for all containers while one of them is being removed.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	for tries := 3; ; tries-- {
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
@@ -101,7 +101,7 @@ func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.Containe
 	}
 }
 
-// ContainerStats reads what a container uses.
+// ContainerStats reads the usage of a container.
 func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatsResponse, error) {
 		return c.Runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})
@@ -109,8 +109,8 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 	return resp.GetStats(), err
 }
 
-// ExecSync runs a command in a container and waits for it. A timeout of 0 is
-// none, as in the kubelet's hooks; then only ctx bounds the call.
+// ExecSync runs a command in a container and waits until it exits. A timeout of 0 means
+// none, as in the kubelet's hooks; then only ctx limits the call.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -120,9 +120,9 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
 }
 
-// ReopenContainerLog has the runtime open a running container's log again, after it
-// was renamed: the runtime creates the file if it is missing. It is an error for a
-// container that does not run.
+// ReopenContainerLog makes the runtime reopen a running container's log after it was
+// renamed: the runtime creates the file if it is missing. It fails if the container does
+// not run.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ReopenContainerLogResponse, error) {
 		return c.Runtime.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id})

@@ -18,13 +18,13 @@ import (
 // recordLabel marks the container records that podrun creates in containerd.
 const recordLabel = "podrun.dev/restored-record"
 
-// settled makes a call that stops or removes an object, and drops NotFound only if the
-// runtime no longer lists the object: containerd (1.6 and 1.7, internal/cri/server, before
-// 2.0 pkg/cri/server: container_remove.go) answers NotFound without any effect if another
-// program removed containerd's record of the container, or of one container of the
-// sandbox, as `ctr containers rm` does. settled then restores the missing records by
-// containerd's own service on the same socket and repeats the call, which removes them.
-// listed returns the IDs that the call concerns; none if the object is not listed.
+// settled makes a call that stops or removes an object, and ignores NotFound only if the
+// runtime no longer lists the object. containerd (1.6 and 1.7, internal/cri/server, before
+// 2.0 pkg/cri/server: container_remove.go) returns NotFound without any effect if another
+// program, such as `ctr containers rm`, removed containerd's record of the container, or of
+// one container of the sandbox. settled then restores the missing records with containerd's
+// own service on the same socket and repeats the call, which removes them. Listed returns
+// the IDs of the objects that the call affects; none if the object is not listed.
 func (c *Client) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
 	err := call()
 	if status.Code(err) != codes.NotFound {
@@ -57,12 +57,13 @@ func (c *Client) settled(ctx context.Context, call func() error, listed func(con
 	return fmt.Errorf("%w; the runtime still lists it; restart the runtime", err)
 }
 
-// errNoRecords is the error of restore for a runtime without containerd's own services.
+// errNoRecords is returned by restore if the runtime does not have containerd's own
+// services.
 var errNoRecords = errors.New("only containerd can do this")
 
-// restore creates containerd's record of a container if it is missing, and reports
-// whether it may have done so. containerd finds a task by its ID, so that the record
-// needs neither the real specification nor the snapshot.
+// restore creates containerd's record of a container if it is missing, and reports whether
+// it may have done so. Because containerd finds a task by its ID, the record requires
+// neither the real specification nor the snapshot.
 func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	if c.records == nil {
 		return false, errNoRecords
@@ -85,22 +86,22 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 			Spec:    &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/Spec", Value: []byte("{}")},
 		}})
 	})
-	if status.Code(err) == codes.AlreadyExists { // by another podrun
+	if status.Code(err) == codes.AlreadyExists { // created by another podrun process
 		return false, nil
 	}
 	return true, err
 }
 
 // discard removes restored records that the runtime did not remove with their containers.
-// What fails stays until RemoveRestored.
+// If that fails, RemoveRestored removes them later.
 func (c *Client) discard(ctx context.Context, restored []string) {
 	for _, id := range restored {
 		_ = c.RemoveRestored(ctx, id)
 	}
 }
 
-// Restored returns the IDs of the records that a killed podrun left in containerd while it
-// removed a container whose record was missing, and that are older than age.
+// Restored returns the IDs of restored records older than age. A podrun process leaves them
+// in containerd if it is killed while it removes a container whose record was missing.
 func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
 	if c.records == nil {
 		return nil, nil
@@ -120,7 +121,7 @@ func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, err
 	return out, err
 }
 
-// RemoveRestored removes one of the records of Restored. A missing one is not an error.
+// RemoveRestored removes a record that Restored returned. A missing record is not an error.
 func (c *Client) RemoveRestored(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*emptypb.Empty, error) {
 		return c.records.Delete(ctx, &containersapi.DeleteContainerRequest{ID: id})
@@ -131,19 +132,21 @@ func (c *Client) RemoveRestored(ctx context.Context, id string) error {
 	return err
 }
 
-// inContainerd adds the CRI's namespace, which containerd's own services require.
+// inContainerd adds the CRI's containerd namespace, which containerd's own services
+// require.
 func inContainerd(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 }
 
-// listedContainer is settled's listed for a container.
+// listedContainer returns the listed argument of settled for a container.
 func (c *Client) listedContainer(id string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		return c.containerIDs(ctx, &runtimeapi.ContainerFilter{Id: id})
 	}
 }
 
-// listedSandbox is settled's listed for a sandbox: its ID and those of its containers.
+// listedSandbox returns the listed argument of settled for a sandbox: its ID and those of
+// its containers.
 func (c *Client) listedSandbox(id string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxResponse, error) {

@@ -15,14 +15,14 @@ import (
 )
 
 // If another program removed containerd's record of a container, the container and its
-// sandbox can be removed all the same, and no record stays. If that is impossible, the
-// error says that the object is still listed.
+// sandbox can still be removed, and no record remains. If that is impossible, the error
+// states that the object is still listed.
 func TestRemovalWithoutARecord(t *testing.T) {
 	refusal := status.Error(codes.PermissionDenied, "no")
 	for name, test := range map[string]struct {
 		sandbox bool   // remove the sandbox, not the container
 		ended   bool   // the container has ended
-		crio    bool   // the runtime has none of containerd's services
+		crio    bool   // the runtime does not have containerd's services
 		fault   string // the method that fails
 		err     error
 		want    []string // parts of the error; none: no error
@@ -87,8 +87,8 @@ func TestRemovalWithoutARecord(t *testing.T) {
 	}
 }
 
-// A record that a podrun restored before it was killed is found and removed, but not one
-// that another podrun may be using.
+// A record that a killed podrun process had restored is found and removed, but not one that
+// another podrun process may be using.
 func TestRestoredRecordOfAKilledPodrun(t *testing.T) {
 	rt, c := served(t)
 	sandbox, err := c.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u"}}, "")
@@ -115,7 +115,7 @@ func TestRestoredRecordOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// served is a fake runtime on a socket, and a client of it.
+// served returns a fake runtime on a socket, and a client connected to it.
 func served(t *testing.T, opts ...critest.Option) (*critest.Runtime, *cri.Client) {
 	t.Helper()
 	rt := critest.New(append(opts, critest.AnyImage())...)

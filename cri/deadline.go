@@ -22,10 +22,10 @@ func marked(ctx context.Context, method string, req, reply any, conn *grpc.Clien
 	return call(ctx, method, req, reply, conn, opts...)
 }
 
-// untilDue is an interceptor for a call whose deadline the server sees first:
-// its error then comes while the caller's context has some milliseconds left,
-// and the caller, who asks the context why the call ended, would blame the
-// call. It waits those milliseconds.
+// untilDue is an interceptor for a call that the server ends before the client's deadline.
+// The caller's context then still has some milliseconds left, and a caller that checks
+// whether the context ended would conclude that the call failed for another reason.
+// untilDue waits until the deadline.
 func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := call(ctx, method, req, reply, conn, opts...)
 	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {
@@ -37,8 +37,8 @@ func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.Cli
 	return err
 }
 
-// Interrupted reports whether an error means only that a call had no answer before its
-// context ended.
+// Interrupted reports whether an error only means that the context ended before the call
+// returned.
 func Interrupted(err error) bool {
 	code := status.Code(err)
 	return code == codes.DeadlineExceeded || code == codes.Canceled ||

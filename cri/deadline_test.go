@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestUntilDue: an error that says that the deadline has passed comes when it
-// has passed, and no other error waits for it.
+// TestUntilDue: an error that reports an expired deadline is returned after the deadline;
+// other errors are returned immediately.
 func TestUntilDue(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		left time.Duration // of the deadline, when the server answers
+		left time.Duration // until the deadline, when the server returns
 		code codes.Code
 		over bool
 	}{
@@ -44,8 +44,8 @@ func TestUntilDue(t *testing.T) {
 	}
 }
 
-// TestObserve: an observer gets each call with its time and error, and the caller gets
-// the error as it is.
+// TestObserve: an observer receives each call with its duration and error, and the caller
+// gets the error unchanged.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{}

@@ -14,14 +14,14 @@ import (
 // Dialed is a connection to a TCP port of a sandbox that the runtime does not forward.
 type Dialed struct{ *net.TCPConn }
 
-// Close ends the connection.
-func (c Dialed) Close() { _ = c.TCPConn.Close() } // nothing is lost by an error
+// Close closes the connection.
+func (c Dialed) Close() { _ = c.TCPConn.Close() } // an error loses nothing
 
-// Err is nil: errors of the connection come by Read and Write.
+// Err returns nil: Read and Write return errors of the connection.
 func (c Dialed) Err(context.Context) error { return nil }
 
-// DialPort connects to a port on localhost of the network namespace of a process, as a
-// runtime forwards ports.
+// DialPort connects to a port on localhost in the network namespace of a process, as a
+// runtime does to forward ports.
 func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 	type result struct {
 		conn net.Conn
@@ -39,10 +39,10 @@ func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 	return Dialed{r.conn.(*net.TCPConn)}, nil
 }
 
-// dialIn enters a network namespace on a thread of its own, which ends with the
-// goroutine: a thread that has been elsewhere is not used again.
+// dialIn enters a network namespace on a separate thread, which exits with its goroutine: a
+// thread that has changed its namespace must not be reused.
 func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
-	runtime.LockOSThread() // and never unlocked
+	runtime.LockOSThread() // never unlocked, so that the thread exits
 	ns, err := netns.GetFromPath(namespace)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", namespace, err)
@@ -52,7 +52,7 @@ func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("enter %s: %w", namespace, err)
 	}
 	var errs []error
-	for _, host := range []string{"127.0.0.1", "::1"} { // names are for a resolver on another thread
+	for _, host := range []string{"127.0.0.1", "::1"} { // no names: the resolver may run on another thread
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {
 			return conn, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// TestDialPort reaches what listens on localhost in the network namespace of a
-// process, here its own.
+// TestDialPort connects to a server on localhost in the network namespace of a process,
+// here the test's own.
 func TestDialPort(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("entering a network namespace needs root")

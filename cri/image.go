@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageStatus reads an image; nil if it is not present.
+// ImageStatus reads an image; it returns nil if the image is not present.
 func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
@@ -14,16 +14,16 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
-// ImageDetails reads an image and its configuration; the response has no image if
-// it is not present.
+// ImageDetails reads an image and its configuration; the response has no image if it is not
+// present.
 func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
 	})
 }
 
-// ImageUser is the user as which an image's containers run: by number, which is 0
-// where the image names none, or by name.
+// ImageUser returns the user that runs an image's containers: a number, which is 0 if the
+// image specifies no user, or a name.
 func ImageUser(image *runtimeapi.Image) (uid *int64, name string) {
 	switch {
 	case image.GetUid() != nil:
@@ -35,21 +35,21 @@ func ImageUser(image *runtimeapi.Image) (uid *int64, name string) {
 	return new(int64), ""
 }
 
-// ImageFsInfo returns the file systems of the images.
+// ImageFsInfo returns the file systems that store the images.
 func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 		return c.Images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
 	})
 }
 
-// PullImage pulls an image and returns the runtime's reference to it. It has no
-// timeout other than ctx's: the caller decides how long a pull may take.
+// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits its
+// duration: the caller decides how long a pull may take.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
 }
 
-// ListImages lists all images on this host.
+// ListImages lists all images of the runtime.
 func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListImagesResponse, error) {
 		return c.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// lastAnswerWait is how much longer than its context a call may take that makes or
-// starts something, or that releases a sandbox's network.
+// lastAnswerWait is how long a call that creates or starts an object, or releases a
+// sandbox's network, may outlive its context.
 const lastAnswerWait = 5 * time.Second
 
-// LastAnswer returns a context for such a call that outlives ctx by 5 s. A
-// canceled call may still take effect, after its caller has looked for leftovers
-// and found none; and containerd keeps a container whose start was canceled "in
-// starting state" for seconds, in which it cannot be removed. Call stop when the
-// call has returned.
+// LastAnswer returns a context for such a call; it ends 5 s after ctx. A canceled call may
+// still take effect after its caller has looked for leftovers and found none. Moreover,
+// containerd keeps a container whose start was canceled "in starting state" for seconds,
+// during which it cannot be removed. The caller must call stop after the call has returned.
 func LastAnswer(ctx context.Context) (answered context.Context, stop context.CancelFunc) {
 	answered, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() { time.AfterFunc(lastAnswerWait, cancel) })

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestNetworkIsReleasedToTheEnd: the calls that release a sandbox's network are not cut
-// short by the end of a command (faults.md, F6), and outlive it by 5 s at most.
+// TestNetworkIsReleasedToTheEnd: the calls that release a sandbox's network are not
+// interrupted when a command ends (faults.md, F6), and outlive it by at most 5 s.
 func TestNetworkIsReleasedToTheEnd(t *testing.T) {
 	for method, call := range map[string]func(*cri.Client, context.Context, string) error{
 		"StopPodSandbox": (*cri.Client).StopPodSandbox, "RemovePodSandbox": (*cri.Client).RemovePodSandbox,

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ServerPID returns the ID of the process that listens on an endpoint's socket; 0 if
-// that is in another PID namespace.
+// ServerPID returns the ID of the process that listens on an endpoint's socket, or 0 if
+// that process is in another PID namespace.
 func ServerPID(ctx context.Context, endpoint string) (int, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// shownZeros are the fields that are printed even at their zero value, by
-// message: there, zero is a decision about isolation, or a state, that a reader
-// must not have to guess.
+// shownZeros lists, by message, the fields that are printed even if they are zero: for
+// these, zero is a decision about isolation, or a state, which a reader should not have to
+// infer.
 var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 	"NamespaceOption":               {"network", "pid", "ipc"},
 	"UserNamespace":                 {"mode"},
@@ -35,15 +35,15 @@ var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 	"RuntimeCondition":              {"status"},
 }
 
-// redacted stands for a field that the CRI marks as secret.
+// redacted replaces the value of a field that the CRI marks as secret.
 const redacted = "(redacted)"
 
-// Value turns a CRI message into plain values that encoding/json and yaml.v3
-// print the same way every time, fields in the order of the CRI's own text
-// (https://github.com/golang/protobuf/issues/1082: protojson's output is not
-// stable). Fields have their .proto names, enums the names of their values, maps
-// are sorted, bytes (the values of env) are text. Unset fields are left out, save
-// shownZeros; secrets are redacted. A nil message is nil.
+// Value converts a CRI message to plain values that encoding/json and yaml.v3 always print
+// in the same way, with fields in the order of the CRI's own text
+// (https://github.com/golang/protobuf/issues/1082: protojson's output is not stable).
+// Fields have their .proto names, enums are printed by name, maps are sorted, bytes (the
+// values of env) are text. Unset fields are omitted, except those in shownZeros; secrets
+// are redacted. It returns nil for a nil message.
 func Value(m proto.Message) any {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return nil
@@ -103,7 +103,7 @@ func scalarValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// object is a mapping that keeps its order.
+// object is a mapping that preserves its order.
 type object []member
 
 type member struct {

@@ -71,7 +71,7 @@ var printed = map[string]proto.Message{
 	"created": &runtimeapi.ContainerStatus{Id: "1"},
 }
 
-// asYAML prints a message as a plan in YAML has it.
+// asYAML prints a message as `podrun plan` prints it in YAML.
 func asYAML(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	enc := ordered.NewEncoder(&b)
@@ -82,7 +82,7 @@ func asYAML(m proto.Message) ([]byte, error) {
 	return b.Bytes(), enc.Close()
 }
 
-// asJSON prints a message as a plan in JSON has it.
+// asJSON prints a message as `podrun plan` prints it in JSON.
 func asJSON(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -119,7 +119,7 @@ func TestPrintGolden(t *testing.T) {
 	}
 }
 
-// Both forms say the same, and so does a Value inside another value.
+// Both formats have the same content, also for a Value inside another value.
 func TestPrintAgrees(t *testing.T) {
 	for name, m := range printed {
 		text, err := asYAML(m)

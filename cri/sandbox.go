@@ -10,9 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RunPodSandbox creates and starts a sandbox and returns its ID. Its limit is
-// twice the ordinary one, as in the kubelet: the network plugins take their
-// time.
+// RunPodSandbox creates and starts a sandbox and returns its ID. Its timeout is twice the
+// client's, as in the kubelet, because network plugins can be slow.
 func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	resp, err := within(ctx, 2*c.timeout, func(ctx context.Context) (*runtimeapi.RunPodSandboxResponse, error) {
 		return c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
@@ -20,15 +19,14 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return resp.GetPodSandboxId(), err
 }
 
-// StopPodSandbox stops a sandbox and its containers, and releases its network. A
-// missing or stopped sandbox is not an error. The call outlives ctx by up to 5 s: a
-// network plugin that is killed amid its work leaves rules and addresses that its next
-// run cannot know of any more. While the runtime is busy with the sandbox, the call is
-// repeated.
+// StopPodSandbox stops a sandbox and its containers, and releases its network. A missing or
+// stopped sandbox is not an error. The call outlives ctx by up to 5 s: a network plugin
+// that is killed while it works leaves rules and addresses that its next run no longer
+// knows. While the runtime is busy with the sandbox, the call is repeated.
 //
-// Containers that run are killed first, as the kubelet does (killPodWithSyncResult in
-// pkg/kubelet/kuberuntime): CRI-O would send them TERM and wait as long as the call may
-// take. Callers that give them a grace period stop them before.
+// Running containers are killed first, as the kubelet does (killPodWithSyncResult in
+// pkg/kubelet/kuberuntime): CRI-O would send them TERM and wait until the call's deadline.
+// Callers that grant a grace period must stop the containers before.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
@@ -41,8 +39,8 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// killAll kills the containers of a sandbox that run. What fails is left to the stop of
-// the sandbox, which then reports it.
+// killAll kills the running containers of a sandbox. If one fails, the subsequent stop of
+// the sandbox fails and reports it.
 func (c *Client) killAll(ctx context.Context, sandbox string) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
 		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -59,9 +57,9 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 	all.Wait()
 }
 
-// RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not
-// an error. The call outlives ctx and is repeated as that of StopPodSandbox is. Tasks
-// of its containers that containerd does not remove are deleted first.
+// RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not an error.
+// Like StopPodSandbox, the call outlives ctx and is repeated. If containerd refuses because
+// a container still has a task, that task is deleted first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
 		return c.removal(ctx, func() error {
@@ -75,10 +73,10 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// UpdatePodSandboxResources sends the runtime a pod's new resources, before its
-// control group gets them. A runtime without the call is no error: it needs none of
-// it. containerd up to 2.2 answers "not implemented" with another code than
-// Unimplemented.
+// UpdatePodSandboxResources informs the runtime of a pod's new resources before the pod's
+// cgroup is changed. If the runtime does not implement the call, it does not require it,
+// and there is no error. containerd up to 2.2 returns "not implemented" with a code other
+// than Unimplemented.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})
@@ -97,7 +95,8 @@ func (c *Client) PodSandboxStatus(ctx context.Context, id string) (*runtimeapi.P
 	return resp.GetStatus(), err
 }
 
-// PodSandboxInfo reads the runtime's own information on one sandbox, JSON by key.
+// PodSandboxInfo reads the runtime's own information about one sandbox, as JSON values by
+// key.
 func (c *Client) PodSandboxInfo(ctx context.Context, id string) (map[string]string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PodSandboxStatusResponse, error) {
 		return c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
@@ -105,7 +104,7 @@ func (c *Client) PodSandboxInfo(ctx context.Context, id string) (map[string]stri
 	return resp.GetInfo(), err
 }
 
-// ListPodSandbox lists the sandboxes that carry all of the labels.
+// ListPodSandbox lists the sandboxes that have all of the labels.
 func (c *Client) ListPodSandbox(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxResponse, error) {
 		return c.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{

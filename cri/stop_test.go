@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// CRI-O waits for a container that ignores TERM as long as the call that stops its
-// sandbox, or removes it, may take.
+// If a container ignores TERM, CRI-O waits until the deadline of the call that stops or
+// removes its sandbox.
 func TestStopDoesNotWaitForTERM(t *testing.T) {
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		for name, call := range map[string]func(ctx context.Context, c *cri.Client, sandbox, container string) error{

@@ -20,18 +20,18 @@ import (
 // reached or does not speak the protocol. The command was not run.
 type NotStreamedError struct{ Err error }
 
-// Error says why.
+// Error returns the reason.
 func (e *NotStreamedError) Error() string {
 	return "connect to the runtime's streams: " + e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *NotStreamedError) Unwrap() error { return e.Err }
 
-// upgraded opens a SPDY connection to a URL of the runtime's streaming server that
-// speaks a protocol. The caller closes the connection before the session: closing the
-// session waits for input that no process reads. The error is a *NotStreamedError, or
-// ctx's cause.
+// upgraded opens a SPDY connection with the given protocol to a URL of the runtime's
+// streaming server. The caller must close the connection before the session: closing the
+// session waits for input that no process reads. The error is a *NotStreamedError, or ctx's
+// cause.
 func (c *Client) upgraded(ctx context.Context, address, protocol string) (net.Conn, httpstream.Connection, error) {
 	conn, err := within(ctx, c.timeout, func(ctx context.Context) (net.Conn, error) { return upgrade(ctx, address, protocol) })
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) upgraded(ctx context.Context, address, protocol string) (net.Co
 	return conn, session, nil
 }
 
-// upgrade asks the streaming server for a SPDY connection.
+// upgrade requests a SPDY connection from the streaming server.
 func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -70,9 +70,10 @@ func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 	return &bufferedConn{conn, r}, nil
 }
 
-// dialStream connects to the server itself: a proxy of the environment is not
-// for the host's own runtime. The URL came over the runtime's socket. On
-// loopback its certificate, which containerd signs itself, proves nothing more.
+// dialStream connects to the server directly, because a proxy from the environment does not
+// apply to the host's own runtime. The URL is trusted, because it was received over the
+// runtime's socket; for a loopback address, containerd's self-signed certificate would not
+// add to that trust, so it is not verified.
 func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 	switch u.Scheme {
 	case "http":
@@ -103,7 +104,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	spoken := resp.Header.Get(httpstream.HeaderProtocolVersion)
 	switch {
 	case resp.StatusCode != http.StatusSwitchingProtocols:
-		// The text only explains the status, which is there.
+		// The status is known; the text only explains it.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
 		return nil, fmt.Errorf("it answered %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
 	case spoken != protocol:
@@ -112,7 +113,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	return r, nil
 }
 
-// bufferedConn reads first what came right behind the response.
+// bufferedConn first reads the data that followed the response.
 type bufferedConn struct {
 	net.Conn
 	r *bufio.Reader

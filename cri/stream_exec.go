@@ -17,45 +17,43 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// Streams are the standard streams of a process in a container. With a nil In, the
-// process reads no input.
+// Streams are the standard streams of a process in a container. If In is nil, the process
+// reads no input.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// TTY says that the process has a terminal, whose output all comes by Out.
+	// TTY means that the process has a terminal: Out receives all of its output.
 	TTY bool
-	// Sizes are those of the user's terminal, which that of the process takes; nil
-	// for none.
+	// Sizes delivers the sizes of the user's terminal, which are applied to the process's
+	// terminal; nil for none.
 	Sizes <-chan TerminalSize
 }
 
-// StreamKinds are the streams that a process has. With a TTY there is no stderr.
+// StreamKinds selects the streams of a process. With a TTY, there is no stderr.
 type StreamKinds struct{ Stdin, Stdout, Stderr, TTY bool }
 
 func (s Streams) kinds() StreamKinds {
 	return StreamKinds{Stdin: s.In != nil, Stdout: true, Stderr: !s.TTY, TTY: s.TTY}
 }
 
-// TerminalSize is a terminal's size in characters. Its JSON is that of the remote
+// TerminalSize is the size of a terminal in characters. Its JSON is defined by the remote
 // command protocol.
 type TerminalSize struct{ Width, Height uint16 }
 
-// ExecError is the runtime's error for a command that it could not run.
+// ExecError is the runtime's error for a command that could not be started.
 type ExecError struct{ Message string }
 
-// Error is the runtime's text.
+// Error returns the runtime's message.
 func (e *ExecError) Error() string { return e.Message }
 
-// Exec runs a command in a container, with its streams connected while it runs,
-// and returns its exit code. The errors are the call's own (a gRPC status), a
-// *NotStreamedError, an *ExecError, ctx's cause, or that of a connection that
-// broke.
+// Exec runs a command in a container, with its streams connected while it runs, and returns
+// its exit code. The error is a gRPC status of the call, a *NotStreamedError, an
+// *ExecError, ctx's cause, or the error of a broken connection.
 //
-// When ctx ends the connection is cut; the command itself goes on, as after a
-// kubectl exec that was cut (k/k#89031): the CRI has no call that would end it.
-// A read from In that does not end outlives Exec. Of a command that leaves much
-// of its input unread, containerd 1.6 may never say that it has ended: it waits
-// for that input to be read.
+// When ctx ends, Exec closes the connection; the command continues to run, as after an
+// interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A read
+// from In that blocks outlives Exec. If a command leaves much of its input unread,
+// containerd 1.6 may never report that it has exited: it waits until that input is read.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
 	url, err := c.ExecURL(ctx, id, command, s.kinds())
 	if err != nil {
@@ -69,8 +67,8 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 	return r.result(code, command)
 }
 
-// ExecURL asks the runtime for a URL of its streaming server by which one command can
-// be run with these streams.
+// ExecURL requests a URL of the runtime's streaming server; a client can use it to run one
+// command with these streams.
 func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
@@ -80,8 +78,8 @@ func (c *Client) ExecURL(ctx context.Context, id string, command []string, k Str
 	return resp.GetUrl(), err
 }
 
-// Attach connects the streams to those of a container's own process until it ends. TTY
-// must be that of the container's config. The errors are those of Exec.
+// Attach connects the streams to those of a container's main process, until the process
+// exits. TTY must be that of the container's config. The errors are those of Exec.
 func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 	url, err := c.AttachURL(ctx, id, s.kinds())
 	if err != nil {
@@ -91,7 +89,7 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 	return err
 }
 
-// AttachURL is for Attach what ExecURL is for Exec.
+// AttachURL requests a URL for Attach, as ExecURL does for Exec.
 func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.AttachResponse, error) {
 		return c.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
@@ -101,8 +99,8 @@ func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (strin
 	return resp.GetUrl(), err
 }
 
-// stream speaks the fourth version of the remote command protocol, the first that
-// carries exit codes; containerd and CRI-O both have it, and no later one over SPDY.
+// stream uses version 4 of the remote command protocol, the first that transmits exit
+// codes; containerd and CRI-O support it, but no later one over SPDY.
 func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error) {
 	conn, session, err := c.upgraded(ctx, url, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -110,7 +108,7 @@ func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error)
 	}
 	defer session.Close()
 	defer conn.Close()
-	inner, cancel := context.WithCancel(ctx) // what still writes to the session ends
+	inner, cancel := context.WithCancel(ctx) // stops the goroutines that still write to the session
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	code, err := converse(inner, session, s)
@@ -120,7 +118,7 @@ func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error)
 	return code, err
 }
 
-// converse passes the streams on until the command has ended.
+// converse copies the streams until the command has exited.
 func converse(ctx context.Context, session httpstream.Connection, s Streams) (int, error) {
 	kinds := []string{corev1.StreamTypeError, corev1.StreamTypeStdout}
 	if s.TTY {
@@ -137,7 +135,7 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 	}
 	if in := streams[corev1.StreamTypeStdin]; in != nil {
 		go func() {
-			// A command may end without having read its input.
+			// A command may exit without having read its input.
 			_, _ = io.Copy(in, s.In)
 			_ = in.Close()
 		}()
@@ -160,12 +158,13 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 	return code, errors.Join(append(errs, err)...)
 }
 
-// open makes all streams before anything is sent: the server reads none before
-// it has all, and its queue can fill up (k/k#16373).
+// open opens all streams before anything is sent: the server does not read any stream until
+// all are open, and its queue can fill up (k/k#16373).
 func open(ctx context.Context, session httpstream.Connection, kinds []string) (map[string]httpstream.Stream, error) {
 	streams := map[string]httpstream.Stream{}
 	done := make(chan error, 1)
-	// It waits for a server that does not answer, though its connection is closed.
+	// Opening a stream blocks while the server does not respond, even after its connection
+	// was closed.
 	go func() {
 		for _, kind := range kinds {
 			stream, err := session.CreateStream(http.Header{corev1.StreamType: {kind}})
@@ -185,7 +184,7 @@ func open(ctx context.Context, session httpstream.Connection, kinds []string) (m
 	}
 }
 
-// resize sends a terminal's sizes, each a JSON object, until ctx ends or the
+// resize sends the terminal's sizes, each as a JSON object, until ctx ends or the
 // connection is closed.
 func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	encoder := json.NewEncoder(to)
@@ -201,8 +200,8 @@ func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	}
 }
 
-// pass copies a command's output. What cannot be written is still read, or the
-// other streams would stop too (k/k#96339).
+// pass copies a command's output. After a failed write it continues to read, because
+// otherwise the other streams would block, too (k/k#96339).
 func pass(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
 	if err != nil {
@@ -212,9 +211,9 @@ func pass(to io.Writer, from io.Reader) error {
 	return nil
 }
 
-// exitOf reads the exit code out of what came by the error stream: a status as
-// the API server's, with the code among its causes. No word at all is not a
-// success, as kubectl took it (k/k#73056): a connection was lost.
+// exitOf reads the exit code from the content of the error stream: a status in the API
+// server's format, with the code among its causes. An empty stream is not a success, unlike
+// in older kubectl versions (k/k#73056): the connection was lost.
 func exitOf(end []byte) (int, error) {
 	if len(end) == 0 {
 		return 0, errors.New("the runtime closed the connection before the command ended")

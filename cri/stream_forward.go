@@ -20,9 +20,9 @@ const portForwardProtocol = "portforward.k8s.io"
 
 // Forwarded is a connection to a TCP port of a sandbox.
 //
-// Each has a connection to the runtime of its own. In one that they share, one whose
-// reader is slow holds up the others, and with containerd 1.6 twenty at a time stop for
-// good (measured; k/k#117493 is of the same kind).
+// Each one uses a separate connection to the runtime. On a shared connection, one slow
+// reader delays the others, and with containerd 1.6, twenty concurrent streams block
+// forever (measured; k/k#117493 is similar).
 type Forwarded struct {
 	conn    net.Conn
 	session httpstream.Connection
@@ -31,9 +31,9 @@ type Forwarded struct {
 	once    sync.Once
 }
 
-// PortForward connects to a port of a sandbox. That nothing listens there is not known
-// yet: see Forwarded.Err. The errors are the call's own (a gRPC status), a
-// *NotStreamedError, or ctx's cause; ctx is for the connecting only.
+// PortForward connects to a port of a sandbox. It does not detect that no process listens
+// on the port: see Forwarded.Err. The error is a gRPC status of the call, a
+// *NotStreamedError, or ctx's cause; ctx limits only the connection setup.
 func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 		return nil, err
 	}
 	f := &Forwarded{conn: conn, session: session, told: make(chan error, 1)}
-	// A stream that is opened waits for a server that does not answer.
+	// Opening a stream blocks while the server does not respond.
 	unblock := context.AfterFunc(ctx, f.Close)
 	err = f.open(port)
 	if !unblock() {
@@ -57,8 +57,8 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 	return f, nil
 }
 
-// PortForwardURL asks the runtime for a URL of its streaming server by which the ports
-// of a sandbox can be reached.
+// PortForwardURL requests a URL of the runtime's streaming server at which the ports of a
+// sandbox can be reached.
 func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PortForwardResponse, error) {
 		return c.Runtime.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID})
@@ -76,7 +76,7 @@ func (f *Forwarded) open(port int) error {
 	if err != nil {
 		return fmt.Errorf("open the error stream of port %d: %w", port, err)
 	}
-	_ = fault.Close() // nothing is written to it
+	_ = fault.Close() // it is only read
 	header.Set(corev1.StreamType, corev1.StreamTypeData)
 	if f.data, err = f.session.CreateStream(header); err != nil {
 		return fmt.Errorf("open the data stream of port %d: %w", port, err)
@@ -94,17 +94,17 @@ func (f *Forwarded) open(port int) error {
 	return nil
 }
 
-// Read reads what the pod sends.
+// Read reads data that the pod sent.
 func (f *Forwarded) Read(p []byte) (int, error) { return f.data.Read(p) }
 
-// Write sends to the pod.
+// Write sends data to the pod.
 func (f *Forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
 
-// CloseWrite signals the pod the end of the input.
+// CloseWrite signals the end of the input to the pod.
 func (f *Forwarded) CloseWrite() error { return f.data.Close() }
 
-// Err waits until the runtime is done with the connection, or ctx ends, and returns
-// its error: nothing listens, or the connection to the pod broke.
+// Err waits until the runtime has finished the connection, or ctx ends, and returns the
+// runtime's error: no process listens on the port, or the connection to the pod broke.
 func (f *Forwarded) Err(ctx context.Context) error {
 	select {
 	case err := <-f.told:
@@ -115,10 +115,10 @@ func (f *Forwarded) Err(ctx context.Context) error {
 	}
 }
 
-// Close ends the connection, whatever was not sent or read yet.
+// Close closes the connection and discards data that was not sent or read yet.
 func (f *Forwarded) Close() {
 	f.once.Do(func() {
-		f.conn.Close() // first, or closing the session waits for what is not read
+		f.conn.Close() // first: closing the session waits until all data is read
 		f.session.Close()
 	})
 }

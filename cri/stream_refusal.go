@@ -6,26 +6,27 @@ import (
 	"strings"
 )
 
-// maxRefusal bounds how much of a command's output is held back, in bytes.
+// maxRefusal limits how much of a command's output is held back, in bytes.
 const maxRefusal = 8 << 10
 
-// refusal recognizes that a command was not started by what the runtime sends in place
-// of its output. CRI-O connects the streams to its OCI runtime, which prints the reason
-// as one line and exits with its own code, as if it were the command's
-// (internal/oci/runtime_oci.go, ExecContainer). The line is held back until it is clear
+// refusal detects that a command was not started, from what the runtime writes instead of
+// the command's output. CRI-O connects the streams to its OCI runtime, which prints the
+// reason as one line and exits with its own code, as if it were the command
+// (internal/oci/runtime_oci.go, ExecContainer). The line is held back until it is certain
 // that nothing follows it.
 type refusal struct {
 	to      io.Writer
 	held    []byte
-	passing bool // it is the command's own output
+	passing bool // the output is the command's own
 }
 
-// refusalBegins are the beginnings of such a line. A write that has less of it is passed
-// on: the line comes in one piece, and a prompt must not be held back.
+// refusalBegins are the possible beginnings of such a line. A shorter write is passed on
+// immediately: the OCI runtime writes the line in one piece, and a prompt must not be held
+// back.
 var refusalBegins = []string{`time="`, "\x1b[31mERRO\x1b[0m[", "ERRO[", "executable file `", "open executable: "}
 
-// watch returns the streams of a command with the one watched on which the runtime
-// would print; on a terminal that is the only one.
+// watch returns the streams of a command, after replacing the stream to which the OCI
+// runtime would print: stderr, or stdout on a terminal.
 func (r *refusal) watch(s Streams) Streams {
 	if s.TTY {
 		r.to, s.Out = s.Out, r
@@ -47,7 +48,8 @@ func (r *refusal) Write(p []byte) (int, error) {
 	return len(p), r.pass()
 }
 
-// may reports whether what is held can be a refusal: one line, whole or not yet.
+// may reports whether the output held back can be a refusal: one line, complete or
+// incomplete.
 func (r *refusal) may() bool {
 	line, rest, _ := bytes.Cut(r.held, []byte("\n"))
 	if len(rest) > 0 || len(line) > maxRefusal {
@@ -61,7 +63,7 @@ func (r *refusal) may() bool {
 	return false
 }
 
-// pass writes what was held back, and from then on everything.
+// pass writes the output held back, and passes all later output on.
 func (r *refusal) pass() error {
 	r.passing = true
 	held := r.held
@@ -73,9 +75,9 @@ func (r *refusal) pass() error {
 	return err
 }
 
-// result is how a command ended, whose exit code the runtime says is code: the error is
-// an *ExecError if it was not started. runc exits with 255, crun with a code that other
-// commands use, too, so that its line must name the command.
+// result returns the exit code of a command; code is the one that the runtime reported. It
+// returns an *ExecError if the command was not started. runc exits with 255, crun with a
+// code that other commands use, too, so its line must also name the command.
 func (r *refusal) result(code int, command []string) (int, error) {
 	if why, printed := printedReason(string(r.held)); printed && code != 0 && len(command) > 0 {
 		named := strings.Contains(why, "executable file `"+command[0]+"`") || strings.HasPrefix(why, "open executable: ")

@@ -49,7 +49,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A prompt is not held back, nor is the stream that the runtime does not print on.
+// A prompt is not held back, and neither is a stream to which the runtime does not print.
 func TestRefusalPasses(t *testing.T) {
 	var out, errs bytes.Buffer
 	r := &refusal{}

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// streamServer is a runtime of one call: Exec, which names a URL.
+// streamServer is a runtime that implements only Exec, which returns a URL.
 type streamServer struct {
 	runtimeapi.RuntimeServiceClient
 	url string
@@ -39,7 +39,7 @@ func execAt(ctx context.Context, url string, in io.Reader) (string, int, error) 
 	return out.String(), code, err
 }
 
-// speaking is a server that has the streams of a command and says how it ends.
+// speaking is a server that accepts the streams of a command and reports its exit with end.
 func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
@@ -60,7 +60,7 @@ func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler 
 	})
 }
 
-// says ends a command with a status, and output before it.
+// says ends a command with a status, after some output.
 func says(status string) func(map[string]httpstream.Stream) {
 	return func(all map[string]httpstream.Stream) {
 		fmt.Fprint(all[corev1.StreamTypeStdout], "output")
@@ -80,7 +80,7 @@ func TestExecEnds(t *testing.T) {
 		{`{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}`, "", 42},
 		{`{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated"}`, "command terminated", 0},
 		{`{"status":"Failure","reason":"InternalError","message":"no shim"}`, "no shim", 0},
-		// kubectl took this for a success (k/k#73056).
+		// kubectl reported success in this case (k/k#73056).
 		{"", "the runtime closed the connection before the command ended", 0},
 		{"exit 1", "read the command's exit status: invalid character", 0},
 	} {
@@ -93,8 +93,8 @@ func TestExecEnds(t *testing.T) {
 	}
 }
 
-// TestExecOverTLS takes the certificate that a runtime signs itself, as long as
-// it is the host's own.
+// TestExecOverTLS: the client accepts a runtime's self-signed certificate, but only on this
+// host.
 func TestExecOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(speaking(3, says(`{"status":"Success"}`)))
 	defer server.Close()
@@ -103,15 +103,15 @@ func TestExecOverTLS(t *testing.T) {
 	}
 }
 
-// TestExecInputUnread ends although its input is endless and is not read,
-// not even the server, which keeps the connection.
+// TestExecInputUnread: Exec returns although its input is endless, and the server neither
+// reads it nor closes the connection.
 func TestExecInputUnread(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
-		// What is sent before that fills every buffer on the way. The pause is the stimulus: that
-		// the client cannot write any more is no event that this process sees, and the test
-		// passes, if it tests less, should the buffers have room left.
+		// Enough is sent to fill all buffers on the way. The pause is the stimulus, because
+		// this process cannot observe that the client's writes block; if the buffers do not
+		// fill up, the test passes, but tests less.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
 		<-over
@@ -136,8 +136,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// raw is a server that answers a request with text, or not at all, and holds
-// the connection until the test ends.
+// raw is a server that answers each request with text, or not at all if it is empty, and
+// keeps the connection open until the test ends.
 func raw(t *testing.T, answer string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,8 +160,8 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/exec/token"
 }
 
-// TestExecNotStreamed has servers that do not connect the streams: nothing was
-// run, and the error says so.
+// TestExecNotStreamed: if a server does not connect the streams, the command is not run,
+// and the error states that.
 func TestExecNotStreamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,7 +183,7 @@ func TestExecNotStreamed(t *testing.T) {
 	}
 }
 
-// TestExecCut ends with the cause of its context, whatever the server does.
+// TestExecCut: Exec returns the cause of its context, whatever the server does.
 func TestExecCut(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)

@@ -13,15 +13,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// undeletable is the answer by which containerd (1.6 to 2.4, client/container.go,
-// before 2.0 container.go: Delete) refuses to remove a container that has a task. Over
-// the CRI that is one which a cut-off StartContainer created and never started: the
-// CRI counts the container as ended, and deletes the task at its next restart only.
+// undeletable matches the error with which containerd (1.6 to 2.4, client/container.go,
+// before 2.0 container.go: Delete) refuses to remove a container that has a task. Over the
+// CRI, such a task was created and never started by an interrupted StartContainer: the CRI
+// reports the container as exited, and deletes the task only when containerd restarts.
 var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// unstarted returns the ID of the task, which is that of its container, because of
+// unstarted returns the ID of the task, which is also the ID of its container, because of
 // which containerd refused to remove a container or a sandbox; "" for other errors.
 func unstarted(err error) string {
 	if err == nil {
@@ -34,9 +34,9 @@ func unstarted(err error) string {
 }
 
 // removal makes a call that removes a container or a sandbox. If containerd refuses it
-// because of a task that was never started, removal deletes the task by containerd's
-// own service on the same socket and repeats the call. mine says whether a container
-// is one of those that the call removes: the task of no other one is touched.
+// because of a task that was never started, removal deletes the task with containerd's own
+// service on the same socket and repeats the call. Mine reports whether the call removes a
+// given container: tasks of other containers are never deleted.
 func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
 		err := call()
@@ -54,11 +54,11 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 	}
 }
 
-// DeleteUnstartedTask deletes the task of a stopped sandbox, if there is one: if podrun is
+// DeleteUnstartedTask deletes the task of a stopped sandbox, if it has one: if podrun is
 // killed during RunPodSandbox, containerd 2 can be left with a task that was created and
-// never started, which RemovePodSandbox does not delete (containerd issue 12344). What
-// containerd stores of such a sandbox stays until its next restart, and can be removed
-// then. Runtimes other than containerd have no such tasks.
+// never started, which RemovePodSandbox does not delete (containerd issue 12344).
+// containerd's own data about such a sandbox remains until containerd restarts, and can be
+// removed then. Runtimes other than containerd have no such tasks.
 func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
 	if c.tasks == nil {
 		return nil
@@ -70,7 +70,7 @@ func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error 
 }
 
 // deleteTask deletes a task that does not run, and its process. containerd refuses to
-// delete one that runs. A missing task is not an error.
+// delete a running task. A missing task is not an error.
 func (c *Client) deleteTask(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
 		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})
@@ -81,7 +81,7 @@ func (c *Client) deleteTask(ctx context.Context, id string) error {
 	return err
 }
 
-// inSandbox says whether a container is a sandbox's own or one of those in it.
+// inSandbox reports whether id is a sandbox's own container or one of the containers in it.
 func (c *Client) inSandbox(ctx context.Context, sandbox, id string) (bool, error) {
 	if id == sandbox {
 		return true, nil

@@ -14,14 +14,14 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// A container whose task was created and never started is removed, by itself and with
-// its sandbox; where the task stays, or is another container's, the refusal is shown.
+// A container whose task was created and never started is removed, on its own and with its
+// sandbox; if the task remains, or belongs to another container, the error is returned.
 func TestRemovalOfAnUnstartedTask(t *testing.T) {
 	other := status.Error(codes.FailedPrecondition, "cannot delete running task "+strings.Repeat("a", 64)+": failed precondition")
 	for name, test := range map[string]struct {
 		containers int
 		sandbox    bool
-		fault      string // the method that fails, once it is called
+		fault      string // the method that fails when it is called
 		err        error
 		want       []string // parts of the error; none: no error
 		deletes    int      // calls of Delete
@@ -78,7 +78,7 @@ func TestRemovalOfAnUnstartedTask(t *testing.T) {
 	}
 }
 
-// unstartedPod makes a sandbox with containers whose tasks were never started.
+// unstartedPod creates a sandbox with containers whose tasks were never started.
 func unstartedPod(t *testing.T, rt *critest.Runtime, c *cri.Client, containers int) (sandbox string, ids []string) {
 	t.Helper()
 	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u"}, LogDirectory: t.TempDir()}

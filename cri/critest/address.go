@@ -2,14 +2,14 @@ package critest
 
 import "net/netip"
 
-// addresses hands out pod IPs. Its owner's lock guards it.
+// addresses allocates pod IPs. The lock of its runtime protects it.
 type addresses struct {
 	ranges []netip.Prefix
 	taken  map[netip.Addr]bool
 }
 
-// take books the lowest free address of each range, leaving out the network's
-// own and its first, the gateway's. A range that is used up gives none.
+// take allocates the lowest free address of each range, except the network address and the
+// first one, which is the gateway's. A range without a free address contributes none.
 func (a *addresses) take() []netip.Addr {
 	var got []netip.Addr
 	for _, r := range a.ranges {

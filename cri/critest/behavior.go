@@ -6,47 +6,47 @@ import (
 	"time"
 )
 
-// Behavior is what one run of a container does, in place of its command: it
-// writes its lines, waits, and exits.
+// Behavior replaces the command of one run of a container: it writes its lines, waits, and
+// exits.
 type Behavior struct {
-	// StartErr makes StartContainer fail with this text; the container ends with
-	// reason StartError and code 128.
+	// StartErr makes StartContainer fail with this text; the container exits with reason
+	// StartError and code 128.
 	StartErr string
 
 	Lines []Line
-	// After is how long it runs on after the last line.
+	// After is how long it continues to run after the last line.
 	After time.Duration
-	// Forever runs until it is stopped.
+	// Forever means that it runs until it is stopped.
 	Forever  bool
 	ExitCode int32
-	// OOMKilled gives the end this reason, and code 137 where ExitCode is 0.
+	// OOMKilled sets this reason, and code 137 if ExitCode is 0.
 	OOMKilled bool
 
-	// On TERM it exits with code 143, as a program that does not handle it, or,
-	// with CleanTERM, 0; TERMAfter later. IgnoreTERM leaves it to KILL.
+	// On TERM, it exits after TERMAfter, with code 143, like a program that does not handle
+	// the signal, or 0 with CleanTERM. With IgnoreTERM, only KILL terminates it.
 	IgnoreTERM bool
 	CleanTERM  bool
 	TERMAfter  time.Duration
 }
 
-// Line is a line of output, written After the one before it.
+// Line is a line of output, written After the previous one.
 type Line struct {
 	After  time.Duration
 	Stderr bool
 	Text   string
 }
 
-// Exec is what a command in a container does.
+// Exec is the result of a command in a container.
 type Exec struct {
 	After          time.Duration
 	ExitCode       int32
 	Stdout, Stderr string
-	Err            error // fails the call with no exit code
+	Err            error // fails the call without an exit code
 }
 
-// Script reports what the containers of a name do: the n-th start takes the n-th
-// behavior, and the starts after the last take the last. The name is a
-// container's, or pod/container where several pods have one of that name.
+// Script sets the behavior of the containers with a name: the n-th start uses the n-th
+// behavior, and all later starts the last one. The name is a container's, or pod/container
+// if several pods have a container of that name.
 func (rt *Runtime) Script(name string, runs ...Behavior) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -54,15 +54,15 @@ func (rt *Runtime) Script(name string, runs ...Behavior) {
 	delete(rt.runs, name)
 }
 
-// ScriptExec reports what commands in the containers of a name do; nil from answer
-// leaves the command to the shell. The name is as Script's.
+// ScriptExec sets the results of commands in the containers with a name; if answer returns
+// nil, the shell runs the command. The name has the format of Script.
 func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.execs[name] = answer
 }
 
-// scripted takes the behavior of a container's next run. rt.mu is held.
+// scripted takes the behavior of a container's next run. rt.mu must be held.
 func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	for _, name := range c.keys() {
 		if runs := rt.scripts[name]; len(runs) > 0 {
@@ -74,13 +74,13 @@ func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	return Behavior{}, false
 }
 
-// keys are the names that a test may call the container.
+// keys returns the names under which a test may script the container.
 func (c *container) keys() []string {
 	name := c.config.GetMetadata().GetName()
 	return []string{c.sandbox.config.GetMetadata().GetName() + "/" + name, name}
 }
 
-// play is the program of a behavior.
+// play runs the behavior in place of a program.
 func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, stdout, stderr io.Writer) exit {
 	if b.IgnoreTERM {
 		term = nil
@@ -93,7 +93,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 		if l.Stderr {
 			w = stderr
 		}
-		io.WriteString(w, l.Text+"\n") // a lost log line is no event for a program
+		io.WriteString(w, l.Text+"\n") // a program ignores lost log lines
 	}
 	if b.Forever {
 		select {
@@ -114,7 +114,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 	return exited(b.ExitCode)
 }
 
-// pause waits, and reports whether it came to the end.
+// pause waits, and reports whether it was not interrupted.
 func (b Behavior) pause(ctx context.Context, term <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

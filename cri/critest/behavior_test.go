@@ -25,7 +25,7 @@ type box struct {
 	attempt uint32
 }
 
-// inBox runs a test in a bubble, with every image there.
+// inBox runs a test in a synctest bubble; all images are present.
 func inBox(t *testing.T, test func(*box), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func podConfig(logs string) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// start starts a container; every one of a box has its own attempt.
+// start starts a container; each container of a box has a different attempt number.
 func (b *box) start(name string, command ...string) (id string, err error) {
 	b.Helper()
 	id, err = b.c.CreateContainer(b.Context(), b.sandbox, &runtimeapi.ContainerConfig{
@@ -69,7 +69,7 @@ func (b *box) mustStart(name string, command ...string) string {
 	return id
 }
 
-// wantEnd checks how and when a container ended, to the millisecond.
+// wantEnd checks how and when a container exited, to the millisecond.
 func (b *box) wantEnd(id string, code int32, reason string, after time.Duration) {
 	b.Helper()
 	resp, err := b.c.ContainerStatus(b.Context(), id, false)
@@ -105,7 +105,7 @@ func TestScript(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.wantEnd(third, 137, "OOMKilled", time.Second)
 
-		for range 2 { // the last behavior goes for all later starts
+		for range 2 { // all later starts use the last behavior
 			fourth := b.mustStart("app")
 			time.Sleep(time.Minute)
 			b.wantEnd(fourth, 0, "Completed", time.Second)
@@ -165,7 +165,7 @@ func TestBehaviorOnTERM(t *testing.T) {
 	}
 }
 
-// A container without a command serves until it is stopped.
+// A container without a command runs until it is stopped.
 func TestServer(t *testing.T) {
 	inBox(t, func(b *box) {
 		id := b.mustStart("app")
@@ -206,7 +206,7 @@ func TestScriptExec(t *testing.T) {
 		if resp, err := b.c.ExecSync(b.Context(), id, []string{"echo", "hi"}, 0); err != nil || string(resp.GetStdout()) != "hi\n" {
 			b.Errorf("echo: %v, %v", resp, err)
 		}
-		// An exec dies with its container.
+		// An exec is killed with its container.
 		time.AfterFunc(time.Second, func() {
 			if err := b.rt.Exit("app", 0); err != nil {
 				b.Error(err)

@@ -16,15 +16,15 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// Client is the door in process: it calls the runtime as Go functions, with no
-// goroutine and no socket, but with copies of every message, and with errors as
-// a real client gives them.
+// Client returns an in-process client: it calls the runtime as Go functions, without a
+// goroutine or a socket, but with copies of all messages, and with the errors of a real
+// client.
 func (rt *Runtime) Client() *cri.Client {
 	conn := &conn{rt}
 	return cri.New(runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), rt.options.timeout)
 }
 
-// conn is a grpc.ClientConnInterface without a wire.
+// conn is a grpc.ClientConnInterface without a network connection.
 type conn struct{ rt *Runtime }
 
 var services = []*grpc.ServiceDesc{&runtimeapi.RuntimeService_ServiceDesc, &runtimeapi.ImageService_ServiceDesc}
@@ -65,8 +65,8 @@ func copyMessage(to, from any) error {
 	return nil
 }
 
-// NewStream opens a stream of answers to one request. A goroutine serves it
-// until ctx or the stream ends.
+// NewStream opens a stream of responses to one request. A goroutine serves it until ctx
+// ends or the stream is complete.
 func (c *conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	for _, s := range services {
 		for _, m := range s.Streams {
@@ -78,7 +78,7 @@ func (c *conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string,
 	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path.Base(method))
 }
 
-// stream is the client's end; serverStream is the other.
+// stream is the client's side; serverStream is the server's.
 type stream struct {
 	rt      *Runtime
 	ctx     context.Context
@@ -91,7 +91,7 @@ type stream struct {
 
 func (s *stream) SendMsg(m any) error { s.request = m; return nil }
 
-// CloseSend starts the serving.
+// CloseSend starts the server's goroutine.
 func (s *stream) CloseSend() error {
 	s.rt.mu.Lock()
 	defer s.rt.mu.Unlock()

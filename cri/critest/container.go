@@ -13,27 +13,27 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// container is a record; its runtime's lock guards it.
+// container is the record of a container; the runtime's lock protects it.
 type container struct {
 	id, name  string
 	sandbox   *sandbox
 	config    *runtimeapi.ContainerConfig
 	image     *Image
-	resources *runtimeapi.LinuxContainerResources // of the config, or of the last update
-	user      *runtimeapi.ContainerUser           // nil where Status does not advertise supplementalGroupsPolicy
+	resources *runtimeapi.LinuxContainerResources // from the config, or the last update
+	user      *runtimeapi.ContainerUser           // nil if Status does not advertise supplementalGroupsPolicy
 
 	state                            runtimeapi.ContainerState
 	createdAt, startedAt, finishedAt int64
 	exit                             exit
 	process                          *process // nil before the start
-	run                              program  // chosen when it was created (Profile.CreateRuns), else nil
-	unstarted                        bool     // LeaveTask
-	recordless                       bool     // RemoveRecord
+	run                              program  // chosen at creation if Profile.CreateRuns is set, otherwise nil
+	unstarted                        bool     // set by LeaveTask
+	recordless                       bool     // set by RemoveRecord
 	log                              *logFile
-	info                             string // of a verbose status, once requested: it never changes, and a command that waits polls it
+	info                             string // for a verbose status; cached on the first request, because it never changes, and waiting commands poll it
 }
 
-// exit is how a process ended.
+// exit describes how a process exited.
 type exit struct {
 	code    int32
 	reason  string
@@ -101,9 +101,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
 }
 
-// StartContainer implements the CRI. A container whose program cannot be
-// started ends with reason StartError and code 128, and the call fails, unless that was
-// found out when it was created.
+// StartContainer implements the CRI. A container whose program cannot be started exits with
+// reason StartError and code 128, and the call fails, unless CreateContainer has already
+// failed.
 func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -137,7 +137,7 @@ func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContaine
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// finished records the end of a container's process.
+// finished records the exit of a container's process.
 func (rt *Runtime) finished(c *container, e exit) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -147,7 +147,7 @@ func (rt *Runtime) finished(c *container, e exit) {
 	rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// StopContainer implements the CRI: TERM, and KILL when the timeout is over.
+// StopContainer implements the CRI: it sends TERM, and KILL after the timeout.
 func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -199,8 +199,8 @@ func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.D
 	}
 }
 
-// RemoveContainer implements the CRI: by force, and at no error where there is
-// nothing to remove.
+// RemoveContainer implements the CRI: it kills a running container, and a missing one is
+// not an error.
 func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -222,7 +222,7 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 		return err
 	}
 	grace := time.Duration(0)
-	if c.sandbox.ready { // CRI-O: of a stopped sandbox nothing runs
+	if c.sandbox.ready { // CRI-O: nothing runs in a stopped sandbox
 		grace = rt.options.profile.stopGrace(ctx.Deadline())
 	}
 	if err := rt.stopContainer(ctx, c, grace); err != nil {
@@ -242,7 +242,7 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 	return nil
 }
 
-// findContainer takes an ID or its beginning. rt.mu is held.
+// findContainer finds a container by its ID or a prefix of it. rt.mu must be held.
 func (rt *Runtime) findContainer(id string) (*container, error) {
 	if id == "" {
 		return nil, status.Error(codes.Unknown, `an error occurred when try to find container "": Prefix can't be empty`)
@@ -256,14 +256,14 @@ func (rt *Runtime) findContainer(id string) (*container, error) {
 	return nil, status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
 }
 
-// containersOf lists a sandbox's containers, the oldest first.
+// containersOf lists a sandbox's containers, oldest first.
 func (rt *Runtime) containersOf(s *sandbox) []*container {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.members(s)
 }
 
-// logPath is where the container's output goes; empty for nowhere.
+// logPath returns the path of the container's log; empty if it has none.
 func (c *container) logPath() string {
 	if c.sandbox.config.GetLogDirectory() == "" || c.config.GetLogPath() == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 
 const image = "registry.example/busybox:1.36"
 
-// fake makes a runtime with the suite's image in its registry.
+// fake returns a runtime with the suite's image in its registry.
 func fake(t *testing.T, opts ...critest.Option) *critest.Runtime {
 	t.Helper()
 	rt := critest.ForTest(t, opts...)
@@ -28,7 +28,7 @@ func noneLeft(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// profiles are those that the fake is held to.
+// profiles are the profiles that the fake must implement.
 var profiles = []critest.Profile{critest.Containerd(), critest.CRIO()}
 
 func TestSuiteInProcess(t *testing.T) {
@@ -61,15 +61,16 @@ func TestSuiteOverSocket(t *testing.T) {
 	}
 }
 
-// TestSuiteOnRuntime holds the fake to the real thing, containerd or CRI-O; `make test`
-// and hack/with-runtime set what it needs, or `hack/crio up`.
+// TestSuiteOnRuntime runs the suite on a real containerd or CRI-O, to verify that the fake
+// behaves like it; `make test` and hack/with-runtime, or `hack/crio up`, set the required
+// variables.
 func TestSuiteOnRuntime(t *testing.T) {
 	endpoint, image := os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), os.Getenv("PODRUN_TEST_IMAGE")
 	if endpoint == "" || image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
 	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest"
-	// The runtime makes the parent and leaves it.
+	// The runtime creates the parent cgroup and does not remove it.
 	t.Cleanup(func() {
 		for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
 			dirs, err := filepath.Glob(pattern)
@@ -87,7 +88,7 @@ func TestSuiteOnRuntime(t *testing.T) {
 	critest.Suite(t, dial, critest.SuiteConfig{Image: image, CgroupParent: parent, LogDir: t.TempDir(), Profile: profileOf(t, dial())})
 }
 
-// profileOf is the profile of a real runtime.
+// profileOf returns the profile of a real runtime.
 func profileOf(t *testing.T, c *cri.Client) critest.Profile {
 	t.Helper()
 	defer c.Close()

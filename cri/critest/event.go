@@ -7,10 +7,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// listener is one reader of the event stream. Its runtime's lock guards it.
+// listener is one reader of the event stream. The runtime's lock protects it.
 type listener struct {
 	waiting []*runtimeapi.ContainerEventResponse
-	wake    chan struct{} // holds one
+	wake    chan struct{} // capacity 1
 	ended   bool
 }
 
@@ -26,7 +26,7 @@ func (l *listener) rouse() {
 	}
 }
 
-// announce sends every listener an event. rt.mu is held.
+// announce sends an event to every listener. rt.mu must be held.
 func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 	if len(rt.listeners) == 0 {
 		return
@@ -41,7 +41,7 @@ func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEven
 	}
 }
 
-// GetContainerEvents implements the CRI: it streams what happens from now on.
+// GetContainerEvents implements the CRI: it streams all events from the time of the call.
 func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if rt.options.noEvents {
 		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")

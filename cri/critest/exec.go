@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// ExecSync implements the CRI. A command that outlives the timeout is killed
-// and the call fails with DeadlineExceeded, or answers -1 (Profile.ExecExpires).
+// ExecSync implements the CRI. After the timeout, the command is killed, and the call fails
+// with DeadlineExceeded, or returns -1 (Profile.ExecExpires).
 func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -37,7 +37,7 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 		limited, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	// The command dies with its container.
+	// The command is killed with its container.
 	running, stop := context.WithCancelCause(limited)
 	defer context.AfterFunc(p.ctx, func() { stop(errContainerGone) })()
 	defer stop(nil)
@@ -83,7 +83,7 @@ func (e *Exec) run(ctx context.Context) (*runtimeapi.ExecSyncResponse, error) {
 	return &runtimeapi.ExecSyncResponse{Stdout: []byte(e.Stdout), Stderr: []byte(e.Stderr), ExitCode: code}, nil
 }
 
-// execute runs a command by the shell.
+// execute runs a command with the shell.
 func (rt *Runtime) execute(ctx context.Context, c *container, cmd []string) (*runtimeapi.ExecSyncResponse, error) {
 	if !ash.Known(cmd) {
 		rt.mu.Lock()

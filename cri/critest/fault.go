@@ -12,54 +12,54 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// When is whether a fault comes before or after the effect of the call.
+// When specifies whether a fault occurs before or after the effect of a call.
 type When int
 
 const (
-	// Before fails the call with no effect.
+	// Before fails the call without an effect.
 	Before When = iota
-	// After lets it take effect and fails it then, with DeadlineExceeded unless
-	// Err says otherwise: what a runtime does that finished too late.
+	// After performs the call and then fails it, with DeadlineExceeded unless Err is set,
+	// like a runtime that finishes too late.
 	After
-	// Hang has no effect, and no answer until the caller gives up.
+	// Hang has no effect, and does not return until the caller gives up.
 	Hang
-	// EffectThenHang takes effect, and gives no answer until the caller gives up.
+	// EffectThenHang performs the call, but does not return until the caller gives up.
 	EffectThenHang
-	// Slow waits for Delay and then works.
+	// Slow waits for Delay and then performs the call.
 	Slow
-	// Late works after Delay whether or not the caller still waits, as a runtime
-	// does that goes on after its client's deadline
+	// Late performs the call after Delay even if the caller has given up, like a runtime
+	// that continues after its client's deadline
 	// (https://github.com/containerd/containerd/issues/12438).
 	Late
-	// Cut takes effect; then all connections of Serve break, and no answer comes.
+	// Cut performs the call; then all connections of Serve break, without a response.
 	Cut
-	// Stale answers ListPodSandbox and ListContainers with what there was when the
+	// Stale makes ListPodSandbox and ListContainers return the state at the time when the
 	// fault was set.
 	Stale
-	// AlreadyEnded answers StopContainer with success and without effect, as containerd
-	// 1.6 does if the task has ended and the container is not yet recorded as exited.
+	// AlreadyEnded makes StopContainer succeed without an effect, like containerd 1.6 if
+	// the task has exited and the container is not yet recorded as exited.
 	AlreadyEnded
 )
 
-// Fault is what goes wrong with calls of a method.
+// Fault makes calls of a method fail.
 type Fault struct {
 	When  When
-	Err   error                        // of Before and After; nil is Unavailable and DeadlineExceeded
-	Delay time.Duration                // waited first, whatever When is
-	Times int                          // how many calls it hits; 0 is all
-	Skip  int                          // how many matching calls go well first
-	Match func(req proto.Message) bool // nil hits every call
-	Done  func()                       // called after the effect of Late and of EffectThenHang, also if that is an error; nil for not
+	Err   error                        // for Before and After; if nil, Unavailable or DeadlineExceeded
+	Delay time.Duration                // delay before any effect, for each value of When
+	Times int                          // how many calls it affects; 0 for all
+	Skip  int                          // how many matching calls succeed first
+	Match func(req proto.Message) bool // nil matches every call
+	Done  func()                       // called after the effect of Late and EffectThenHang, even if that was an error; may be nil
 }
 
-// fault is one that was set; the runtime's lock guards it.
+// fault is an active fault; the runtime's lock protects it.
 type fault struct {
 	Fault
 	method  string
 	hit     int
 	skipped int
-	stops   []context.CancelFunc // of late effects
-	stale   *records             // of Stale
+	stops   []context.CancelFunc // cancel late effects
+	stale   *records             // for Stale
 }
 
 func (f *fault) abandon() {
@@ -68,8 +68,8 @@ func (f *fault) abandon() {
 	}
 }
 
-// Fault makes calls of a method ("RunPodSandbox") go wrong until clear is
-// called. Of several faults the first set that hits is played.
+// Fault makes calls of a method ("RunPodSandbox") fail until clear is called. If several
+// faults match a call, the one that was set first applies.
 func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	set := &fault{Fault: f, method: method}
 	rt.mu.Lock()
@@ -85,7 +85,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	}
 }
 
-// strike finds the fault that a call runs into. rt.mu is held.
+// strike returns the fault that applies to a call. rt.mu must be held.
 func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	for _, f := range rt.faults {
 		if f.method != method || f.Times > 0 && f.hit >= f.Times || f.Match != nil && !f.Match(req) {
@@ -101,15 +101,16 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	return nil
 }
 
-// strikeStream finds the fault that a stream runs into: GetContainerEvents, or what an
-// URL of Exec and Attach is for.
+// strikeStream returns the fault that applies to a stream: GetContainerEvents, or the
+// stream behind a URL of Exec or Attach.
 func (rt *Runtime) strikeStream(method string) *fault {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.strike(method, nil)
 }
 
-// before plays what a fault does before a stream begins. The error ends it; f may be nil.
+// before applies the part of a fault that precedes a stream. An error ends the stream; f
+// may be nil.
 func (f *fault) before(ctx context.Context) error {
 	if f == nil {
 		return nil
@@ -127,7 +128,7 @@ func (f *fault) before(ctx context.Context) error {
 	return nil
 }
 
-// gateStream is what every stream over a socket passes, as a gRPC interceptor.
+// gateStream is the gRPC interceptor of all streams over a socket.
 func (rt *Runtime) gateStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	f := rt.strikeStream(path.Base(info.FullMethod))
 	if err := f.before(stream.Context()); err != nil {
@@ -142,7 +143,7 @@ func (rt *Runtime) gateStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 	return handle(srv, stream)
 }
 
-// play does a call as a fault has it.
+// play performs a call with a fault.
 func (rt *Runtime) play(ctx context.Context, f *fault, req proto.Message, do func(context.Context) (any, error)) (any, error) {
 	if f.When == Late {
 		return rt.late(ctx, f, do)
@@ -188,7 +189,7 @@ func (f *fault) failure(code codes.Code, text string) error {
 	return status.Error(code, text)
 }
 
-// late does the call in its own time.
+// late performs the call after the delay, independently of its caller.
 func (rt *Runtime) late(ctx context.Context, f *fault, do func(context.Context) (any, error)) (any, error) {
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.mu.Lock()

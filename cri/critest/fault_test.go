@@ -15,14 +15,14 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// Each fault hits a RunPodSandbox that may take a minute.
+// Each fault affects a RunPodSandbox with a deadline of a minute.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  critest.Fault
 		code   codes.Code
 		took   time.Duration
-		effect bool // when the call returns
-		later  bool // an hour later
+		effect bool // visible when the call returns
+		later  bool // visible an hour later
 	}{
 		"before":             {critest.Fault{When: critest.Before}, codes.Unavailable, 0, false, false},
 		"before, own error":  {critest.Fault{When: critest.Before, Err: status.Error(codes.Aborted, "x")}, codes.Aborted, 0, false, false},
@@ -93,7 +93,7 @@ func TestFaultHitsSome(t *testing.T) {
 	})
 }
 
-// A late effect that is still to come when the runtime is closed never comes.
+// A late effect that has not happened when the runtime is closed never happens.
 func TestCloseEndsLateEffects(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Late, Delay: time.Hour})
@@ -112,8 +112,8 @@ func TestCloseEndsLateEffects(t *testing.T) {
 	})
 }
 
-// TestStaleLists: a stale list shows what there was when the fault was set, and takes
-// the filter of each call.
+// TestStaleLists: a stale list shows the state at the time when the fault was set, and
+// applies the filter of each call.
 func TestStaleLists(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	c := rt.Client()
@@ -145,7 +145,7 @@ func TestStaleLists(t *testing.T) {
 		{nil, []string{"old"}},
 		{map[string]string{"name": "old"}, []string{"old"}},
 		{map[string]string{"name": "new"}, nil},
-		{nil, []string{"new"}}, // the fault has hit three times
+		{nil, []string{"new"}}, // the fault has been applied three times
 	} {
 		boxes, err := c.ListPodSandbox(t.Context(), want.labels)
 		containers, err2 := c.ListContainers(t.Context(), want.labels)

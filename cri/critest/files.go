@@ -13,16 +13,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerFiles is what a container sees. A path below a mount is the host's
-// file where the mount's source exists, so that containers share volumes and
-// read what was put in them; all else is kept in memory, by the host path below
-// a mount and by the container elsewhere.
+// containerFiles is the file system of a container. A path below a mount is a file of the
+// host if the mount's source exists, so that containers can share volumes and read their
+// content. All other files are in memory, indexed by the host path if below a mount,
+// otherwise per container.
 type containerFiles struct {
 	rt     *Runtime
 	id     string
-	mounts []*runtimeapi.Mount // the deepest first
+	mounts []*runtimeapi.Mount // deepest first
 	frozen bool                // the root file system is read-only
-	own    map[string]string   // the files that the runtime writes
+	own    map[string]string   // the files that the runtime creates
 }
 
 var (
@@ -31,7 +31,7 @@ var (
 	errIsDir    = errors.New("Is a directory")
 )
 
-// rootDirs are there in every image.
+// rootDirs exist in every image.
 var rootDirs = []string{"/", "/bin", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var", "/dev/shm", "/var/log", "/var/run"}
 
 func (rt *Runtime) filesOf(c *container) *containerFiles {
@@ -48,8 +48,8 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 	return f
 }
 
-// resolvConf is the file as containerd writes it; the host's where nothing is
-// configured.
+// resolvConf returns the file in containerd's format, or the host's if the config has no
+// DNS.
 func resolvConf(d *runtimeapi.DNSConfig) string {
 	if d == nil {
 		return hostFile("/etc/resolv.conf")
@@ -76,12 +76,12 @@ func hostFile(path string) string {
 	return string(data)
 }
 
-// place is where a path really is.
+// place is the location of a file.
 type place struct {
-	path     string // on the host, or the key in memory
+	path     string // on the host, or the key of the file in memory
 	real     bool
 	readonly bool
-	top      bool // the mount point itself
+	top      bool // the path is the mount point itself
 }
 
 func (f *containerFiles) place(p string) place {
@@ -169,8 +169,8 @@ func (f *containerFiles) Kind(p string) byte {
 	return f.kind(p, at)
 }
 
-// kind looks in memory. A directory is a key that ends in a slash, or what has
-// a mount at or below it. rt.mu is held.
+// kind determines the kind of a file in memory. A directory is a key that ends with a
+// slash, or a path with a mount at or below it. rt.mu must be held.
 func (f *containerFiles) kind(p string, at place) byte {
 	if _, ok := f.rt.files[at.path]; ok {
 		return 'f'
@@ -232,7 +232,8 @@ func (f *containerFiles) MakeDir(p string) error {
 	return nil
 }
 
-// plain says an error as a program in the container would, with no host path.
+// plain returns the text of an error as a program in the container would print it, without
+// the host path.
 func plain(err error) error {
 	var pe *fs.PathError
 	switch {

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// gate is what every call through a door passes, as a gRPC interceptor: the
-// call is recorded, a fault is played, errors become statuses.
+// gate is the gRPC interceptor of all unary calls: it records the call, applies a fault and
+// converts errors to statuses.
 func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	msg, ok := req.(proto.Message)
 	if !ok {
 		return nil, status.Errorf(codes.Internal, "%T is no message", req)
 	}
-	// The record keeps its own copy: the service keeps the request.
+	// The record has its own copy, because the service keeps the request.
 	call := &Call{Method: path.Base(info.FullMethod), Request: proto.Clone(msg)}
 	rt.mu.Lock()
 	call.Start = time.Now()
@@ -50,8 +50,8 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	return resp, nil
 }
 
-// asStatus gives an error its gRPC code. A wrapped status keeps its code, and
-// the whole text.
+// asStatus converts an error to a gRPC status. A wrapped status keeps its code and the
+// whole text.
 func asStatus(err error) error {
 	switch {
 	case err == nil:

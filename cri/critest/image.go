@@ -15,23 +15,23 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Image is an image, here or in a registry.
+// Image is an image of the runtime or in a registry.
 type Image struct {
-	Name string // as a manifest has it: busybox, host:5000/app@sha256:…
-	ID   string // "" is sha256: and a hash of the name
-	User string // uid or name, with :group or not; "" is root
+	Name string // as in a manifest: busybox, host:5000/app@sha256:…
+	ID   string // "" for sha256: and a hash of the name
+	User string // uid or name, optionally with :group; "" is root
 	Size uint64 // bytes; 0 is 1 MiB
-	Arch string // GOARCH; "" is this machine's
+	Arch string // GOARCH; "" for this machine's
 
-	// What a container runs whose config names no command. Where the shell does
-	// not know it, and where there is none, it is a server: it runs until it is
-	// stopped, and then exits 0.
+	// Entrypoint and Cmd are what a container runs if its config specifies no command. If
+	// the shell does not know the command, or there is none, the container runs until it is
+	// stopped, and then exits with 0.
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// Of an image in a registry: how long a pull takes, until what is closed it lasts
-	// in any case, what it fails with and how often (0 is always), and the credentials
-	// that it wants.
+	// For an image in a registry: how long a pull takes, a channel for which it waits in
+	// any case, its error and how often it fails (0 is always), and the required
+	// credentials.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error
@@ -39,7 +39,7 @@ type Image struct {
 	Username, Password string
 }
 
-// AddImage puts an image into the runtime, and into its registry.
+// AddImage adds an image to the runtime and to its registry.
 func (rt *Runtime) AddImage(img Image) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -48,7 +48,7 @@ func (rt *Runtime) AddImage(img Image) {
 	rt.remotes[here.Name] = here
 }
 
-// AddRemote puts an image into the registry only.
+// AddRemote adds an image to the registry only.
 func (rt *Runtime) AddRemote(img Image) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -75,7 +75,7 @@ func (rt *Runtime) filled(i Image) *Image {
 	return &i
 }
 
-// normal gives a name its registry and its tag.
+// normal adds the default registry and tag to a name.
 func normal(name string) (string, error) {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
@@ -84,8 +84,8 @@ func normal(name string) (string, error) {
 	return named.String(), nil
 }
 
-// findImage takes an ID, its beginning, or a name; nil when it is not present.
-// rt.mu is held.
+// findImage finds an image by its ID, a prefix of it, or a name; it returns nil if it is
+// not present. rt.mu must be held.
 func (rt *Runtime) findImage(ref string) *Image {
 	for _, name := range sortedKeys(rt.images) {
 		img := rt.images[name]
@@ -106,7 +106,7 @@ func (rt *Runtime) findImage(ref string) *Image {
 	return img
 }
 
-// tag is the image's name if it is one with a tag, else its ID.
+// tag returns the image's name if it has a tag, otherwise its ID.
 func (i *Image) tag() string {
 	if strings.Contains(i.Name, "@") {
 		return i.ID
@@ -114,7 +114,7 @@ func (i *Image) tag() string {
 	return i.Name
 }
 
-// repoDigest is the image's name by digest.
+// repoDigest returns the image's name with its digest.
 func (i *Image) repoDigest() string {
 	if strings.Contains(i.Name, "@") {
 		return i.Name
@@ -126,7 +126,7 @@ func (i *Image) repoDigest() string {
 	return i.Name[:at] + "@sha256:" + digest("manifest of "+i.ID)
 }
 
-// uid is the number of the image's user; 0 where it is a name.
+// uid returns the user ID of the image's user; 0 if that is a name.
 func (i *Image) uid() int64 {
 	user, _, _ := strings.Cut(i.User, ":")
 	n, err := strconv.ParseInt(user, 10, 64)
@@ -152,7 +152,8 @@ func (i *Image) proto() *runtimeapi.Image {
 
 var errNoName = status.Error(codes.Unknown, `can not resolve "" locally: ambiguous digest string`)
 
-// ImageStatus implements the CRI: no image and no error when it is not present.
+// ImageStatus implements the CRI: if the image is not present, it returns neither an image
+// nor an error.
 func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -184,7 +185,7 @@ func (rt *Runtime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*
 	return resp, nil
 }
 
-// PullImage implements the CRI. Its errors read as the profile's.
+// PullImage implements the CRI. Its errors have the format of the profile's runtime.
 func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	ref := r.GetImage().GetImage()
 	name, err := normal(ref)
@@ -212,7 +213,7 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
 }
 
-// arrive waits until the image has been pulled.
+// arrive waits until the pull is complete.
 func (i *Image) arrive(ctx context.Context) error {
 	if err := wait(ctx, i.PullDelay); err != nil || i.PullUntil == nil {
 		return err
@@ -225,7 +226,7 @@ func (i *Image) arrive(ctx context.Context) error {
 	}
 }
 
-// refuse reports why a registry would not give an image, if it would not.
+// refuse returns the registry's error for a pull, or nil.
 func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -237,7 +238,7 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	}
 	if img.FailTimes > 0 {
 		if img.FailTimes--; img.FailTimes == 0 {
-			img.FailTimes = -1 // the last failure; from now on it succeeds
+			img.FailTimes = -1 // this was the last failure; later pulls succeed
 		}
 	}
 	if _, isStatus := status.FromError(img.PullErr); isStatus {
@@ -246,8 +247,8 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	return rt.options.profile.unpulled(img.Name, img.PullErr)
 }
 
-// RemoveImage implements the CRI: an ID takes all its names. CRI-O does not remove an
-// image that a container has.
+// RemoveImage implements the CRI: an ID removes all names of the image. CRI-O does not
+// remove an image that a container uses.
 func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Call is a call that came through a door.
+// Call is a recorded call.
 type Call struct {
 	Method     string // "CreateContainer"
-	Subject    string // the container's name, or the image's; "" for others
+	Subject    string // the name of the container or the image; "" for other objects
 	Request    proto.Message
-	Err        error     // what the caller got; nil also while it runs
-	Start, End time.Time // End is zero while it runs
+	Err        error     // the caller's error; nil while the call runs
+	Start, End time.Time // End is zero while the call runs
 }
 
-// Name is the call in short: "CreateContainer app", "PullImage busybox".
+// Name returns a short form of the call: "CreateContainer app", "PullImage busybox".
 func (c Call) Name() string {
 	if c.Subject == "" {
 		return c.Method
@@ -26,7 +26,7 @@ func (c Call) Name() string {
 	return c.Method + " " + c.Subject
 }
 
-// subject names what a request is about. rt.mu is held.
+// subject returns the name of the object of a request. rt.mu must be held.
 func (rt *Runtime) subject(req proto.Message) string {
 	switch r := req.(type) {
 	case *runtimeapi.CreateContainerRequest:
@@ -42,7 +42,7 @@ func (rt *Runtime) subject(req proto.Message) string {
 	return ""
 }
 
-// Calls lists the calls in the order in which they began.
+// Calls lists the calls in the order in which they started.
 func (rt *Runtime) Calls() []Call {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -53,7 +53,7 @@ func (rt *Runtime) Calls() []Call {
 	return all
 }
 
-// CallNames lists the calls' names; with methods given only theirs.
+// CallNames lists the calls' names, or only those of the given methods.
 func (rt *Runtime) CallNames(methods ...string) []string {
 	var names []string
 	for _, c := range rt.Calls() {
@@ -64,21 +64,21 @@ func (rt *Runtime) CallNames(methods ...string) []string {
 	return names
 }
 
-// Changes are the names of the calls that change something, without the reading
-// ones, whose number depends on how a caller polls.
+// Changes lists the names of calls that change something. Reading calls are omitted,
+// because their number depends on how a caller polls.
 func (rt *Runtime) Changes() []string {
 	return rt.CallNames("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
 		"StopContainer", "RemoveContainer", "UpdateContainerResources", "ExecSync", "PullImage", "RemoveImage")
 }
 
-// ForgetCalls empties the record.
+// ForgetCalls deletes the recorded calls.
 func (rt *Runtime) ForgetCalls() {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.calls = nil
 }
 
-// Sandbox is a sandbox at the moment of asking.
+// Sandbox is a snapshot of a sandbox.
 type Sandbox struct {
 	ID        string
 	Config    *runtimeapi.PodSandboxConfig
@@ -88,7 +88,7 @@ type Sandbox struct {
 	CreatedAt time.Time
 }
 
-// Sandboxes lists all sandboxes, the oldest first.
+// Sandboxes lists all sandboxes, oldest first.
 func (rt *Runtime) Sandboxes() []Sandbox {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -104,19 +104,19 @@ func (rt *Runtime) Sandboxes() []Sandbox {
 	return all
 }
 
-// Container is a container at the moment of asking.
+// Container is a snapshot of a container.
 type Container struct {
 	ID, SandboxID, Name string
 	Config              *runtimeapi.ContainerConfig
 	State               runtimeapi.ContainerState
 	ExitCode            int32
 	Reason              string
-	// Resources is the config's, or the last update of them.
+	// Resources are those of the config or of the last update.
 	Resources                        *runtimeapi.LinuxContainerResources
-	CreatedAt, StartedAt, FinishedAt time.Time // zero for what has not happened
+	CreatedAt, StartedAt, FinishedAt time.Time // zero if it has not happened
 }
 
-// Containers lists all containers, the oldest first.
+// Containers lists all containers, oldest first.
 func (rt *Runtime) Containers() []Container {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -139,7 +139,7 @@ func moment(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// Container finds the newest container of a name; false when there is none.
+// Container finds the newest container with a name; it returns false if there is none.
 func (rt *Runtime) Container(name string) (Container, bool) {
 	all := rt.Containers()
 	for _, c := range slices.Backward(all) {
@@ -150,8 +150,8 @@ func (rt *Runtime) Container(name string) (Container, bool) {
 	return Container{}, false
 }
 
-// Leaked lists every record that is left, of sandboxes and of containers; for
-// tests that everything was removed.
+// Leaked lists the remaining records of sandboxes and containers; tests use it to check
+// that everything was removed.
 func (rt *Runtime) Leaked() []string {
 	var left []string
 	for _, s := range rt.Sandboxes() {
@@ -163,8 +163,8 @@ func (rt *Runtime) Leaked() []string {
 	return left
 }
 
-// Exit makes the running containers of a name (as in Script) exit now, waits for
-// it, and fails if none runs.
+// Exit makes the running containers of a name (as in Script) exit, waits for it, and fails
+// if none runs.
 func (rt *Runtime) Exit(name string, code int32) error {
 	var ended []*process
 	rt.mu.Lock()
@@ -184,8 +184,8 @@ func (rt *Runtime) Exit(name string, code int32) error {
 	return nil
 }
 
-// Restart is a reboot of the host: every sandbox is NOTREADY and what ran has
-// exited, with code 255 and reason Unknown. The records stay.
+// Restart simulates a reboot of the host: every sandbox is NOTREADY, and all running
+// containers have exited with code 255 and reason Unknown. The records remain.
 func (rt *Runtime) Restart() {
 	var ended []*process
 	rt.mu.Lock()

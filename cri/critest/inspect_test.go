@@ -55,8 +55,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// What the caller does to its messages afterwards is no concern of the runtime,
-// nor the other way round.
+// The caller and the runtime do not see each other's later changes to messages.
 func TestMessagesAreCopied(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.config.Metadata.Name = "changed"
@@ -75,7 +74,7 @@ func TestMessagesAreCopied(t *testing.T) {
 	})
 }
 
-// Errors of a context come out as those of a gRPC client.
+// Errors of a context are returned as a gRPC client returns them.
 func TestContext(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.ForgetCalls()
@@ -197,7 +196,7 @@ func TestOptions(t *testing.T) {
 		critest.PodRange("10.1.0.0/24", "fd00::/64"))
 }
 
-// Over the socket it is a stream too, and faults and contexts work there.
+// Events, faults and contexts also work over the socket.
 func TestSocket(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	socket := filepath.Join(t.TempDir(), "s")
@@ -211,7 +210,8 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The stream is open when the server has its listener; events before are lost.
+	// The server has added its listener when the stream is open; it does not receive
+	// earlier events.
 	received := make(chan *runtimeapi.ContainerEventResponse)
 	go func() {
 		defer close(received)
@@ -244,7 +244,7 @@ func TestSocket(t *testing.T) {
 	if _, err := c.Version(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Version: %v", err)
 	}
-	// A cut call has its effect; the next one connects again.
+	// A cut call takes effect; the next call connects again.
 	rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Cut, Times: 1})
 	if _, err := c.Runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: first.GetContainerId()}); status.Code(err) != codes.Unavailable {
 		t.Errorf("RemovePodSandbox: %v", err)

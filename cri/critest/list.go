@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainers implements the CRI. The order is that of IDs, which says
-// nothing, as a real runtime's.
+// ListContainers implements the CRI. Like a real runtime's, the order, which is that of the
+// IDs, has no meaning.
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -31,19 +31,19 @@ func (rt *Runtime) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandbo
 	return (&records{sandboxes: rt.sandboxesWith(r.GetFilter().GetLabelSelector())}).listSandboxes(r.GetFilter()), nil
 }
 
-// records is what a runtime has at one moment, in the order of IDs.
+// records is the state of a runtime at one moment, in the order of IDs.
 type records struct {
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
 }
 
-// records copies all sandboxes and containers. rt.mu is held.
+// records copies all sandboxes and containers. rt.mu must be held.
 func (rt *Runtime) records() *records {
 	return &records{sandboxes: rt.sandboxesWith(nil), containers: rt.containersWith(nil)}
 }
 
 // sandboxesWith copies the sandboxes that have all the labels, in the order of IDs. It
-// looks at every sandbox, as containerd does. rt.mu is held.
+// examines every sandbox, as containerd does. rt.mu must be held.
 func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSandbox {
 	var out []*runtimeapi.PodSandbox
 	for _, id := range sortedKeysOf(rt.sandboxes, func(s *sandbox) bool { return matchesLabels(s.config.GetLabels(), labels) }) {
@@ -52,7 +52,7 @@ func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSand
 	return out
 }
 
-// containersWith is sandboxesWith for containers.
+// containersWith implements sandboxesWith for containers.
 func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Container {
 	var out []*runtimeapi.Container
 	for _, id := range sortedKeysOf(rt.containers, func(c *container) bool { return matchesLabels(c.config.GetLabels(), labels) }) {
@@ -109,8 +109,7 @@ func (c *container) summary() *runtimeapi.Container {
 	}
 }
 
-// ContainerStatus implements the CRI. Verbose info has a pid of 0, which is no
-// process.
+// ContainerStatus implements the CRI. The verbose info has the pid 0, which is no process.
 func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -135,7 +134,7 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 	return resp, nil
 }
 
-// specOf is the part of a container's OCI specification that StateDir sets.
+// specOf returns the part of a container's OCI specification that depends on StateDir.
 func (rt *Runtime) specOf(c *container) map[string]any {
 	mounts := []map[string]any{}
 	if rt.options.stateDir != "" {
@@ -150,7 +149,7 @@ func (rt *Runtime) specOf(c *container) map[string]any {
 func (c *container) status() *runtimeapi.ContainerStatus {
 	startedAt := c.startedAt
 	if startedAt == 0 && c.finishedAt != 0 {
-		startedAt = time.Time{}.UnixNano() // as CRI-O: it was stopped before it was started
+		startedAt = time.Time{}.UnixNano() // as CRI-O does: it was stopped before it was started
 	}
 	return &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,
@@ -163,9 +162,8 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	}
 }
 
-// identity is the user of a container's first process, as containerd 2.4
-// reports it: the primary group is one of the supplemental groups, which are
-// sorted.
+// identity returns the user of a container's first process as containerd 2.4 reports it:
+// the supplemental groups include the primary group and are sorted.
 func (c *container) identity() *runtimeapi.ContainerUser {
 	sc := c.config.GetLinux().GetSecurityContext()
 	user := &runtimeapi.LinuxContainerUser{Uid: sc.GetRunAsUser().GetValue(), Gid: sc.GetRunAsGroup().GetValue()}
@@ -177,8 +175,8 @@ func (c *container) identity() *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
-// UpdateContainerResources implements the CRI: the update is remembered, and
-// shown in the status.
+// UpdateContainerResources implements the CRI: it stores the resources and shows them in
+// the status.
 func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -190,7 +188,7 @@ func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.Upd
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 
-// members lists a sandbox's containers, the oldest first. rt.mu is held.
+// members lists a sandbox's containers, oldest first. rt.mu must be held.
 func (rt *Runtime) members(s *sandbox) []*container {
 	var got []*container
 	for _, c := range rt.containers {
@@ -202,7 +200,7 @@ func (rt *Runtime) members(s *sandbox) []*container {
 	return got
 }
 
-// sortedKeysOf are the sorted keys of the values that are chosen.
+// sortedKeysOf returns the sorted keys of the selected values.
 func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
 	var keys []string
 	for key, value := range m {
@@ -216,7 +214,7 @@ func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// unique finds the one record whose ID is, or begins with, id.
+// unique returns the only record whose ID is, or begins with, id.
 func unique[T any](records map[string]T, id string) (T, bool) {
 	var none T
 	if r, ok := records[id]; ok {

@@ -14,7 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// logFile is a container's log in the CRI's format; nil path writes nowhere.
+// logFile is a container's log in the CRI's format; with an empty path, it discards all
+// output.
 type logFile struct {
 	path    string
 	tty     bool
@@ -60,7 +61,7 @@ func (l *logFile) close() {
 	}
 }
 
-// write adds one entry; tag F ends a line, P does not.
+// write adds one entry; tag F completes a line, P does not.
 func (l *logFile) write(stream string, tag byte, line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func (l *logFile) write(stream string, tag byte, line []byte) error {
 	return err
 }
 
-// stream is one of the log's two writers.
+// stream returns a writer for stdout or stderr.
 func (l *logFile) stream(name string) *logStream {
 	if l.tty {
 		name = "stdout"
@@ -79,7 +80,7 @@ func (l *logFile) stream(name string) *logStream {
 	return &logStream{log: l, name: name}
 }
 
-// logStream cuts what is written to it into lines.
+// logStream splits the output into lines.
 type logStream struct {
 	log  *logFile
 	name string
@@ -115,12 +116,12 @@ func (s *logStream) Write(b []byte) (int, error) {
 	}
 }
 
-// end writes what has no newline.
+// end writes an incomplete last line.
 func (s *logStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rest) > 0 {
-		s.log.write(s.name, 'P', s.rest) // as a runtime does, which cannot report the error either
+		s.log.write(s.name, 'P', s.rest) // a runtime cannot report the error either
 		s.rest = nil
 	}
 }

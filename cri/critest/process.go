@@ -15,17 +15,17 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// process is a container's program while it runs.
+// process is the running program of a container.
 type process struct {
-	ctx    context.Context // ends with the process
+	ctx    context.Context // ends when the process exits
 	cancel context.CancelCauseFunc
 	term   chan struct{}
-	done   chan struct{}  // closed when the end has been recorded
-	stdin  *io.PipeWriter // of a container whose config asks for it; else it is not read
+	done   chan struct{}  // closed when the exit has been recorded
+	stdin  *io.PipeWriter // for a container whose config requests stdin; otherwise never read
 	output watchers
 }
 
-// watchers are the streams that are attached to a process.
+// watchers are the streams attached to a process.
 type watchers struct {
 	mu  sync.Mutex
 	all map[*[2]io.Writer]bool // stdout and stderr
@@ -47,12 +47,12 @@ func (w *watchers) add(stdout, stderr io.Writer) (remove func()) {
 	}
 }
 
-// tee writes to the log, and to what is attached.
+// tee returns a writer to the log and to the attached streams.
 func (w *watchers) tee(log io.Writer, stream int) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
 		for pair := range w.all {
-			_, _ = pair[stream].Write(p) // to a client that has left
+			_, _ = pair[stream].Write(p) // the client may have disconnected
 		}
 		w.mu.Unlock()
 		return log.Write(p)
@@ -63,17 +63,17 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// program is what a process does.
+// program implements a process.
 type program func(ctx context.Context, term <-chan struct{}, stdin io.Reader, stdout, stderr io.Writer) exit
 
-// end makes the process end now, as e says.
+// end makes the process exit now, with the given result.
 func (p *process) end(e exit) { p.cancel(e) }
 
 // signal sends TERM.
 func (p *process) signal() {
 	select {
 	case p.term <- struct{}{}:
-	default: // one is on its way
+	default: // one is already pending
 	}
 }
 
@@ -118,8 +118,8 @@ func (rt *Runtime) launch(c *container) error {
 	return nil
 }
 
-// programOf chooses what a container runs: what the test scripted, else its
-// command, by the shell. rt.mu is held.
+// programOf returns the program of a container: the scripted behavior, otherwise its
+// command, run by the shell. rt.mu must be held.
 func (rt *Runtime) programOf(c *container) (program, error) {
 	if b, ok := rt.scripted(c); ok {
 		if b.StartErr != "" {
@@ -145,8 +145,8 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 	}, nil
 }
 
-// notExecutable is the error of an operation, create or exec, whose program runc cannot
-// run, as the runtime passes it on.
+// notExecutable returns the runtime's error if runc cannot run the program of an operation,
+// create or exec.
 func (rt *Runtime) notExecutable(c *container, op string, args []string) error {
 	why := rt.whyNot(c, args)
 	switch {
@@ -160,7 +160,7 @@ func (rt *Runtime) notExecutable(c *container, op string, args []string) error {
 	return fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: %s: unknown", digest(fmt.Sprint(args)), why)
 }
 
-// whyNot is runc's message for a program that it cannot run.
+// whyNot returns runc's message for a program that it cannot run.
 func (rt *Runtime) whyNot(c *container, args []string) string {
 	if len(args) == 0 {
 		return "args must not be empty"
@@ -176,8 +176,8 @@ func (rt *Runtime) whyNot(c *container, args []string) string {
 	return fmt.Sprintf("unable to start container process: exec: %q: %s", args[0], why)
 }
 
-// args joins command and args with the image's, by the CRI's rule: a command
-// drops the image's arguments too.
+// args combines command and args with the image's, by the CRI's rule: if the config has a
+// command, the image's arguments are not used either.
 func (c *container) args() []string {
 	command, args := c.config.GetCommand(), c.config.GetArgs()
 	if len(command) == 0 {
@@ -189,7 +189,7 @@ func (c *container) args() []string {
 	return append(append([]string{}, command...), args...)
 }
 
-// ashProcess sets the stage for a command in a container.
+// ashProcess prepares a shell process for a command in a container.
 func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	sc := c.config.GetLinux().GetSecurityContext()
 	p := ash.Process{
@@ -207,7 +207,7 @@ func (c *container) ownPIDs() bool {
 	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_CONTAINER
 }
 
-// env is what the runtime and runc give a process.
+// env returns the environment that the runtime and runc set for a process.
 func (c *container) env(profile Profile) []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if c.config.GetTty() || profile.SetsTERM {
@@ -223,7 +223,7 @@ func (c *container) env(profile Profile) []string {
 	return env
 }
 
-// override sets a variable, in the place of one of its name.
+// override sets a variable, replacing one with the same name.
 func override(env []string, variable string) []string {
 	name, _, _ := strings.Cut(variable, "=")
 	for i, e := range env {
@@ -235,7 +235,7 @@ func override(env []string, variable string) []string {
 	return append(env, variable)
 }
 
-// hostname is the sandbox's, or the host's.
+// hostname returns the sandbox's host name, or the host's.
 func (s *sandbox) hostname() string {
 	if h := s.config.GetHostname(); h != "" {
 		return h

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a pull can fail with, in the words of the runtime's profile: a registry that is
-// down, and an image of another architecture.
+// Causes of a failed pull; the profile determines the text: a registry that is down, and an
+// image of another architecture.
 var (
 	ErrRefused    = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)
 	ErrNoPlatform = errors.New("no match for platform in manifest: not found")
 )
 
-// badName is the error for a name that cannot be parsed.
+// badName returns the error for a name that cannot be parsed.
 func (p Profile) badName(ref string, err error) error {
 	if p.crio() {
 		return status.Errorf(codes.Unknown, "short-name %q is invalid: %v", ref, err)
@@ -25,7 +25,7 @@ func (p Profile) badName(ref string, err error) error {
 	return status.Errorf(codes.Unknown, "failed to parse image reference %q: %v", ref, err)
 }
 
-// missing is the error for an image that its registry does not have.
+// missing returns the error for an image that its registry does not have.
 func (p Profile) missing(name string) error {
 	if p.crio() {
 		repository, tag := split(name)
@@ -34,7 +34,7 @@ func (p Profile) missing(name string) error {
 	return unresolved(codes.NotFound, name, name+": not found")
 }
 
-// denied is the error for wrong credentials, or none.
+// denied returns the error for wrong or missing credentials.
 func (p Profile) denied(name string) error {
 	if p.crio() {
 		repository, tag := split(name)
@@ -44,7 +44,8 @@ func (p Profile) denied(name string) error {
 		"server message: insufficient_scope: authorization failed")
 }
 
-// unpulled is the error for an image of a test that cannot be pulled because of why.
+// unpulled returns the error for an image that cannot be pulled because of why, which a
+// test has set.
 func (p Profile) unpulled(name string, why error) error {
 	switch {
 	case !p.crio():
@@ -62,12 +63,13 @@ func (p Profile) unpulled(name string, why error) error {
 // noPlatform is CRI-O's reason for ErrNoPlatform.
 var noPlatform = fmt.Sprintf("no image found in image index for architecture %q, variant %q, OS %q", runtime.GOARCH, "", "linux")
 
-// noManifest is CRI-O's error for a manifest that a registry does not give.
+// noManifest is CRI-O's error if a registry does not return a manifest.
 func noManifest(name, why string) error {
 	return artifactError("initializing source docker://"+name+": "+why, "get manifest from ref: create image source: "+why)
 }
 
-// artifactError is CRI-O's error for what is neither an image nor an OCI artifact.
+// artifactError is CRI-O's error for an object that is neither an image nor an OCI
+// artifact.
 func artifactError(image, artifact string) error {
 	return status.Errorf(codes.Unknown, "unable to pull image or OCI artifact: pull image err: %s; artifact err: image reference: %s", image, artifact)
 }

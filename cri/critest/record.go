@@ -16,9 +16,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RemoveRecord removes containerd's record of a container, as `ctr containers rm` does:
-// the CRI still lists the container, and can neither stop nor remove it. It reports
-// whether there is such a container.
+// RemoveRecord removes containerd's record of a container, as `ctr containers rm` does: the
+// CRI still lists the container, and can neither stop nor remove it. It returns false if
+// there is no such container.
 func (rt *Runtime) RemoveRecord(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -36,8 +36,8 @@ func (rt *Runtime) Records() []string {
 	return slices.Sorted(maps.Keys(rt.created))
 }
 
-// missing is containerd's answer for a container whose record was removed. rt.mu is
-// held.
+// missing returns containerd's error for a container whose record was removed. rt.mu must
+// be held.
 func (c *container) missing() error {
 	if !c.recordless {
 		return nil
@@ -45,8 +45,8 @@ func (c *container) missing() error {
 	return status.Errorf(codes.NotFound, "get container info: container %q in namespace \"k8s.io\": not found", c.id)
 }
 
-// recordService is containerd's own service of container records, as far as podrun and
-// the tests call it.
+// recordService implements the calls of containerd's own service for container records that
+// podrun and the tests use.
 type recordService struct {
 	containersapi.UnimplementedContainersServer
 	rt *Runtime
@@ -107,7 +107,7 @@ func (s recordService) Create(ctx context.Context, r *containersapi.CreateContai
 	return &containersapi.CreateContainerResponse{Container: record}, nil
 }
 
-// Delete removes a record, with no regard to what runs.
+// Delete removes a record, even if its task runs.
 func (s recordService) Delete(ctx context.Context, r *containersapi.DeleteContainerRequest) (*emptypb.Empty, error) {
 	if err := inNamespace(ctx); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (s recordService) Delete(ctx context.Context, r *containersapi.DeleteContai
 	return &emptypb.Empty{}, nil
 }
 
-// recorded reports whether the record of a sandbox or a container exists. rt.mu is held.
+// recorded reports whether a sandbox or a container has a record. rt.mu must be held.
 func (rt *Runtime) recorded(id string) bool {
 	c, is := rt.containers[id]
 	_, sandbox := rt.sandboxes[id]
@@ -143,8 +143,8 @@ func inNamespace(ctx context.Context) error {
 	return nil
 }
 
-// stopsNothing reports whether StopContainer has no effect, as containerd finds the task
-// of a container by its record.
+// stopsNothing reports whether StopContainer has no effect: containerd finds the task of a
+// container by its record.
 func (c *container) stopsNothing() bool {
 	return c.recordless && c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }

@@ -1,16 +1,16 @@
-// Package critest is a container runtime in miniature for tests. Its Runtime
-// answers the Container Runtime Interface as containerd 1.6 does, or as another
-// runtime's profile says (profile.go): sandboxes and containers go through the same states, names are reserved, containers run,
-// write logs and exit by themselves. Nothing touches the host but log files and
-// the files that a container's mounts bring in.
+// Package critest is a small container runtime for tests. Its Runtime implements the
+// Container Runtime Interface as containerd 1.6 does, or as another runtime's profile
+// describes (profile.go): sandboxes and containers have the same states, names are
+// reserved, containers run, write logs and exit by themselves. It changes nothing on the
+// host except log files and the files in a container's mounts.
 //
-// There are two doors. Client calls the runtime as Go functions, so that a test
-// inside testing/synctest waits ten minutes in no time; Serve puts it on a unix
-// socket for a program under test. Both pass the same gate (gate.go), which
-// records the call and plays the faults that the test asked for (fault.go).
+// There are two ways to connect to it. Client calls the runtime as Go functions, so that a
+// test inside testing/synctest can wait ten minutes without delay; Serve makes it available
+// on a unix socket to a program under test. Both use the same interceptor (gate.go), which
+// records the call and applies the faults that the test has set (fault.go).
 //
-// What a container does is a Behavior that the test scripts (behavior.go) or
-// its command, run by a small shell (package ash).
+// A container runs a Behavior that the test scripts (behavior.go), or its command, which a
+// small shell interprets (package ash).
 package critest
 
 import (
@@ -27,28 +27,27 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is the fake. Its methods named as in the CRI are the services
-// themselves: called directly they pass no gate, so they are neither recorded
-// nor subject to faults.
+// Runtime is the fake. Its methods with names of the CRI are the services: direct calls of
+// them bypass the interceptor, so they are neither recorded nor subject to faults.
 type Runtime struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
 	options options
 
-	mu           sync.Mutex    // guards all below
-	clock        int64         // the last time given out, ns
-	ahead        time.Duration // SetClock
-	serial       int           // of IDs
+	mu           sync.Mutex    // guards all fields below
+	clock        int64         // the last time returned, in ns
+	ahead        time.Duration // set by SetClock
+	serial       int           // for IDs
 	names        map[string]string
 	sandboxes    map[string]*sandbox
-	sandboxTasks map[string]bool // LeaveSandboxTask
+	sandboxTasks map[string]bool // set by LeaveSandboxTask
 	containers   map[string]*container
-	created      map[string]*containersapi.Container // records that clients created by containerd's own service
-	memory       map[string]uint64                   // what containers use, by name: SetMemory
+	created      map[string]*containersapi.Container // records that clients created with containerd's own service
+	memory       map[string]uint64                   // memory usage of containers by name, set by SetMemory
 	addresses    addresses
 	images       map[string]*Image // by normalized name
-	remotes      map[string]*Image // likewise; what PullImage finds
+	remotes      map[string]*Image // also by normalized name; images that PullImage finds
 	scripts      map[string][]Behavior
 	execs        map[string]func(cmd []string) *Exec
 	runs         map[string]int // how often a container name has been started
@@ -63,8 +62,8 @@ type Runtime struct {
 	busy sync.WaitGroup // processes, late effects and streams
 }
 
-// New makes a runtime with no sandbox, no container and no image. Close it, or
-// its running containers stay (and a synctest bubble never ends).
+// New returns a runtime without sandboxes, containers or images. The caller must close it;
+// otherwise, its running containers remain, and a synctest bubble never ends.
 func New(opts ...Option) *Runtime {
 	rt := &Runtime{
 		options: options{
@@ -96,8 +95,8 @@ func New(opts ...Option) *Runtime {
 	return rt
 }
 
-// ForTest is New, closed when the test ends; inside a synctest bubble that is
-// before the bubble looks for goroutines left over.
+// ForTest calls New, and closes the runtime when the test ends; in a synctest bubble, that
+// is before the bubble checks for remaining goroutines.
 func ForTest(t testing.TB, opts ...Option) *Runtime {
 	t.Helper()
 	rt := New(opts...)
@@ -105,8 +104,8 @@ func ForTest(t testing.TB, opts ...Option) *Runtime {
 	return rt
 }
 
-// Close ends every process, stream and late effect and waits for them. The
-// records stay, so that Leaked can still be asked.
+// Close ends every process, stream and late effect and waits for them. The records remain,
+// so Leaked can still be called.
 func (rt *Runtime) Close() {
 	rt.mu.Lock()
 	rt.closed = true
@@ -125,23 +124,23 @@ func (rt *Runtime) Close() {
 	rt.busy.Wait()
 }
 
-// now gives the time in ns, later than any time given before: two events of a
-// bubble's one instant still have an order. rt.mu is held.
+// now returns the time in ns, later than any time returned before: events at the same
+// instant of a bubble still have an order. rt.mu must be held.
 func (rt *Runtime) now() int64 {
 	rt.clock = max(rt.clock+1, time.Now().Add(rt.ahead).UnixNano())
 	return rt.clock
 }
 
-// SetClock makes the runtime's clock differ from the host's, as the times of before do
-// after the host's clock was set.
+// SetClock makes the runtime's clock differ from the host's, as earlier timestamps do after
+// the host's clock was set.
 func (rt *Runtime) SetClock(ahead time.Duration) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.ahead, rt.clock = ahead, 0
 }
 
-// newID makes a 64-character ID, the same in every run of a test and in no
-// helpful order, as real ones. rt.mu is held.
+// newID returns a 64-character ID, which is the same in every run of a test; like real IDs,
+// they have no meaningful order. rt.mu must be held.
 func (rt *Runtime) newID(name string) string {
 	rt.serial++
 	return digest(fmt.Sprintf("%s/%d", name, rt.serial))
@@ -152,7 +151,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// reserve books a name for an ID. rt.mu is held.
+// reserve reserves a name for an ID. rt.mu must be held.
 func (rt *Runtime) reserve(name, id string) error {
 	if holder, taken := rt.names[name]; taken && holder != id {
 		return fmt.Errorf("name %q is reserved for %q", name, holder)

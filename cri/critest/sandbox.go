@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandbox is a record; its runtime's lock guards it.
+// sandbox is the record of a sandbox; the runtime's lock protects it.
 type sandbox struct {
 	id, name  string
 	config    *runtimeapi.PodSandboxConfig
@@ -22,7 +22,7 @@ type sandbox struct {
 	ready     bool
 	createdAt int64
 	ips       []netip.Addr
-	lastIPs   []netip.Addr // of a stopped sandbox, if its status has them
+	lastIPs   []netip.Addr // of a stopped sandbox, if its status includes them
 }
 
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
@@ -73,7 +73,7 @@ func (s *sandbox) hostNetwork() bool {
 	return s.namespaces().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// StopPodSandbox implements the CRI: it kills what runs in the sandbox, or stops it
+// StopPodSandbox implements the CRI: it kills the containers of the sandbox, or stops them
 // (Profile.WaitsForTERM).
 func (rt *Runtime) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	rt.mu.Lock()
@@ -122,7 +122,7 @@ func (rt *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	return nil
 }
 
-// RemovePodSandbox implements the CRI: by force, and with the containers.
+// RemovePodSandbox implements the CRI: it kills and removes the containers, too.
 func (rt *Runtime) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	rt.mu.Lock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
@@ -191,7 +191,7 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 	return st
 }
 
-// findSandbox takes an ID or its beginning. rt.mu is held.
+// findSandbox finds a sandbox by its ID or a prefix of it. rt.mu must be held.
 func (rt *Runtime) findSandbox(id string) (*sandbox, error) {
 	if s, ok := unique(rt.sandboxes, id); ok {
 		return s, nil

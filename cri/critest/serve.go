@@ -11,9 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Serve is the door for other processes: it serves both services, and containerd's of
-// tasks and container records, on a unix socket until stop, which breaks the calls under way and removes the
-// socket.
+// Serve makes the runtime available to other processes: it serves both CRI services, and
+// containerd's services for tasks and container records, on a unix socket, until stop is
+// called, which breaks the active calls and removes the socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	socket, err := net.Listen("unix", socketPath)
 	if err != nil {
@@ -30,7 +30,7 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Serve(l) // ends with an error only when stopped
+		s.Serve(l) // returns an error only when it is stopped
 	}()
 	return func() {
 		s.Stop()
@@ -39,13 +39,13 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	}, nil
 }
 
-// cuttable is a listener whose connections a fault can break.
+// cuttable is a listener whose connections can be broken by a fault.
 type cuttable struct {
 	net.Listener
 	rt *Runtime
 }
 
-// Accept notes the connection.
+// Accept records the connection.
 func (l *cuttable) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err == nil {
@@ -56,7 +56,7 @@ func (l *cuttable) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// cut breaks all connections. Closing one that has ended changes nothing.
+// cut breaks all connections. Closing one that is already closed has no effect.
 func (rt *Runtime) cut() {
 	rt.mu.Lock()
 	wires := rt.wires

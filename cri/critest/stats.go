@@ -9,10 +9,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainerStats implements the CRI: each running container has used 1 s and the
-// cores of UsesCPU since it was started, and 1 MiB unless SetMemory says otherwise. Its
-// rate is 0, as that of the first request of containerd 1.7 is. Statistics of sandboxes
-// are not implemented.
+// ListContainerStats implements the CRI: each running container has used 1 s of CPU, plus
+// the cores of UsesCPU since it was started, and 1 MiB of memory unless SetMemory has set
+// another value. The CPU rate is 0, as in the first response of containerd 1.7. Sandbox
+// statistics are not implemented.
 func (rt *Runtime) ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -38,7 +38,7 @@ func (rt *Runtime) ContainerStats(_ context.Context, r *runtimeapi.ContainerStat
 	return &runtimeapi.ContainerStatsResponse{Stats: rt.usage(c)}, nil
 }
 
-// SetMemory makes the containers of a name use so many bytes of memory.
+// SetMemory sets the memory usage of the containers with a name, in bytes.
 func (rt *Runtime) SetMemory(name string, bytes uint64) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -48,7 +48,7 @@ func (rt *Runtime) SetMemory(name string, bytes uint64) {
 	rt.memory[name] = bytes
 }
 
-// usage is what a container uses. rt.mu is held.
+// usage returns the resource usage of a container. rt.mu must be held.
 func (rt *Runtime) usage(c *container) *runtimeapi.ContainerStats {
 	now, memory := time.Now(), uint64(1<<20)
 	if set, ok := rt.memory[c.config.GetMetadata().GetName()]; ok {

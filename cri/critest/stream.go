@@ -22,8 +22,8 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// Exec implements the CRI: the URL is on loopback, good for one command, and
-// gone with its container. It really listens, so it is not for synctest.
+// Exec implements the CRI: the URL is on loopback, valid for one command, and invalid after
+// the container exits. It listens on a real socket, so it cannot be used with synctest.
 func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -37,8 +37,8 @@ func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimea
 	return &runtimeapi.ExecResponse{Url: url}, err
 }
 
-// Attach implements the CRI, likewise: what the container's process writes from now on
-// comes by the streams, and it reads what comes by stdin.
+// Attach implements the CRI in the same way: the streams receive the output of the
+// container's process from now on, and stdin is its input.
 func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -69,7 +69,7 @@ func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runt
 	return &runtimeapi.AttachResponse{Url: url}, err
 }
 
-// streamed finds a container that runs. rt.mu is held.
+// streamed returns a running container. rt.mu must be held.
 func (rt *Runtime) streamed(id string) (*container, error) {
 	c, err := rt.findContainer(id)
 	if err != nil {
@@ -90,20 +90,20 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 	path := "/" + kind + "/" + digest(l.Addr().String())[:8]
 	mux := http.NewServeMux()
 	server := &http.Server{Handler: mux}
-	// A hijacked connection is not the server's to close: what is served ends with its
-	// container or sandbox and lets go of it.
+	// The server does not close hijacked connections: the handler returns when its
+	// container or sandbox ends.
 	mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
 		l.Close()
 		serve(w, req)
 	})
 	context.AfterFunc(ctx, func() { server.Close() })
 	rt.busy.Go(func() {
-		server.Serve(l) // ends with an error only when closed
+		server.Serve(l) // returns an error only when it is closed
 	})
 	return "http://" + l.Addr().String() + path, nil
 }
 
-// asked is which streams a request is for.
+// asked is the part of a request that selects the streams.
 type asked interface {
 	GetStdin() bool
 	GetStdout() bool
@@ -111,14 +111,14 @@ type asked interface {
 	GetTty() bool
 }
 
-// converse waits for the streams that the client opens, unless gone ends, and serves
-// them; what serve returns is reported at the end. Faults are those of a method of its own,
-// ExecStream or AttachStream: Hang and Slow come before the connection is upgraded, the
-// others when the streams have been served.
+// converse waits until the client has opened the streams, or gone ends, and serves them; it
+// reports the status that serve returns. Faults have their own methods, ExecStream and
+// AttachStream: Hang and Slow apply before the connection is upgraded, the others after the
+// streams have been served.
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
 	f := rt.strikeStream(method)
 	if f.before(req.Context()) != nil {
-		http.Error(w, "fault injected", http.StatusInternalServerError) // or the client has gone
+		http.Error(w, "fault injected", http.StatusInternalServerError) // or the client has disconnected
 		return
 	}
 	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
@@ -160,7 +160,7 @@ func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *ht
 	if err != nil {
 		end = []byte(err.Error())
 	}
-	// A client that went away has no use for it.
+	// A client that has disconnected does not receive it.
 	_, _ = streams[corev1.StreamTypeError].Write(end)
 	for _, s := range streams {
 		s.Close()
@@ -168,7 +168,8 @@ func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *ht
 	<-session.CloseChan()
 }
 
-// upgrade accepts a SPDY connection; nil if the client speaks another protocol.
+// upgrade accepts a SPDY connection; it returns nil if the client requests another
+// protocol.
 func upgrade(w http.ResponseWriter, req *http.Request, protocol string) (<-chan httpstream.Stream, httpstream.Connection) {
 	if _, err := httpstream.Handshake(req, w, []string{protocol}); err != nil {
 		return nil, nil
@@ -184,8 +185,8 @@ func upgrade(w http.ResponseWriter, req *http.Request, protocol string) (<-chan 
 	return opened, session
 }
 
-// stream runs a command, which dies with its container and not with its client,
-// and says how it ended as a streaming server does.
+// stream runs a command, which is killed with its container, but not when its client
+// disconnects, and returns its status as a streaming server does.
 func (rt *Runtime) stream(c *container, r *runtimeapi.ExecRequest, streams map[string]httpstream.Stream) metav1.Status {
 	cmd, stdout, stderr := r.GetCmd(), streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
 	if r.GetTty() {

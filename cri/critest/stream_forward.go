@@ -14,8 +14,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// PortForward implements the CRI: the ports are those of the pod's address, on which a
-// test may really listen.
+// PortForward implements the CRI: the ports are those of the pod's address, on which a test
+// can listen.
 func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -27,7 +27,7 @@ func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardReque
 	return &runtimeapi.PortForwardResponse{Url: url}, err
 }
 
-// forwardHost is the address of a sandbox that is ready. rt.mu is held.
+// forwardHost returns the address of a ready sandbox. rt.mu must be held.
 func (rt *Runtime) forwardHost(id string) (string, error) {
 	s, err := rt.findSandbox(id)
 	switch {
@@ -45,14 +45,15 @@ func (rt *Runtime) forwardHost(id string) (string, error) {
 	return "127.0.0.1", nil
 }
 
-// forward connects each pair of streams to a port of the host, or refuses to.
+// forward connects each pair of streams to a port of the host, or reports the error
+// refused.
 func forward(w http.ResponseWriter, req *http.Request, host string, refused error) {
 	opened, session := upgrade(w, req, "portforward.k8s.io")
 	if session == nil {
 		return
 	}
 	defer session.Close()
-	waiting := map[string]httpstream.Stream{} // error streams, by the request's ID
+	waiting := map[string]httpstream.Stream{} // error streams, by request ID
 	for {
 		select {
 		case s := <-opened:
@@ -71,7 +72,7 @@ func forward(w http.ResponseWriter, req *http.Request, host string, refused erro
 	}
 }
 
-// connect copies both ways, or says why it was refused.
+// connect copies in both directions, or reports the error refused.
 func connect(host string, refused error, data, fault httpstream.Stream) {
 	defer data.Close()
 	defer fault.Close()

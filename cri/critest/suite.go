@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// SuiteConfig says what the suite may use of a runtime.
+// SuiteConfig specifies what the suite may use of a runtime.
 type SuiteConfig struct {
 	Image        string // present or pullable; busybox, with sh as its program
 	CgroupParent string // of every sandbox
@@ -24,15 +24,15 @@ type SuiteConfig struct {
 	Profile      Profile
 }
 
-// suite is one run of the tests against one runtime.
+// suite is a run of the tests on one runtime.
 type suite struct {
 	*cri.Client
 	cfg SuiteConfig
 }
 
-// Suite tests that a runtime behaves as podrun takes runtimes of its profile to behave.
-// The fake passes it with each profile, containerd 1.6 to 2.4 with theirs: that is what
-// makes the fake's word worth something. It leaves nothing but the pulled image.
+// Suite tests that a runtime behaves as podrun expects of its profile. The fake passes it
+// with each profile, and containerd 1.6 to 2.4 with theirs, which shows that the fake
+// behaves like a real runtime. It leaves only the pulled image.
 func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	s := &suite{dial(), cfg}
 	t.Cleanup(func() {
@@ -90,14 +90,14 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	}
 }
 
-// pod is a sandbox of a test.
+// pod is a sandbox in a test.
 type pod struct {
 	*suite
 	id     string
 	config *runtimeapi.PodSandboxConfig
 }
 
-// sandboxConfig is the config of a plain pod with a unique name.
+// sandboxConfig returns the config of a plain pod with a unique name.
 func (s *suite) sandboxConfig(t *testing.T) *runtimeapi.PodSandboxConfig {
 	t.Helper()
 	uid := fmt.Sprintf("critest-%d", time.Now().UnixNano())
@@ -116,14 +116,14 @@ func (s *suite) sandboxConfig(t *testing.T) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// run makes a sandbox and takes it away after the test.
+// run creates a sandbox and removes it after the test.
 func (s *suite) run(t *testing.T, config *runtimeapi.PodSandboxConfig) *pod {
 	t.Helper()
 	id, err := s.RunPodSandbox(t.Context(), config, "")
 	if err != nil {
 		t.Fatalf("RunPodSandbox: %v", err)
 	}
-	// The test's context is over in a cleanup: a fresh one.
+	// In a cleanup, the test's context has already ended: use a new one.
 	t.Cleanup(func() { s.drop(t, id) })
 	return &pod{s, id, config}
 }
@@ -133,7 +133,7 @@ func (s *suite) pod(t *testing.T) *pod {
 	return s.run(t, s.sandboxConfig(t))
 }
 
-// container gives the config of a container that runs a command.
+// container returns the config of a container that runs a command.
 func (p *pod) container(name string, command ...string) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
@@ -149,8 +149,8 @@ func (p *pod) container(name string, command ...string) *runtimeapi.ContainerCon
 	}
 }
 
-// tryCreate creates a container, and first the directory of its log as the kubelet does:
-// CRI-O does not create it.
+// tryCreate creates a container, after the directory of its log, as the kubelet does: CRI-O
+// does not create it.
 func (p *pod) tryCreate(t *testing.T, config *runtimeapi.ContainerConfig) (string, error) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
@@ -183,9 +183,9 @@ func (p *pod) sh(t *testing.T, name, script string) string {
 	return p.start(t, p.container(name, "sh", "-c", script))
 }
 
-// lets mounts a directory of the host as /host, and returns what makes the file go in it.
-// A container that ends because of a command executed in it kills that command if it is
-// the faster one.
+// lets mounts a directory of the host as /host, and returns a function that creates the
+// file "go" in it. If a command executed in a container makes that container exit, the
+// command itself may be killed before it returns.
 func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -198,8 +198,8 @@ func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	}
 }
 
-// up waits until a container has written up to its log: what comes before that in its
-// script is done, such as a trap.
+// up waits until a container has logged "up": the earlier commands of its script, such as a
+// trap, have then been executed.
 func (p *pod) up(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join(p.config.GetLogDirectory(), name, "0.log")
@@ -223,7 +223,7 @@ func (s *suite) status(t *testing.T, id string) *runtimeapi.ContainerStatus {
 	return resp.GetStatus()
 }
 
-// ended waits for a container's end.
+// ended waits until a container has exited.
 func (s *suite) ended(t *testing.T, id string) *runtimeapi.ContainerStatus {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -237,7 +237,7 @@ func (s *suite) ended(t *testing.T, id string) *runtimeapi.ContainerStatus {
 	}
 }
 
-// wantCode takes several codes where containerds of different ages give others.
+// wantCode accepts several codes if versions of containerd return different ones.
 func wantCode(t *testing.T, err error, want ...codes.Code) {
 	t.Helper()
 	if got := status.Code(err); !slices.Contains(want, got) {

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// testAttach talks to a container's process until it ends.
+// testAttach communicates with a container's process until it exits.
 func (s *suite) testAttach(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "read a; echo got $a; read a; echo then $a >&2; exit 3")
@@ -29,8 +29,8 @@ func (s *suite) testAttach(t *testing.T) {
 	}
 }
 
-// testTerminal runs a command with a terminal, whose output is one stream, and reports
-// it the size.
+// testTerminal runs a command with a terminal, whose output is one stream, and sends it the
+// terminal's size.
 func (s *suite) testTerminal(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "sleep 1000")
@@ -45,7 +45,7 @@ func (s *suite) testTerminal(t *testing.T) {
 	}
 }
 
-// testForward finds that nothing listens on a port.
+// testForward forwards to a port on which no process listens.
 func (s *suite) testForward(t *testing.T) {
 	p := s.pod(t)
 	c, err := s.PortForward(t.Context(), p.id, 9)

@@ -49,7 +49,7 @@ func (s *suite) testContainerLife(t *testing.T) {
 	}
 }
 
-// checkInfo looks at a verbose status: it has the process ID.
+// checkInfo checks that a verbose status has the process ID.
 func (s *suite) checkInfo(t *testing.T, id string) {
 	t.Helper()
 	resp, err := s.ContainerStatus(t.Context(), id, true)
@@ -116,7 +116,7 @@ func (s *suite) testContainerEnds(t *testing.T) {
 	wantExit(t, s.ended(t, p.start(t, shared)), 137, "Error")
 }
 
-// A program that is missing: the start fails, and the container has ended; or
+// If the program is missing, either the start fails, and the container has exited, or
 // CreateContainer fails, and there is no container.
 func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
@@ -130,7 +130,7 @@ func (s *suite) testNotStarted(t *testing.T) {
 			t.Errorf("it left %v, %v", list, err)
 		}
 		config.Command = []string{"true"}
-		p.create(t, config) // the name was given back
+		p.create(t, config) // the name was released
 		return
 	}
 	id := p.create(t, config)

@@ -16,9 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testEvents follows a container from its creation to its removal on the stream
-// of events, which containerd 1.6 has not. Others that listen may take events of
-// containerd 1.7 away.
+// testEvents follows a container from its creation to its removal on the event stream,
+// which containerd 1.6 does not have. Other listeners may consume events of containerd 1.7.
 func (s *suite) testEvents(t *testing.T) {
 	p := s.pod(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -31,7 +30,7 @@ func (s *suite) testEvents(t *testing.T) {
 	over := func(err error) bool { // containerd 1.6, or CRI-O without enable_pod_events
 		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
 	}
-	// A stream says nothing of when it begins: by then it has an event.
+	// A stream does not report when it starts: it has started when it has an event.
 	for i, begun := 0, false; !begun; i++ {
 		first := p.create(t, p.container(fmt.Sprintf("first%d", i), "true"))
 		select {
@@ -105,7 +104,7 @@ func (s *suite) second(t *testing.T) bool {
 	return strings.HasPrefix(strings.TrimPrefix(v.GetRuntimeVersion(), "v"), "2.")
 }
 
-// testRuntimeConfig asks for the cgroup driver, which containerd reports from 2.0.
+// testRuntimeConfig requests the cgroup driver, which containerd reports since 2.0.
 func (s *suite) testRuntimeConfig(t *testing.T) {
 	config, err := s.RuntimeConfig(t.Context())
 	if err != nil {

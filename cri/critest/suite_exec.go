@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// say runs a script in a container and gives its output.
+// say runs a script in a container and returns its output.
 func (s *suite) say(t *testing.T, id, script string) string {
 	t.Helper()
 	resp, err := s.ExecSync(t.Context(), id, []string{"sh", "-c", script}, 0)
@@ -29,8 +29,7 @@ func (s *suite) say(t *testing.T, id, script string) string {
 	return string(resp.GetStdout())
 }
 
-// testSurroundings looks at what a program finds: its environment, its name,
-// its DNS.
+// testSurroundings checks the environment of a program: its variables, host name and DNS.
 func (s *suite) testSurroundings(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sleep", "1000")
@@ -53,7 +52,7 @@ func (s *suite) testSurroundings(t *testing.T) {
 	var names []string
 	for _, e := range s.readLog(t, s.ended(t, p.start(t, config)).GetLogPath()) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(e, "stdout F "), "=")
-		if name != "SHLVL" && name != "PWD" && name != "HOME" { // the shell's own
+		if name != "SHLVL" && name != "PWD" && name != "HOME" { // set by the shell itself
 			names = append(names, name)
 		}
 	}
@@ -145,7 +144,8 @@ func (s *suite) testExecRefused(t *testing.T) {
 	wantCode(t, err, codes.NotFound)
 }
 
-// testShell holds the small shell to the real one: the same scripts do the same.
+// testShell compares the small shell to the real one: the same scripts have the same
+// results.
 func (s *suite) testShell(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sleep", "1000")

@@ -43,15 +43,15 @@ func (s *suite) testImage(t *testing.T) {
 	s.checkImageOfContainer(t, img)
 }
 
-// sameImage compares an image in a list with its status, in which CRI-O sets the
-// specification, too.
+// sameImage compares an image in a list with its status, in which CRI-O also sets the
+// specification.
 func sameImage(listed, shown *runtimeapi.Image) bool {
 	shown = proto.CloneOf(shown)
 	shown.Spec = listed.GetSpec()
 	return proto.Equal(listed, shown)
 }
 
-// A container made by the image's ID shows its name and its digest.
+// A container that was created with the image's ID shows its name and its digest.
 func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
 	t.Helper()
 	p := s.pod(t)
@@ -85,14 +85,15 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	config.Image = spec
 	_, err = p.tryCreate(t, config)
 	wantCode(t, err, codes.NotFound, codes.Unknown)
-	p.create(t, p.container("app", "true")) // the name was given back
+	p.create(t, p.container("app", "true")) // the name was released
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
 		t.Errorf("RemoveImage of one that is not here: %v", err)
 	}
 }
 
-// A runtime that holds images refuses to remove one that a container has. Of another one
-// the image is not removed: tests of other packages use it at the same time.
+// A runtime with HoldsImages refuses to remove the image of a container. With other
+// runtimes, the test does not remove the image, because tests of other packages use it
+// concurrently.
 func (s *suite) testImageInUse(t *testing.T) {
 	if !s.cfg.Profile.HoldsImages {
 		t.Skip("the runtime would remove the image")

@@ -15,7 +15,7 @@ import (
 
 var logLine = regexp.MustCompile(`^(\S+) (stdout|stderr) ([FP]) (.*)$`)
 
-// readLog gives a log's entries without their times, which it checks.
+// readLog returns a log's entries without their timestamps, which it checks.
 func (s *suite) readLog(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -52,7 +52,7 @@ func (s *suite) testLog(t *testing.T) {
 			out = append(out, e)
 		}
 	}
-	// The two streams are read concurrently: only each one's order is certain.
+	// The two streams are read concurrently: only the order within each stream is certain.
 	want := []string{"stdout F one", "stdout F "}
 	long, part := pad+"x", s.cfg.Profile.LogPart
 	if s.cfg.Profile.PartReads {
@@ -71,7 +71,7 @@ func (s *suite) testLog(t *testing.T) {
 	}
 }
 
-// joined puts the parts of lines together, none of which may be too long.
+// joined joins the parts of lines, and checks that none is too long.
 func (s *suite) joined(t *testing.T, entries []string) []string {
 	t.Helper()
 	var out []string
@@ -102,8 +102,8 @@ func (s *suite) testLogTail(t *testing.T) {
 	}
 }
 
-// A terminal has one stream. runc turns off its carriage returns; conmon, CRI-O's
-// monitor, turns them on again.
+// A terminal has one stream. runc disables carriage returns; conmon, CRI-O's monitor,
+// enables them again.
 func (s *suite) testLogTTY(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "echo out; echo err >&2")
@@ -118,7 +118,7 @@ func (s *suite) testLogTTY(t *testing.T) {
 	}
 }
 
-// Rotation: the file is moved away, and ReopenContainerLog makes a new one.
+// Rotation: the file is renamed, and ReopenContainerLog creates a new one.
 func (s *suite) testLogReopened(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "echo before; while [ ! -e /host/go ]; do sleep 0.02; done; echo after")

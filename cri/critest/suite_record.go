@@ -11,8 +11,8 @@ import (
 )
 
 // testRecordRemoved removes containerd's records of containers, as `ctr containers rm`
-// does: the containers are still listed with their states, and are removed, alone and with
-// their sandbox.
+// does: the containers are still listed with their states, and can be removed, individually
+// and with their sandbox.
 func (s *suite) testRecordRemoved(t *testing.T) {
 	if s.ImageConn() == nil || !s.cfg.Profile.Tasks {
 		t.Skip("containerd's own services are not on this connection")

@@ -82,7 +82,7 @@ func (s *suite) testSandboxName(t *testing.T) {
 	s.run(t, p.config) // the name is free again
 }
 
-// wantSandboxReserved checks the error for a second sandbox of one name.
+// wantSandboxReserved checks the error for a second sandbox with the same name.
 func (s *suite) wantSandboxReserved(t *testing.T, p *pod, err error) {
 	t.Helper()
 	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
@@ -117,7 +117,7 @@ func (s *suite) testSandboxAddress(t *testing.T) {
 	}
 }
 
-// Stopping a sandbox kills what runs in it; removing it removes the containers.
+// Stopping a sandbox kills its containers; removing it removes them.
 func (s *suite) testSandboxStop(t *testing.T) {
 	p := s.pod(t)
 	running := p.sh(t, "running", "sleep 1000")
@@ -145,9 +145,9 @@ func (s *suite) testSandboxStop(t *testing.T) {
 	wantCode(t, err, status.Code(s.cfg.Profile.noSandbox(p.id)))
 }
 
-// A program that exits at TERM ends by it, or is killed at once; a program that ignores
-// TERM is not killed before the call's deadline, or at once. The client stops containers
-// before their sandbox: the call is the service's own.
+// A program that exits on TERM does so, or is killed immediately; a program that ignores
+// TERM is killed at the call's deadline, or immediately. The test calls the service
+// directly, because the client stops containers before their sandbox.
 func (s *suite) testSandboxStopTERM(t *testing.T) {
 	p := s.pod(t)
 	obeys := p.sh(t, "obeys", "trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done")
@@ -164,7 +164,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	begun := time.Now()
 	_, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
 	took := time.Since(begun)
-	if waits && status.Code(err) == codes.DeadlineExceeded { // that second was too short for the rest
+	if waits && status.Code(err) == codes.DeadlineExceeded { // that second was not sufficient
 		err = s.StopPodSandbox(t.Context(), p.id)
 	}
 	if err != nil {
@@ -218,5 +218,5 @@ func (s *suite) testUnknownHandler(t *testing.T) {
 		s.drop(t, id)
 	}
 	wantCode(t, err, codes.Unknown)
-	s.run(t, config) // the name was given back
+	s.run(t, config) // the name was released
 }

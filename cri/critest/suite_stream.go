@@ -41,7 +41,7 @@ func (s *suite) testStream(t *testing.T) {
 	}
 }
 
-// testStreamLive reads a command's output before it ends, and cuts it short.
+// testStreamLive reads a command's output while it runs, and closes the streams early.
 func (s *suite) testStreamLive(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "sleep 1000")

@@ -11,10 +11,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// LeaveTask brings a created container to the state in which containerd can be left by
-// a StartContainer whose client was killed: it counts as ended, while its task was
-// created and never started, and it cannot be removed. A client that is connected by
-// Serve can delete the task. It reports whether there is such a container.
+// LeaveTask brings a created container into the state in which containerd can be left by a
+// StartContainer whose client was killed: it is reported as exited, its task was created
+// and never started, and it cannot be removed. A client that is connected through Serve can
+// delete the task. LeaveTask returns false if there is no such container.
 func (rt *Runtime) LeaveTask(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -27,9 +27,9 @@ func (rt *Runtime) LeaveTask(id string) bool {
 	return true
 }
 
-// CancelStart brings a created container to the state in which containerd can leave one whose
-// StartContainer it canceled because the client was killed. It reports whether there is such a
-// container.
+// CancelStart brings a created container into the state in which containerd can leave it if
+// it canceled StartContainer because the client was killed. It returns false if there is no
+// such container.
 func (rt *Runtime) CancelStart(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -42,9 +42,9 @@ func (rt *Runtime) CancelStart(id string) bool {
 	return true
 }
 
-// LeaveSandboxTask brings a sandbox to the state in which containerd 2 can be left by a
+// LeaveSandboxTask brings a sandbox into the state in which containerd 2 can be left by a
 // RunPodSandbox whose client was killed: it is not ready, and its task was created and
-// never started, which a removal of the sandbox does not delete (containerd issue 12344).
+// never started. RemovePodSandbox does not delete that task (containerd issue 12344).
 func (rt *Runtime) LeaveSandboxTask(id string) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -57,15 +57,15 @@ func (rt *Runtime) LeaveSandboxTask(id string) {
 	rt.sandboxTasks[id] = true
 }
 
-// SandboxTasks lists the tasks of LeaveSandboxTask that are left.
+// SandboxTasks lists the remaining tasks of LeaveSandboxTask.
 func (rt *Runtime) SandboxTasks() []string {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return slices.Sorted(maps.Keys(rt.sandboxTasks))
 }
 
-// undeletable is containerd's refusal to remove a container that has a task. rt.mu is
-// held.
+// undeletable returns containerd's error for the removal of a container that has a task.
+// rt.mu must be held.
 func (c *container) undeletable() error {
 	if !c.unstarted {
 		return nil
@@ -73,7 +73,7 @@ func (c *container) undeletable() error {
 	return status.Errorf(codes.FailedPrecondition, "failed to delete containerd container %q: cannot delete running task %s: failed precondition", c.id, c.id)
 }
 
-// tasks is containerd's own service of tasks, as far as podrun calls it.
+// tasks implements the calls of containerd's own task service that podrun uses.
 type tasks struct {
 	tasksapi.UnimplementedTasksServer
 	rt *Runtime

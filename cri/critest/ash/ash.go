@@ -1,16 +1,14 @@
-// Package ash is a small shell for the containers of tests: an interpreter of
-// its own over the syntax and expand packages of mvdan.cc/sh, with the few of
-// busybox's programs that tests run. That module's own interpreter is not used:
-// it connects pipelines by pipes of the kernel, which testing/synctest cannot
-// wait for, and has no trap for TERM.
+// Package ash is a small shell for the containers of tests: an interpreter that uses the
+// syntax and expand packages of mvdan.cc/sh, with the few busybox programs that tests run.
+// That module's own interpreter is not used: it connects pipelines with kernel pipes, for
+// which testing/synctest cannot wait, and does not support a trap for TERM.
 //
-// It touches nothing but what a Process brings, and every wait in it is a timer
-// or a channel, so that it runs inside testing/synctest.
+// The shell only uses the resources that its Process provides, and every wait in it is a
+// timer or a channel, so it can run inside testing/synctest.
 //
-// Signals are as for a container's process: TERM runs the trap that was set,
-// between two commands or at once in a wait; without a trap it ends a process,
-// except process 1 of a PID namespace, which the kernel shields from signals that
-// it has no handler for.
+// Signals work as for a container's process: TERM runs the trap, between two commands or
+// immediately during a wait; without a trap, it terminates the process, except process 1 of
+// a PID namespace, which the kernel protects from signals without a handler.
 package ash
 
 import (
@@ -26,12 +24,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Files is what a process sees as its file system. Paths are absolute and
-// clean; errors read as the part that follows the path in a message.
+// Files is the file system that a process sees. Paths are absolute and clean; the text of
+// an error is the part that follows the path in a message.
 type Files interface {
 	Read(path string) ([]byte, error)
 	Write(path string, data []byte, appending bool) error
-	// Kind is 'f' for a file, 'd' for a directory and 0 for nothing.
+	// Kind returns 'f' for a file, 'd' for a directory and 0 if the path does not exist.
 	Kind(path string) byte
 	List(path string) ([]string, error)
 	MakeDir(path string) error
@@ -42,16 +40,16 @@ type Process struct {
 	Args     []string
 	Env      []string  // KEY=value
 	Dir      string    // "" is /
-	Stdin    io.Reader // nil is empty; a read that blocks must end when the process has
+	Stdin    io.Reader // nil is empty; a blocked read must return when the process has exited
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Files    Files
 	Hostname string
 	UID, GID int64
 
-	// Init says that it is process 1 of its PID namespace.
+	// Init means that the process is process 1 of its PID namespace.
 	Init bool
-	// TERM delivers the signal; nil never does.
+	// TERM delivers the signal; if nil, none is delivered.
 	TERM <-chan struct{}
 }
 
@@ -61,7 +59,7 @@ func Known(args []string) bool {
 	return name == "sh" || programs[name] != nil
 }
 
-// program removes the path.
+// program strips the directory from the program's path.
 func program(args []string) (string, []string) {
 	if len(args) == 0 {
 		return "", nil
@@ -73,8 +71,8 @@ func program(args []string) (string, []string) {
 	return args[0], args[1:]
 }
 
-// Run runs a process to its end and returns its exit code: 127 if there is no
-// such program, 137 if ctx ends first. All its goroutines have ended then.
+// Run runs a process until it exits and returns its exit code: 127 if there is no such
+// program, 137 if ctx ends first. All its goroutines have then exited.
 func Run(ctx context.Context, p Process) int {
 	ctx, cancel := context.WithCancel(ctx)
 	lock := &sync.Mutex{}
@@ -104,7 +102,7 @@ func Run(ctx context.Context, p Process) int {
 	return 137
 }
 
-// exec runs a program; a shell's script runs in sh itself.
+// exec runs a program; sh -c runs its script in this shell.
 func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	name, rest := program(args)
 	if name == "sh" {
@@ -116,7 +114,7 @@ func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	return sh.complain(127, "sh: %s: not found", name)
 }
 
-// script runs sh -c SCRIPT [NAME [ARG...]]; without arguments the script is
+// script runs sh -c SCRIPT [NAME [ARG...]]; without arguments, it reads the script from
 // stdin.
 func (sh *shell) script(ctx context.Context, args []string) (int, error) {
 	if sh.main {
@@ -150,24 +148,24 @@ func (sh *shell) eval(ctx context.Context, src string) error {
 	return sh.stmts(ctx, file.Stmts)
 }
 
-// fail prints why, and ends the shell with code 2.
+// fail prints the reason, and exits the shell with code 2.
 func (sh *shell) fail(format string, args ...any) error {
 	fmt.Fprintf(sh.stderr, sh.name+": "+format+"\n", args...)
 	return exited{2}
 }
 
-// complain prints why a program fails, and returns its code.
+// complain prints why a program fails, and returns the exit code.
 func (sh *shell) complain(code int, format string, args ...any) (int, error) {
 	fmt.Fprintf(sh.stderr, format+"\n", args...)
 	return code, nil
 }
 
-// exited unwinds a shell that exits.
+// exited is the error that unwinds a shell that exits.
 type exited struct{ code int }
 
 func (e exited) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
-// locked lets concurrent jobs write to one stream.
+// locked serializes the writes of concurrent jobs to one stream.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer

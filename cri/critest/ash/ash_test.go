@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// tree is a file system of one map; directories end in a slash.
+// tree is a file system in a map; the names of directories end with a slash.
 type tree map[string]string
 
 func (t tree) Read(p string) ([]byte, error) {
@@ -57,7 +57,7 @@ func (t tree) List(p string) ([]string, error) {
 
 func (t tree) MakeDir(p string) error { t[p+"/"] = ""; return nil }
 
-// do runs a command to its end and gives its code and outputs.
+// do runs a command until it exits and returns its code and output.
 func do(p Process) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	p.Stdout, p.Stderr = &out, &err
@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// What the shell does not know ends it, so that no script runs on without it.
+// An unsupported construct ends the shell, so that no script continues without it.
 func TestUnsupported(t *testing.T) {
 	for script, stderr := range map[string]string{
 		"for x in a; do echo $x; done": "sh: *syntax.ForClause is not supported\n",
@@ -129,8 +129,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A TERM after 1.5 s; when the process ends, and how, depends on who it is and
-// on its trap.
+// A TERM arrives after 1.5 s; whether and how the process exits depends on its PID and its
+// trap.
 func TestTERM(t *testing.T) {
 	loop := "while :; do sleep 1; done"
 	for _, c := range []struct {
@@ -167,8 +167,8 @@ func TestTERM(t *testing.T) {
 	}
 }
 
-// The kernel shields process 1 of a PID namespace from KILL that comes from
-// within.
+// The kernel protects process 1 of a PID namespace from a KILL that is sent inside the
+// namespace.
 func TestKillSelf(t *testing.T) {
 	for init, want := range map[bool]int{true: 6, false: 137} {
 		if code, _, _ := do(Process{Args: []string{"sh", "-c", "kill -9 $$; exit 6"}, Init: init}); code != want {
@@ -177,7 +177,7 @@ func TestKillSelf(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves no goroutine behind: the bubble would hang.
+// A process that is killed leaves no goroutine behind; otherwise, the bubble would hang.
 func TestCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,19 +12,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// fields expands words to the fields that they stand for.
+// fields expands words to fields.
 func (sh *shell) fields(ctx context.Context, words []*syntax.Word) ([]string, error) {
 	fields, err := expand.Fields(sh.expansion(ctx), words...)
 	return fields, sh.expanded(ctx, err)
 }
 
-// text expands a word to one string, unsplit: for assignments and redirections.
+// text expands a word to one string, without splitting: for assignments and redirections.
 func (sh *shell) text(ctx context.Context, w *syntax.Word) (string, error) {
 	s, err := expand.Literal(sh.expansion(ctx), w)
 	return s, sh.expanded(ctx, err)
 }
 
-// expansion configures one expansion: it has no state to share.
+// expansion returns the configuration of one expansion; expansions share no state.
 func (sh *shell) expansion(ctx context.Context) *expand.Config {
 	return &expand.Config{
 		Env: sh,
@@ -36,7 +36,7 @@ func (sh *shell) expansion(ctx context.Context) *expand.Config {
 	}
 }
 
-// expanded reports what a script did wrong from what ended a substitution.
+// expanded distinguishes an error in the script from the end of a substitution.
 func (sh *shell) expanded(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errTerminated) {
 		return err
@@ -71,7 +71,7 @@ func (sh *shell) Get(name string) expand.Variable {
 	case "$":
 		v.Str = strconv.Itoa(sh.pid())
 	case "!":
-		v.Str = "$!" // which wait refuses
+		v.Str = "$!" // wait refuses it
 	case "#":
 		v.Str = strconv.Itoa(len(sh.args))
 	case "0":
@@ -88,7 +88,7 @@ func (sh *shell) Get(name string) expand.Variable {
 	return v
 }
 
-// Each implements expand.Environ; nothing in the POSIX language calls it.
+// Each implements expand.Environ; no POSIX construct calls it.
 func (sh *shell) Each(func(name string, v expand.Variable) bool) {}
 
 // Set implements expand.WriteEnviron, for ${NAME=word}.

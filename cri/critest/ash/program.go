@@ -13,12 +13,12 @@ import (
 	"mvdan.cc/sh/v3/expand"
 )
 
-// command is a builtin or a program: it returns its exit code, and an error if
-// it unwinds the shell.
+// command is a builtin or a program: it returns its exit code, and an error if the shell
+// must unwind.
 type command = func(ctx context.Context, sh *shell, args []string) (int, error)
 
-// programs are busybox's, builtins change the shell itself. They are filled in
-// by init, as exec refers to them by way of the shell.
+// programs are those of busybox, and builtins change the shell itself. init sets them,
+// because exec refers to them through the shell.
 var programs, builtins map[string]command
 
 func init() {
@@ -42,7 +42,7 @@ func returns(code int) command {
 	return func(context.Context, *shell, []string) (int, error) { return code, nil }
 }
 
-// print writes lines in one piece, as a program's buffer is.
+// print writes all lines with one write, like a program with a buffer.
 func (sh *shell) print(lines ...string) (int, error) {
 	if len(lines) == 0 {
 		return 0, nil
@@ -51,7 +51,7 @@ func (sh *shell) print(lines ...string) (int, error) {
 	return statusOf(err == nil), nil
 }
 
-// statusOf is 0 for what holds and 1 for what does not.
+// statusOf returns 0 for true and 1 for false.
 func statusOf(holds bool) int {
 	if holds {
 		return 0
@@ -81,7 +81,7 @@ func cd(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// read reads a line into variables, the last of which takes the rest.
+// read reads a line into variables; the last one gets the rest of the line.
 func read(ctx context.Context, sh *shell, names []string) (int, error) {
 	buffered, ok := sh.stdin.(*bufio.Reader)
 	if !ok {
@@ -100,8 +100,8 @@ func read(ctx context.Context, sh *shell, names []string) (int, error) {
 	return statusOf(!errors.Is(end, io.EOF)), nil
 }
 
-// replace is exec: the program that takes the shell's place has none of its
-// traps, but still ignores what it ignored.
+// replace implements exec: the program that replaces the shell does not inherit its traps,
+// but still ignores the signals that the shell ignored.
 func replace(ctx context.Context, sh *shell, args []string) (int, error) {
 	if sh.main && sh.signals.handler != "" {
 		*sh.signals = signals{}
@@ -148,7 +148,7 @@ func cat(ctx context.Context, sh *shell, args []string) (int, error) {
 	return code, nil
 }
 
-// input reads a file whole, or stdin for "-".
+// input reads a whole file, or stdin for "-".
 func (sh *shell) input(ctx context.Context, name string) ([]byte, error) {
 	if name != "-" {
 		return sh.process.Files.Read(sh.abs(name))
@@ -161,7 +161,7 @@ func (sh *shell) input(ctx context.Context, name string) ([]byte, error) {
 	return data, end
 }
 
-// blocking waits for a read of stdin, unless the process ends before.
+// blocking waits for a read of stdin, unless the process ends first.
 func (sh *shell) blocking(ctx context.Context, read func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -171,7 +171,7 @@ func (sh *shell) blocking(ctx context.Context, read func()) error {
 	return until(ctx, sh, done, false)
 }
 
-// sleep takes seconds.
+// sleep sleeps for a number of seconds.
 func sleep(ctx context.Context, sh *shell, args []string) (int, error) {
 	d, err := time.ParseDuration(strings.Join(args, " ") + "s")
 	if err != nil {
@@ -242,7 +242,7 @@ func bracket(ctx context.Context, sh *shell, args []string) (int, error) {
 	return test(ctx, sh, args[:len(args)-1])
 }
 
-// test knows !, the unary and the binary primaries.
+// test implements !, and the unary and binary primaries.
 func test(_ context.Context, sh *shell, args []string) (int, error) {
 	negated := len(args) > 1 && args[0] == "!"
 	if negated {

@@ -13,8 +13,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell is one shell: the process's main one, or a copy that runs ( ), $( ), a
-// pipeline's part or a job.
+// shell is one shell: the main shell of a process, or a copy that runs ( ), $( ), a part of
+// a pipeline or a job.
 type shell struct {
 	process    *Process
 	signals    *signals
@@ -41,7 +41,7 @@ func (sh *shell) child() *shell {
 	return &c
 }
 
-// contain ends the subshell sub: its exit ends no more than it.
+// contain ends the subshell sub: an exit in it exits only the subshell.
 func (sh *shell) contain(sub *shell, err error) error {
 	if e, ok := errors.AsType[exited](err); ok {
 		sub.status, err = e.code, nil
@@ -65,7 +65,7 @@ func (sh *shell) stmts(ctx context.Context, list []*syntax.Stmt) error {
 		if s.Background {
 			job := sh.child()
 			job.background = true
-			sh.jobs.start(func() { _ = job.stmt(ctx, s) }) // no script asks how a job ended
+			sh.jobs.start(func() { _ = job.stmt(ctx, s) }) // no script checks the exit code of a job
 			sh.status = 0
 		} else if err := sh.stmt(ctx, s); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (sh *shell) stmt(ctx context.Context, s *syntax.Stmt) error {
 	return err
 }
 
-// redirected runs a statement's command with its streams; if a file cannot be
-// opened it prints why, and the status is 1.
+// redirected runs a statement's command with its redirections; if a file cannot be opened,
+// it prints the reason, and the status is 1.
 func (sh *shell) redirected(ctx context.Context, s *syntax.Stmt) error {
 	if len(s.Redirs) > 0 {
 		stdin, stdout, stderr := sh.stdin, sh.stdout, sh.stderr
@@ -179,8 +179,7 @@ func (sh *shell) command(ctx context.Context, c syntax.Command) error {
 	return sh.fail("%T is not supported", c)
 }
 
-// pipe runs two commands concurrently; the first is stopped when the second
-// ends.
+// pipe runs two commands concurrently; the first is stopped when the second exits.
 func (sh *shell) pipe(ctx context.Context, c *syntax.BinaryCmd) error {
 	upstream, stop := context.WithCancel(ctx)
 	defer stop()
@@ -190,7 +189,7 @@ func (sh *shell) pipe(ctx context.Context, c *syntax.BinaryCmd) error {
 	from.background, from.stdout, to.stdin = true, w, r
 	sh.jobs.all.Go(func() {
 		defer w.Close()
-		_ = from.stmt(upstream, c.X) // the second command's status is the pipeline's
+		_ = from.stmt(upstream, c.X) // the status of a pipeline is that of its second command
 	})
 	return sh.contain(to, to.stmt(ctx, c.Y))
 }
@@ -248,7 +247,7 @@ func (sh *shell) call(ctx context.Context, c *syntax.CallExpr) error {
 	return err
 }
 
-// assign sets variables; the status is the last substitution's, or 0.
+// assign sets variables; the status is that of the last substitution, or 0.
 func (sh *shell) assign(ctx context.Context, assigns []*syntax.Assign) error {
 	sh.status = 0
 	for _, a := range assigns {

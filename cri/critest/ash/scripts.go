@@ -1,20 +1,20 @@
 package ash
 
-// Script is a script and what it does.
+// Script is a script and its expected result.
 type Script struct {
 	Text, Stdout, Stderr string
 	Code                 int
 }
 
-// ScriptEnv and ScriptFiles are what Scripts find, beside a read-only directory
-// /ro.
+// ScriptEnv and ScriptFiles are the environment of Scripts, which also requires a read-only
+// directory /ro.
 var (
 	ScriptEnv   = []string{"NAME=ada", "EMPTY="}
 	ScriptFiles = map[string]string{"/etc/motd": "hello\nworld\n"}
 )
 
-// Scripts do the same here and in busybox's shell, where only the wording of
-// stderr may differ.
+// Scripts behave in the same way in this shell and in busybox's; only the text on stderr
+// may differ.
 var Scripts = []Script{
 	{Text: `echo a  b; echo 'a  b' "c $NAME" \$NAME`, Stdout: "a b\na  b c ada $NAME\n"},
 	{Text: `echo "$NAME-${NAME}x ${NONE:-none} ${EMPTY:-empty} ${EMPTY-} ${#NAME} ${NAME%a} ${NAME#?}"`, Stdout: "ada-adax none empty  3 ad da\n"},

@@ -9,20 +9,21 @@ import (
 	"sync"
 )
 
-// errTerminated unwinds a process that TERM ended.
+// errTerminated unwinds a process that TERM terminated.
 var errTerminated = errors.New("terminated")
 
-// errInterrupted ends a wait so that a trap can run.
+// errInterrupted interrupts a wait so that a trap can run.
 var errInterrupted = errors.New("interrupted")
 
-// signals is what a process does about TERM. Only its foreground touches it.
+// signals is the TERM handling of a process. Only the foreground of the process accesses
+// it.
 type signals struct {
 	trapped bool
 	handler string // "" ignores it
-	pending bool   // the handler is to run
+	pending bool   // the handler has not run yet
 }
 
-// receive decides about a TERM: nil to continue.
+// receive handles a TERM; it returns nil if the process continues.
 func (sh *shell) receive() error {
 	if !sh.signals.trapped && !sh.process.Init {
 		return errTerminated
@@ -31,7 +32,7 @@ func (sh *shell) receive() error {
 	return nil
 }
 
-// check receives a TERM that was sent, and runs its trap in the main shell.
+// check handles a pending TERM, and runs its trap in the main shell.
 func (sh *shell) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,8 +57,8 @@ func (sh *shell) check(ctx context.Context) error {
 	return err
 }
 
-// until waits for a channel. A trapped TERM ends it early, with errInterrupted,
-// only where interruptible: a shell waits for the program that it runs.
+// until waits for a channel. A trapped TERM interrupts it with errInterrupted, but only if
+// interruptible: a shell waits until the program that it runs exits.
 func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool) error {
 	term := sh.process.TERM
 	if sh.background {
@@ -92,7 +93,7 @@ func trap(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// kill sends KILL to the process itself; the kernel shields process 1 from it.
+// kill sends KILL to the process itself; the kernel protects process 1 from it.
 func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	if strings.Join(args, " ") != "-9 "+strconv.Itoa(sh.pid()) {
 		return 2, sh.fail("kill %s is not supported", strings.Join(args, " "))
@@ -103,7 +104,7 @@ func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	return 137, exited{137}
 }
 
-// pid is the process's own number: 1, or one that another process may have.
+// pid returns the process ID: 1, or an ID that another process may have.
 func (sh *shell) pid() int {
 	if sh.process.Init {
 		return 1
@@ -113,9 +114,9 @@ func (sh *shell) pid() int {
 
 // jobs are the background commands of a process.
 type jobs struct {
-	all  sync.WaitGroup // the parts of pipelines too
+	all  sync.WaitGroup // including the parts of pipelines
 	mu   sync.Mutex
-	each []chan struct{} // closed when the job has ended
+	each []chan struct{} // closed when the job has exited
 }
 
 func (j *jobs) start(run func()) {
@@ -129,7 +130,7 @@ func (j *jobs) start(run func()) {
 	})
 }
 
-// wait waits for all jobs; a trapped TERM ends it.
+// wait waits for all jobs; a trapped TERM interrupts it.
 func wait(ctx context.Context, sh *shell, args []string) (int, error) {
 	if len(args) > 0 {
 		return 2, sh.fail("wait %s is not supported", args[0])

@@ -9,7 +9,8 @@ import (
 	"path"
 )
 
-// pack is `tar cf - -C DIR NAME`, and unpack `tar xmf - -C DIR`: what podrun cp runs.
+// pack implements `tar cf - -C DIR NAME`, and unpack `tar xmf - -C DIR`, which podrun cp
+// runs.
 func pack(ctx context.Context, sh *shell, args []string) (int, error) {
 	switch {
 	case len(args) == 5 && args[0] == "cf" && args[1] == "-" && args[2] == "-C":
