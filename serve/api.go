@@ -23,17 +23,18 @@ type APISocket = nodeapi.Socket
 
 // APIOptions are the options of the HTTP API.
 type APIOptions struct {
-	Socket APISocket // for the whole API; none without a path
-	Status APISocket // for metrics and status only, for the group StatusGroup if it exists; none without a path
-	Listen string    // a TCP address, with TLS; "" for none
+	Socket APISocket // for the whole API; none if Path is empty
+	Status APISocket // for metrics and status only, for StatusGroup if that group exists; none if Path is empty
+	Listen string    // TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
 }
 
-// StatusGroup is the group that may read metrics and status, so that a monitoring agent need
-// not be root. The packages create it; without it only root may.
+// StatusGroup is the group that may read metrics and status, so that a monitoring agent
+// does not require root. The packages create the group; without it, only root can read
+// them.
 const StatusGroup = "podrun"
 
-// api is the HTTP API of a supervisor.
+// api is a supervisor's HTTP API.
 type api struct {
 	engine  *run.Engine
 	options APIOptions
@@ -44,11 +45,11 @@ type api struct {
 	loops   sync.WaitGroup
 
 	mu    sync.Mutex
-	super *supervisor.Supervisor // nil before it is made
-	deaf  map[string]string      // why an address cannot be listened on, by address
+	super *supervisor.Supervisor // nil until supervised is called
+	deaf  map[string]string      // why podrun cannot listen, by address
 }
 
-// newAPI makes the API of a supervisor that observe makes known later.
+// newAPI returns the API of a supervisor that is set later, with supervised.
 func newAPI(e *run.Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
@@ -74,7 +75,7 @@ func (a *api) tap(n *node.Node) {
 	}}
 }
 
-// probeResult is the kubelet's label for an outcome (pkg/kubelet/prober).
+// probeResult returns the kubelet's label for an outcome (pkg/kubelet/prober).
 func probeResult(outcome string) string {
 	switch outcome {
 	case "success", "warning":
@@ -85,7 +86,7 @@ func probeResult(outcome string) string {
 	return "unknown"
 }
 
-// observe adds the API's data sources to a supervisor's options.
+// observe adds the callbacks that provide the API's data to a supervisor's options.
 func (a *api) observe(ctx context.Context, o *supervisor.Options) {
 	a.engine.Client.Observe(a.metrics.RuntimeCall)
 	a.tap(&a.engine.Node)
@@ -94,7 +95,7 @@ func (a *api) observe(ctx context.Context, o *supervisor.Options) {
 	o.Locked = func() { a.listen(ctx) }
 }
 
-// supervised makes the supervisor known.
+// supervised sets the supervisor.
 func (a *api) supervised(s *supervisor.Supervisor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +113,7 @@ func (a *api) listen(ctx context.Context) {
 		a.loops.Go(func() {
 			for {
 				if err == nil {
-					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Serve returns then
+					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // makes Serve return
 					err = serve(l)
 					stop()
 					_ = l.Close()
@@ -155,13 +156,13 @@ func (a *api) note(address string, err error) {
 	}
 }
 
-// close ends the API, once its context has ended.
+// close ends the API after its context has ended.
 func (a *api) close() {
 	a.server.Close()
 	a.loops.Wait()
 }
 
-// supervisor is the supervisor, once there is one.
+// supervisor returns the supervisor, or an error if it is not set yet.
 func (a *api) supervisor() (*supervisor.Supervisor, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// state is the data for a scrape of /metrics. It makes no calls to other processes.
+// state returns the data for a scrape of /metrics. It makes no calls to other processes.
 func (a *api) state() nodeapi.State {
 	out := nodeapi.State{Known: map[string]bool{}, Containers: map[string]int{}, Restarts: map[nodeapi.ContainerName]uint32{}}
 	s, err := a.supervisor()
@@ -53,7 +53,7 @@ func (a *api) state() nodeapi.State {
 	return out
 }
 
-// containerState is the kubelet's label for a state.
+// containerState returns the kubelet's label for a state.
 func containerState(s lifecycle.State) string {
 	switch s {
 	case lifecycle.Running:
@@ -66,7 +66,7 @@ func containerState(s lifecycle.State) string {
 	return "unknown"
 }
 
-// health are the checks of /readyz.
+// health returns the checks of /readyz.
 func (a *api) health() []nodeapi.Check {
 	s, err := a.supervisor()
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *api) health() []nodeapi.Check {
 	return checks
 }
 
-// sources is the state of the manifest sources; nil before they were read.
+// sources returns the state of the manifest sources; nil until they are read.
 func (a *api) sources() []nodeapi.Source {
 	s, err := a.supervisor()
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *api) sources() []nodeapi.Source {
 	return withCorrupt(sourceStates(snapshot), snapshot, s.Summary().Corrupt)
 }
 
-// appliedSource is the name under which the problems of pods are shown that no file defines.
+// appliedSource is the source name for the problems of pods that no file defines.
 const appliedSource = "podrun apply"
 
 // withCorrupt adds the pods whose checkpoints cannot be read to the problems of their
@@ -131,10 +131,10 @@ func withCorrupt(states []nodeapi.Source, snapshot *source.Snapshot, corrupt []s
 	return states
 }
 
-// maxSourceProblems is how many problems of a source are shown.
+// maxSourceProblems limits how many problems of a source are shown.
 const maxSourceProblems = 20
 
-// sourceStates shows the sources of a snapshot.
+// sourceStates converts the sources of a snapshot.
 func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
 	out := make([]nodeapi.Source, 0, len(snapshot.Dirs))
 	for i := range snapshot.Dirs {
@@ -160,7 +160,7 @@ func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
 	return out
 }
 
-// pods are all pods, as `podrun get -A -o json` shows them.
+// pods returns all pods, as `podrun get -A -o json` shows them.
 func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
 	views, err := a.engine.Pods(ctx, run.Selector{})
 	if err != nil {
@@ -173,7 +173,7 @@ func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
 	return list, nil
 }
 
-// events are those that the journals hold, by time.
+// events returns the events in the journals, ordered by time.
 func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event, error) {
 	list, err := run.EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
 		return (namespace == "" || id.Namespace == namespace) && (pod == "" || id.Name == pod)

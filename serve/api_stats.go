@@ -18,18 +18,18 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// usageReader reads what pods use, again and again.
+// usageReader repeatedly reads the resource usage of pods.
 type usageReader struct {
 	engine *run.Engine
 	rates  nodeapi.Rates
 
 	mu     sync.Mutex
-	groups *host.Cgroup // once they were read
+	groups *host.Cgroup // nil until they are read
 }
 
-// read reads the usage of the node and its pods: the runtime's, and that of the control
-// groups of pods of which the runtime has none. Rates are those since an earlier call.
-// The error is of kind Runtime.
+// read reads the usage of the node and its pods: the runtime's statistics, and the cgroups
+// of pods without such statistics. Rates are averages since an earlier call. The error is
+// of kind Runtime.
 func (r *usageReader) read(ctx context.Context) (*statsapi.Summary, error) {
 	e := r.engine
 	in := nodeapi.StatsInput{Now: time.Now(), NodeName: e.NodeName(), Groups: map[string]nodeapi.Usage{},
@@ -67,12 +67,12 @@ func (r *usageReader) read(ctx context.Context) (*statsapi.Summary, error) {
 	return out, nil
 }
 
-// groupUsage reads the usage of a pod's control group.
+// groupUsage reads the usage of a pod's cgroup.
 func (r *usageReader) groupUsage(ctx context.Context, uid string, into map[string]nodeapi.Usage) error {
 	r.mu.Lock()
 	groups := r.groups
 	r.mu.Unlock()
-	if groups == nil { // the mounts and the driver stay
+	if groups == nil { // mounts and driver do not change
 		facts, err := discover.ReadBasics(ctx, r.engine.Client, r.engine.Settings)
 		if err != nil {
 			return fmt.Errorf("statistics: %w", err)

@@ -12,7 +12,7 @@ func (a *api) exec(ctx context.Context, r nodeapi.StreamRequest) (string, error)
 	return a.engine.ExecURL(ctx, r.Namespace, r.Pod, r.Container, r.Command, kindsOf(r))
 }
 
-// attach requests a URL for a container's own process.
+// attach requests a URL for a container's main process.
 func (a *api) attach(ctx context.Context, r nodeapi.StreamRequest) (string, error) {
 	return a.engine.AttachURL(ctx, r.Namespace, r.Pod, r.Container, kindsOf(r))
 }

@@ -20,7 +20,7 @@ import (
 // SourceState is the state of a manifest source of a supervisor.
 type SourceState = nodeapi.Source
 
-// maxAnswer bounds an answer of a supervisor's API, in bytes.
+// maxAnswer limits the size of a response of a supervisor's API, in bytes.
 const maxAnswer = 64 << 20
 
 // askAPI requests a path of the API of a root directory's supervisor, at its default
@@ -39,7 +39,7 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 	case err == nil && resp.StatusCode == http.StatusOK:
 		return resp.Body, nil
 	case err == nil:
-		_ = resp.Body.Close() // an error is returned in any case
+		_ = resp.Body.Close() // all cases below return an error
 		failed.Err = fmt.Errorf("its API answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case nodeapi.IsAbsent(err):
 		failed.Err, failed.Hint = errors.New("does not run with an API at "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
@@ -49,8 +49,8 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 	return nil, failed
 }
 
-// dialAPI connects to the API: to its socket, or to that of a supervisor with a group or of
-// an earlier release, to which the link leads. The error is that of the first.
+// dialAPI connects to the API's socket, or to the target of the link, which a supervisor
+// with a group or of an earlier release uses. If both fail, it returns the first error.
 func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
 	if err == nil {
@@ -64,8 +64,8 @@ func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	return nil, err
 }
 
-// ReadSources asks the supervisor of a root directory for its manifest sources. The
-// error is of kind Failed.
+// ReadSources requests the state of the manifest sources from the supervisor of a root
+// directory. The error is of kind Failed.
 func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, error) {
 	body, err := askAPI(ctx, layout, "/sources")
 	if err != nil {
@@ -79,16 +79,16 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 	return out, nil
 }
 
-// maxEventLine bounds an event of a supervisor's API, in bytes, and eventsAhead how many
-// are kept for a reader that is slow: more are dropped, and are in the journals.
+// maxEventLine limits the size of an event of a supervisor's API, in bytes, and eventsAhead
+// how many events are buffered for a slow reader: further ones are dropped, but remain in
+// the journals.
 const (
 	maxEventLine = 1 << 20
 	eventsAhead  = 1024
 )
 
-// WatchEvents returns events of a supervisor's pods as they happen, until ctx ends or
-// the supervisor does, which closes the channel. The error is that of a supervisor
-// that is missing.
+// WatchEvents returns events of a supervisor's pods as they happen. The channel is closed
+// when ctx ends or the supervisor exits. It returns an error if no supervisor runs.
 func WatchEvents(ctx context.Context, layout identity.Layout) (<-chan event.Event, error) {
 	body, err := askAPI(ctx, layout, "/events?watch=only")
 	if err != nil {

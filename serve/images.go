@@ -12,13 +12,13 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// Images are the images of the runtime that a supervisor may remove.
+// Images returns the runtime's images, for a supervisor that removes unused ones.
 func Images(e *run.Engine) supervisor.Images { return images{e} }
 
 type images struct{ engine *run.Engine }
 
-// List implements supervisor.Images. If it is not even known that the sandbox image is in
-// use, all images count as in use, because the runtime's requirements are then unknown.
+// List implements supervisor.Images. If the sandbox image is unknown, all images count as
+// in use, because the runtime's requirements are then unknown.
 func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
 	list, err := s.engine.Images(ctx)
 	if err != nil {

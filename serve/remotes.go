@@ -11,20 +11,20 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// RemoteOptions are the options for reading URLs among the sources.
+// RemoteOptions are the options for reading sources that are URLs.
 type RemoteOptions struct {
 	Every      time.Duration // 0 is 20 s
-	HeaderFile string        // with headers of each request; "" for none
+	HeaderFile string        // contains headers for each request; "" for none
 	Trust      []byte        // PEM certificates in addition to the system's, for tests
 }
 
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return source.IsRemote(name) }
 
-// Shown is the name of a source without parts that may be credentials.
+// Shown returns the name of a source without parts that may be credentials.
 func Shown(name string) string { return source.Shown(name) }
 
-// newRemotes reads the stored state of the URLs among the sources.
+// newRemotes loads the stored state of the URLs among the sources.
 func newRemotes(e *run.Engine, o Options) (*source.Remotes, error) {
 	layout := e.Layout()
 	var urls []string

@@ -24,20 +24,20 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	Dirs []string // of manifests, or https URLs; none supervises only what commands applied
-	// SettingsDirs is true if Dirs come from the settings: a reload reads them again.
+	Dirs []string // manifest directories or https URLs; if empty, only pods that commands applied are supervised
+	// SettingsDirs is true if Dirs come from the settings: a reload then reads them again.
 	SettingsDirs bool
 	Remote       RemoteOptions    // how URLs are read
 	Manifest     manifest.Options // how files are read
 	Claims       map[string]string
-	Relist       time.Duration // how often the directories are read in any case; 0 is 20 s
+	Relist       time.Duration // maximum interval between two reads of the directories; 0 is 20 s
 	AllowKubelet bool
-	// API is where the HTTP API is offered.
+	// API configures the HTTP API.
 	API APIOptions
 	// Reload receives changed settings; nil for none.
 	Reload <-chan *run.Node
-	// Ready is called after the first read of the directories; Progress every Heartbeat
-	// with a line about the supervised pods, unless a worker is stuck.
+	// Ready is called after the first read of the directories; Progress is called every
+	// Heartbeat with a line about the supervised pods, unless a worker is stuck.
 	Ready     func()
 	Progress  func(string)
 	Heartbeat time.Duration
@@ -98,8 +98,8 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	return s.Run(ctx)
 }
 
-// stateChanges gets the pods whose owner records or claims change; nil, with a
-// warning, where the directories cannot be watched.
+// stateChanges returns a channel that receives pods when their owner records or claims
+// change. It returns nil and prints a warning if the directories cannot be watched.
 func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
@@ -121,7 +121,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 			select {
 			case <-ctx.Done():
 				return
-			case <-w.Errors: // an overflow: the next scan finds the lost changes
+			case <-w.Errors: // after an overflow, the next scan finds the lost changes
 			case ev := <-w.Events:
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {
@@ -138,8 +138,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 	return out
 }
 
-// rotateLogs rotates the logs of running containers of podrun's that have grown too
-// large.
+// rotateLogs rotates the logs of podrun's running containers that have become too large.
 func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	size, err := e.Settings.LogMaxSize()
 	if err != nil {
@@ -158,15 +157,15 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	}
 }
 
-// collectLeftovers removes what killed podruns left. A runtime that does not answer is
-// reported elsewhere.
+// collectLeftovers removes leftovers of killed podrun processes. A runtime that does not
+// respond is reported elsewhere.
 func collectLeftovers(ctx context.Context, e *run.Engine) {
 	if _, err := e.GC(ctx, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
 		e.WarnOnce(problem.WarningOf(err))
 	}
 }
 
-// SourceOf is the file that asks a running supervisor for a pod; "" for none.
+// SourceOf returns the file from which a running supervisor got a pod; "" for none.
 func SourceOf(e *run.Engine, id identity.Pod) string {
 	r, err := store.ReadSource(e.Layout(), id)
 	if err != nil || r == nil || !e.Supervised() {

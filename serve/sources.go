@@ -17,25 +17,25 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// sources are the manifest directories and URLs of a supervisor. A reload may replace
-// them by others.
+// sources are the manifest directories and URLs of a supervisor. A reload may replace them.
 type sources struct {
 	ctx     context.Context
 	node    *node.Node
 	engine  *run.Engine
 	options Options
-	changed chan struct{} // has something when they may hold something else
+	changed chan struct{} // has a signal if the content may have changed
 
-	mu     sync.Mutex // one reads or replaces them at a time
+	mu     sync.Mutex // serializes reading and replacing the sources
 	reader *source.Reader
 	strict bool     // the setting strictSources
-	copies []string // the names of the copies of the URLs
-	swept  bool     // copies of other URLs were removed
-	known  string   // the identities of the directories that are on disk
+	copies []string // names of the URLs' copies
+	swept  bool     // copies of other URLs have been removed
+	known  string   // the directories' identities as stored on disk
 	end    func()   // ends the watch and the polls
 }
 
-// newSources begins to watch the sources. They end with ctx, before close returns.
+// newSources starts to watch the sources. The watch ends with ctx or close, which waits for
+// it.
 func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error) {
 	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
 	data, err := store.ReadState(e.Layout().DirIdentities())
@@ -59,7 +59,7 @@ func (s *sources) open(dirs []string) error {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
 	var identities map[string]source.Identity
-	_ = json.Unmarshal([]byte(s.known), &identities) // it was checked, or is empty
+	_ = json.Unmarshal([]byte(s.known), &identities) // validated before, or empty
 	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
 	if err != nil {
 		return err
@@ -94,13 +94,13 @@ func (s *sources) open(dirs []string) error {
 func (s *sources) signal() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it is signaled
+	default: // a signal is already pending
 	}
 }
 
-// reload takes other sources from the settings, if they come from there, and triggers a
-// read of all of them. It reports sources that cannot be used and keeps the previous
-// ones.
+// reload replaces the sources with those in the settings, if they come from there, and
+// triggers a read of all sources. It reports sources that cannot be used and keeps the
+// previous ones.
 func (s *sources) reload(settings nodeconfig.Settings) {
 	if s == nil {
 		return
@@ -129,7 +129,7 @@ func (s *sources) close() {
 	s.end()
 }
 
-// Read reads the directories. What could not be kept of them is a warning.
+// Read reads the sources. If their state cannot be stored, it prints a warning.
 func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 		return nil, nil, err
 	}
 	want := source.Merge(snapshot)
-	_ = want.All().ServeClaims(s.options.Claims) // unused ones may be of pods to come
+	_ = want.All().ServeClaims(s.options.Claims) // unused ones may belong to pods that follow later
 	if !s.swept {
 		s.swept = true
 		err = store.RemoveOtherCopies(s.node.Layout(), s.copies)

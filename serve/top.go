@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// Usage is the CPU and memory usage of a pod or a container; nil fields are not known.
+// Usage is the CPU and memory usage of a pod or a container; nil fields are unknown.
 type Usage struct {
 	NanoCores       *uint64 // of CPU: 1e9 is one core
 	WorkingSetBytes *uint64 // memory without inactive file pages
@@ -31,19 +31,19 @@ type PodUsage struct {
 	ID         identity.Pod
 	Labels     map[string]string // nil without a readable checkpoint
 	Containers []ContainerUsage
-	Usage      // the sum of the containers', as in kubectl; the control group's if one is not known
+	Usage      // the sum of the containers' usage, as in kubectl; the cgroup's if that of a container is unknown
 	Time       time.Time
-	// Window is the time over which CPU usage was measured; 0 if podrun serve did it.
+	// Window is the time over which CPU usage was measured; 0 if podrun serve measured it.
 	Window time.Duration
 }
 
-// topInterval is the time between two samples. It is longer than the API of a
-// supervisor shares its answers.
+// topInterval is the time between two samples. It is longer than the time for which a
+// supervisor's API reuses a response.
 const topInterval = 1100 * time.Millisecond
 
-// Top measures the usage of the running pods that match, by namespace and name. It asks
-// the running supervisor, and without one the runtime, and takes a second sample where
-// the first has no rates. The error is of kind Runtime.
+// Top measures the usage of the running pods that match, by namespace and name. It calls
+// the running supervisor, or the runtime if there is none, and takes a second sample if the
+// first has no rates. The error is of kind Runtime.
 func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, error) {
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {
@@ -78,7 +78,7 @@ func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, erro
 	return out, nil
 }
 
-// serveSummary asks the supervisor of a root directory for its statistics.
+// serveSummary requests the statistics from the supervisor of a root directory.
 func serveSummary(ctx context.Context, layout identity.Layout) (*statsapi.Summary, error) {
 	body, err := askAPI(ctx, layout, "/stats/summary")
 	if err != nil {
@@ -89,12 +89,12 @@ func serveSummary(ctx context.Context, layout identity.Layout) (*statsapi.Summar
 	return &out, json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out)
 }
 
-// idOf is the identity of a pod of a summary.
+// idOf returns the identity of a pod in a summary.
 func idOf(p *statsapi.PodStats) identity.Pod {
 	return identity.Pod{Namespace: p.PodRef.Namespace, Name: p.PodRef.Name, UID: p.PodRef.UID}
 }
 
-// rated reports whether the CPU rate of all that matches is known.
+// rated reports whether the CPU rates of all matching pods are known.
 func rated(s *statsapi.Summary, sel run.Selector) bool {
 	for i := range s.Pods {
 		p := &s.Pods[i]
@@ -114,7 +114,8 @@ func rated(s *statsapi.Summary, sel run.Selector) bool {
 	return true
 }
 
-// podUsages are the usages of what matches. A pod in which no container runs has none.
+// podUsages returns the usages of the matching pods. It omits pods without a running
+// container.
 func podUsages(s *statsapi.Summary, sel run.Selector, now time.Time, window time.Duration) []PodUsage {
 	var out []PodUsage
 	for i := range s.Pods {
@@ -142,7 +143,8 @@ func usageOf(cpu *statsapi.CPUStats, memory *statsapi.MemoryStats) (u Usage) {
 	return u
 }
 
-// sumUsage adds up containers. What is not known of one of them is taken of the pod.
+// sumUsage sums up the usage of containers. If that of one container is unknown, it uses
+// the pod's.
 func sumUsage(containers []ContainerUsage, pod Usage) Usage {
 	sum := func(of func(Usage) *uint64) *uint64 {
 		var total uint64

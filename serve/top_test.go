@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSumUsage: the pod's own figures stand in for those that a container lacks.
+// TestSumUsage: the pod's own usage replaces that which a container lacks.
 func TestSumUsage(t *testing.T) {
 	n := ptr.To[uint64]
 	of := func(cpu, memory *uint64) ContainerUsage {

@@ -9,10 +9,10 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// OverLimit returns the limit of local storage for which a pod is evicted, with the
-// kubelet's message; "" if it exceeds none. EmptyDirs are checked first, then the whole
-// pod, then its containers, whose layers are not counted if images are on a separate
-// disk. Signal is the kubelet's signal for the metric of evictions.
+// OverLimit returns the kubelet's message for the local storage limit that a pod exceeds
+// and is evicted for; "" if it exceeds none. EmptyDirs are checked first, then the pod as a
+// whole, then its containers, whose layers do not count if images are on a separate disk.
+// Signal is the kubelet's signal for the metric of evictions.
 func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
@@ -40,7 +40,7 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal
 	return "", ""
 }
 
-// total is a pod's usage of local storage, on all disks.
+// total returns a pod's usage of local storage on all disks.
 func (u *Usage) total() Disk {
 	out := u.Files
 	for _, c := range u.Containers {
@@ -52,8 +52,8 @@ func (u *Usage) total() Disk {
 	return out
 }
 
-// Limited reports whether a pod has limits of local storage, for which its usage has to
-// be measured.
+// Limited reports whether a pod has local storage limits, which require that its usage is
+// measured.
 func Limited(pod *corev1.Pod) bool {
 	limits := resource.PodLimits(pod)
 	if _, ok := limits[corev1.ResourceEphemeralStorage]; ok {
@@ -64,8 +64,8 @@ func Limited(pod *corev1.Pod) bool {
 	}) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !c.Resources.Limits.StorageEphemeral().IsZero() })
 }
 
-// OnDisk reports whether an emptyDir is a directory. One in memory has its limit from the
-// kernel.
+// OnDisk reports whether an emptyDir is a directory on disk. The kernel enforces the limit
+// of an emptyDir in memory.
 func OnDisk(v corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// maxEntries bounds how many files of one directory are counted: a container decides
-// how many there are.
+// maxEntries limits how many files of one directory are counted, because a container can
+// create any number of files.
 const maxEntries = 4 << 20
 
-// errEnough ends the count of a directory that has more than maxEntries.
+// errEnough stops the count of a directory with more than maxEntries files.
 var errEnough = errors.New("too many files")
 
-// ReadDisk measures the disk usage of a directory, as du does: blocks, and inodes
-// including the directory itself; files with several names once. It follows no symlinks
-// and enters no mounts. It counts at most 4,194,304 entries; a directory that does not
-// exist uses nothing. The error is that of ctx or of the disk.
+// ReadDisk measures the disk usage of a directory, as du does: blocks, and inodes including
+// the directory itself; a file with several names counts once. It does not follow symlinks
+// or enter mounts. It counts at most 4,194,304 entries; a directory that does not exist
+// uses nothing. The error is that of ctx or of the disk.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -37,8 +37,8 @@ func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	return c.sum, nil
 }
 
-// ReadFile measures the disk usage of a regular file: blocks, and one inode. It follows no
-// symlink at path; any other file, and one that cannot be read, uses nothing.
+// ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not
+// follow a symlink at path. Any other file, and one that cannot be read, counts as zero.
 func ReadFile(path string) Disk {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -47,7 +47,7 @@ func ReadFile(path string) Disk {
 	return Disk{st.Blocks * 512, 1}
 }
 
-// counter adds up the usage of a tree.
+// counter sums up the usage of a directory tree.
 type counter struct {
 	sum    Disk
 	most   int64

@@ -35,7 +35,7 @@ func TestReadDisk(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "a/big"), filepath.Join(dir, "again")); err != nil {
 		t.Fatal(err)
 	}
-	// What a symlink leads to, and what is mounted, is not the directory's.
+	// The target of a symlink, and the content of a mount, do not belong to the directory.
 	host := t.TempDir()
 	if err := os.WriteFile(filepath.Join(host, "huge"), make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestReadDisk(t *testing.T) {
 	if err != nil || grown < 1<<20 || grown > 1<<20+64<<10 {
 		t.Errorf("grown by %d bytes, %v; want about 1 MiB", grown, err)
 	}
-	if n := got.Inodes - empty.Inodes; n < 2 || n > 3 { // a mounted directory is none of its inodes
+	if n := got.Inodes - empty.Inodes; n < 2 || n > 3 { // the mounted directory is not among its inodes
 		t.Errorf("grown by %d inodes, want 2 files and a link", n)
 	}
 }
@@ -70,7 +70,7 @@ func TestReadDiskOfNothing(t *testing.T) {
 	}
 }
 
-// A container decides how many files there are: the count ends.
+// A container decides how many files there are, so the count is limited.
 func TestReadDiskIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 50 {

@@ -8,14 +8,14 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Reason is that of an evicted pod's status and of its event.
+// Reason is the reason in an evicted pod's status and in its event.
 const Reason = "Evicted"
 
-// ReasonThresholdMet is that of the node's event when something is reclaimed.
+// ReasonThresholdMet is the reason of the node's event when a resource is reclaimed.
 const ReasonThresholdMet = "EvictionThresholdMet"
 
-// Message is the kubelet's message for an evicted pod: the resource that the node was
-// short of, and the containers that use more of it than they request.
+// Message returns the kubelet's message for an evicted pod: the resource that the node
+// lacked, and the containers that use more of it than they request.
 func Message(c Candidate, met []Threshold, o Observations) string {
 	short := met[0].Signal.Resource()
 	text := fmt.Sprintf("The node was low on resource: %s. ", short)
@@ -51,7 +51,7 @@ func Message(c Candidate, met []Threshold, o Observations) string {
 
 func bytes(n int64) *apiresource.Quantity { return apiresource.NewQuantity(n, apiresource.BinarySI) }
 
-// shown is an amount of a signal as the kubelet writes it.
+// shown returns an amount of a signal as the kubelet prints it.
 func shown(s Signal, n int64) *apiresource.Quantity {
 	if r := s.Resource(); r == inodes || r == pids {
 		return apiresource.NewQuantity(n, apiresource.DecimalSI)

@@ -7,28 +7,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// State is what of earlier observations counts. The zero value is that of a process
-// that has observed nothing. It is replaced, never changed.
+// State is the part of earlier observations that Next requires. The zero value means no
+// observations. A State is never modified; Next returns a new one.
 type State struct {
 	first map[Threshold]time.Time                // since when each threshold has been crossed
-	met   []Threshold                            // those whose grace periods were over
+	met   []Threshold                            // thresholds whose grace periods have passed
 	last  map[corev1.NodeConditionType]time.Time // when each condition was last observed
 }
 
-// Decision is what follows from an observation.
+// Decision is the result of an observation.
 type Decision struct {
-	// Conditions are those under which the node is, sorted: observed within the
-	// transition period. Until has when each ends if it is not observed again.
+	// Conditions are the node's current conditions, sorted: those observed within the
+	// transition period. Until is the time at which each one ends if it is not observed
+	// again.
 	Conditions []corev1.NodeConditionType
 	Until      map[corev1.NodeConditionType]time.Time
-	// Met are the thresholds for which something is to be reclaimed now, the first of
-	// them first; empty for none.
+	// Met are the thresholds whose resources must be reclaimed now, in this order; empty
+	// for none.
 	Met []Threshold
 }
 
-// Next takes an observation in. A threshold that was met stays so until its minimum
-// reclaim is available, too. Soft thresholds make a condition at once, but count only
-// after their grace periods.
+// Next evaluates an observation. A threshold that was met remains so until its minimum
+// reclaim is available, too. A soft threshold sets its condition immediately, but is met
+// only after its grace period.
 func Next(s State, all []Threshold, o Observations, transition time.Duration, now time.Time) (State, Decision) {
 	active := crossed(all, o, false)
 	for _, t := range crossed(s.met, o, true) {
@@ -42,7 +43,7 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 			next.last[c] = at
 		}
 	}
-	// In the order of all, which is that of reclaiming.
+	// In the order of all, which is the order of reclaiming.
 	for _, t := range all {
 		if !slices.Contains(active, t) {
 			continue
@@ -65,15 +66,15 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 	return next, d
 }
 
-// Resolved reports whether no threshold is crossed, minimum reclaims included: then no
-// pod has to be evicted.
+// Resolved reports whether no threshold is crossed, including the minimum reclaims: then no
+// pod must be evicted.
 func Resolved(all []Threshold, o Observations) bool { return len(crossed(all, o, true)) == 0 }
 
 // Reclaim selects the resources that are freed before pods are evicted.
 type Reclaim struct{ Containers, Images bool }
 
 // ReclaimFor returns what can be freed for a threshold: dead containers and unused images
-// on its disk, nothing for memory and process IDs.
+// on its disk; nothing for memory and process IDs.
 func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	switch s {
 	case ImageFSAvailable, ImageFSInodesFree:
@@ -84,13 +85,13 @@ func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	return Reclaim{}
 }
 
-// The grace periods of the kubelet's evictions: Immediate is that of a hard threshold
-// and of a local storage limit (immediateEvictionGracePeriodSeconds), and the shortest
-// that the pod's containers get (pkg/kubelet/pod_workers.go).
+// The kubelet's grace periods of evictions: Immediate applies to a hard threshold and to a
+// local storage limit (immediateEvictionGracePeriodSeconds), and is the minimum for the
+// pod's containers (pkg/kubelet/pod_workers.go).
 const Immediate = time.Second
 
-// Grace is how long an evicted pod's containers get to end: the pod's own period up to
-// most seconds for a soft threshold.
+// Grace returns the grace period of an evicted pod's containers: for a soft threshold, the
+// pod's own period, up to most seconds.
 func Grace(pod *corev1.Pod, t Threshold, most int32) time.Duration {
 	if t.Hard() {
 		return Immediate

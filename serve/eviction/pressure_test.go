@@ -21,7 +21,7 @@ const (
 
 var t0 = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// settings have one hard and one soft threshold of memory, and those of disks.
+// settings returns one hard and one soft threshold for memory, and thresholds for disks.
 func settings() nodeconfig.Settings {
 	s := nodeconfig.Default()
 	s.EvictionSoft = map[string]string{"memory.available": "500Mi"}
@@ -41,8 +41,8 @@ func mustThresholds(t *testing.T, s nodeconfig.Settings) []Threshold {
 
 func TestThresholdsAreOrdered(t *testing.T) {
 	s := settings()
-	s.EvictionHard["containerfs.available"] = "10%" // not podrun's
-	s.EvictionHard["pid.available"] = "0%"          // turned off
+	s.EvictionHard["containerfs.available"] = "10%" // not supported by podrun
+	s.EvictionHard["pid.available"] = "0%"          // disabled
 	var got []string
 	for _, th := range mustThresholds(t, s) {
 		got = append(got, fmt.Sprintf("%s %s", th.Signal, th.Grace))
@@ -62,13 +62,13 @@ func TestInvalidThresholdsAreProblems(t *testing.T) {
 	}
 }
 
-// step is an observation, and what it leads to.
+// step is an observation and the expected decision.
 type step struct {
-	after      time.Duration // since the first
+	after      time.Duration // since the first observation
 	memory     int64         // available, of 8 Gi
 	disk       int64         // of nodefs, of 100 Gi
 	conditions string
-	met        string // signals with h for hard and s for soft
+	met        string // signals with h for hard and s for soft thresholds
 }
 
 func TestNext(t *testing.T) {
@@ -131,7 +131,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A threshold that a reload took away is not met any longer.
+// A threshold that a reload has removed is no longer met.
 func TestNextForgetsThresholds(t *testing.T) {
 	o := Observations{NodeFSAvailable: {gi, 100 * gi}}
 	s, d := Next(State{}, mustThresholds(t, settings()), o, time.Minute, t0)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 )
 
-// candidate is a pod with one container, app, that requests memory and disk space.
+// candidate returns a pod with one container, app, that requests memory and disk space.
 func candidate(name string, priority int32, memory, disk string, u *Usage) Candidate {
 	requests := corev1.ResourceList{}
 	if memory != "" {

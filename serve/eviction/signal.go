@@ -12,12 +12,11 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// Signal is the subject of a threshold, with the kubelet's name.
+// Signal is the kubelet's name of the resource of a threshold.
 type Signal string
 
-// The signals. The kubelet's containerfs and allocatableMemory are not among them:
-// containers' file systems are the node's or the images', and no control group bounds
-// all pods together.
+// The signals, without the kubelet's containerfs and allocatableMemory: containers are on
+// the file system of the node or of the images, and no cgroup limits all pods together.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFSAvailable   Signal = "nodefs.available"
@@ -27,17 +26,17 @@ const (
 	PIDAvailable      Signal = "pid.available"
 )
 
-// order is the one in which resources are reclaimed. The kubelet takes memory first
-// and the others in no order.
+// order is the order in which resources are reclaimed. The kubelet starts with memory and
+// has no order for the others.
 var order = []Signal{MemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable, ImageFSInodesFree, PIDAvailable}
 
-// The kubelet's names of resources that the API has none for.
+// The kubelet's names of resources for which the API has no constant.
 const (
 	inodes corev1.ResourceName = "inodes"
 	pids   corev1.ResourceName = "pids"
 )
 
-// Condition is the node's condition that a signal makes.
+// Condition returns the node condition that a signal sets.
 func (s Signal) Condition() corev1.NodeConditionType {
 	switch s {
 	case MemoryAvailable:
@@ -48,8 +47,8 @@ func (s Signal) Condition() corev1.NodeConditionType {
 	return corev1.NodeDiskPressure
 }
 
-// Resource is the resource that the node is short of: memory, ephemeral-storage, inodes
-// or pids.
+// Resource returns the resource that the node lacks: memory, ephemeral-storage, inodes or
+// pids.
 func (s Signal) Resource() corev1.ResourceName {
 	switch s {
 	case MemoryAvailable:
@@ -64,16 +63,16 @@ func (s Signal) Resource() corev1.ResourceName {
 
 func (s Signal) known() bool { return slices.Contains(order, s) }
 
-// Observation is how much of a resource there is, and how much of it is available,
-// in bytes, inodes or process IDs.
+// Observation is the capacity and the available amount of a resource, in bytes, inodes or
+// process IDs.
 type Observation struct{ Available, Capacity int64 }
 
 // Observations are the observed values, by signal. Values that could not be read are
 // missing.
 type Observations map[Signal]Observation
 
-// Observe takes the signals from the host's facts. Memory is available by the
-// kernel's estimate.
+// Observe computes the signals from the host's facts. Available memory is the kernel's
+// estimate.
 func Observe(f host.Facts) Observations {
 	out := Observations{}
 	memory := f.Capacity[corev1.ResourceMemory]
@@ -97,8 +96,9 @@ func Observe(f host.Facts) Observations {
 	return out
 }
 
-// DedicatedImages reports whether images, and the containers' own layers, are on another
-// file system than the node's. It is false where that of the images is not known.
+// DedicatedImages reports whether images, and the containers' writable layers, are on a
+// different file system than the node's. It returns false if the file system of the images
+// is unknown.
 func DedicatedImages(f host.Facts) bool {
 	return f.ImageFS.CapacityBytes > 0 && f.ImageFS.Device != f.NodeFS.Device
 }

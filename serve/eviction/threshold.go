@@ -16,20 +16,20 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Amount is a quantity or a part of a capacity. It can be compared by ==.
+// Amount is a quantity or a fraction of a capacity. It can be compared with ==.
 type Amount struct {
-	Quantity string  // canonical: 100Mi; "" for a part of the capacity
+	Quantity string  // in canonical form: 100Mi; "" for a fraction of the capacity
 	Part     float32 // 0.1 for 10%
 }
 
-// of is the amount for a capacity.
+// of returns the amount for a given capacity.
 func (a Amount) of(capacity int64) apiresource.Quantity {
 	if a.Quantity == "" {
 		return *apiresource.NewQuantity(int64(float64(capacity)*float64(a.Part)), apiresource.BinarySI)
 	}
 	q, err := resource.ParseQuantity(a.Quantity)
 	if err != nil {
-		panic(err) // parseAmount has written it
+		panic(err) // impossible: parseAmount produced it
 	}
 	return q
 }
@@ -49,24 +49,24 @@ func parseAmount(text string) (Amount, error) {
 	return Amount{Quantity: q.String()}, nil
 }
 
-// Threshold is how little of a resource may be available. It can be compared by ==.
+// Threshold is the minimum available amount of a resource. It can be compared with ==.
 type Threshold struct {
 	Signal Signal
 	Value  Amount
-	// Grace is for how long the threshold must be crossed before pods are evicted; 0
-	// for a hard one.
+	// Grace is how long the threshold must be crossed before pods are evicted; 0 for a hard
+	// threshold.
 	Grace time.Duration
-	// Reclaim is how much more than Value must be available until a threshold that
-	// was met no longer is.
+	// Reclaim is how much more than Value must be available before a threshold that was met
+	// counts as resolved.
 	Reclaim Amount
 }
 
-// Hard reports whether pods are evicted at once for a threshold.
+// Hard reports whether pods are evicted immediately for a threshold.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
-// Thresholds are the node's, in the order in which they are reclaimed by: memory
-// first, as in the kubelet, hard ones before soft ones. A setting that is not valid is
-// a problem, and left out. Signals that podrun does not know are left out.
+// Thresholds returns the node's thresholds in the order of reclaiming: memory first, as in
+// the kubelet, and hard ones before soft ones. An invalid setting is a problem, and
+// omitted. Signals that podrun does not support are omitted.
 func Thresholds(s nodeconfig.Settings) ([]Threshold, problem.List) {
 	var out []Threshold
 	var bad problem.List
@@ -106,8 +106,8 @@ func threshold(signal Signal, value, reclaim string) (t Threshold, err error) {
 	return t, err
 }
 
-// crossed lists the thresholds that are crossed; with reclaim, including the amount to be
-// reclaimed beyond them.
+// crossed returns the thresholds that are crossed; with reclaim, their minimum reclaim is
+// included.
 func crossed(all []Threshold, o Observations, reclaim bool) []Threshold {
 	var out []Threshold
 	for _, t := range all {

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Disk is what something uses of a file system.
+// Disk is the usage of a file system.
 type Disk struct{ Bytes, Inodes int64 }
 
 // Plus adds two usages.
@@ -13,9 +13,9 @@ func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inode
 // Usage is a pod's usage of the node's resources.
 type Usage struct {
 	Memory     int64 // working set, in bytes
-	Processes  int64 // and threads
+	Processes  int64 // processes and threads
 	Containers map[string]ContainerUsage
-	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
+	Volumes    map[string]Disk // emptyDirs on disk, by volume name
 	// Files are single files of the host that containers can write to: /etc/hosts, as in
 	// the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
 	Files Disk
@@ -28,8 +28,8 @@ type ContainerUsage struct {
 	Logs   Disk
 }
 
-// Candidate is a pod that may be evicted. Usage is nil where it is not known: such a
-// pod goes first, as in the kubelet.
+// Candidate is a pod that may be evicted. Usage is nil if it is unknown: such a pod is
+// evicted first, as in the kubelet.
 type Candidate struct {
 	Pod   *corev1.Pod
 	Usage *Usage

@@ -1,7 +1,7 @@
 // Package imagegc selects the unused images to remove, by the kubelet's rules
 // (pkg/kubelet/images/image_gc_manager.go, v1.36): the least recently used ones when the
-// usage of the disk has reached a threshold, and those that have not been used for a
-// given time. It is pure.
+// disk usage has reached a threshold, and those that have not been used for a given time.
+// It is pure.
 package imagegc
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The kubelet's reasons of the node's events (pkg/kubelet/events).
+// The kubelet's event reasons for images (pkg/kubelet/events).
 const (
 	ReasonFreeDiskSpaceFailed = "FreeDiskSpaceFailed"
 	ReasonImageGCFailed       = "ImageGCFailed"
@@ -25,18 +25,18 @@ type Image struct {
 	ID   string
 	Name string // for messages
 	Size int64  // bytes
-	// InUse says that a container or a pod uses it, or may; or that the runtime keeps
-	// it (pinned).
+	// InUse is true if a container or a pod uses the image, or may use it, or if the
+	// runtime keeps it (pinned).
 	InUse bool
 }
 
-// Record is what is known of an image's use.
+// Record describes the known use of an image.
 type Record struct {
-	Detected time.Time `json:"detected"`      // when it was seen first
-	Used     time.Time `json:"used,omitzero"` // when it was seen in use last; zero for never
+	Detected time.Time `json:"detected"`      // when it was first seen
+	Used     time.Time `json:"used,omitzero"` // when it was last seen in use; zero for never
 }
 
-// since is from when on the image has not been used.
+// since returns the time since which the image has not been used.
 func (r Record) since() time.Time {
 	if r.Used.After(r.Detected) {
 		return r.Used
@@ -44,15 +44,15 @@ func (r Record) since() time.Time {
 	return r.Detected
 }
 
-// Records are what is known of images, by ID. They marshal to stable JSON.
+// Records describe the known use of images, by ID. They marshal to stable JSON.
 type Records struct {
 	Images map[string]Record `json:"images"`
-	Seen   time.Time         `json:"seen"` // when images were observed last
+	Seen   time.Time         `json:"seen"` // time of the last observation
 }
 
-// Observe takes in which images there are, and which of them are in use. Images that
-// are gone are forgotten. The time since the last observation does not count if it is
-// longer than gap: no process saw which images were used. The records are new.
+// Observe returns new records that include an observation of all images. Removed images are
+// dropped. If the last observation was longer ago than gap, the time since then does not
+// count, because it is unknown which images were used.
 func Observe(r Records, images []Image, gap time.Duration, now time.Time) Records {
 	var unseen time.Duration
 	if passed := now.Sub(r.Seen); !r.Seen.IsZero() && passed > gap {
@@ -78,29 +78,29 @@ func Observe(r Records, images []Image, gap time.Duration, now time.Time) Record
 	return out
 }
 
-// Policy is when images are removed.
+// Policy specifies when images are removed.
 type Policy struct {
-	High, Low      int           // how full the disk of images is, in percent
-	MinAge, MaxAge time.Duration // MaxAge 0 is none
+	High, Low      int           // usage of the images' disk in percent
+	MinAge, MaxAge time.Duration // MaxAge 0 means no limit
 }
 
-// PolicyOf is the policy of a node.
+// PolicyOf returns the policy in a node's settings.
 func PolicyOf(s nodeconfig.Settings) Policy {
 	return Policy{High: int(s.ImageGCHighThresholdPercent), Low: int(s.ImageGCLowThresholdPercent), MinAge: s.ImageMinimumGCAge, MaxAge: s.ImageMaximumGCAge}
 }
 
-// Off reports whether a policy removes nothing, as in the kubelet.
+// Off reports whether a policy removes no images, as in the kubelet.
 func (p Policy) Off() bool { return p.High == 100 && p.MaxAge == 0 }
 
-// Unused lists the images that may be removed for their disk, in the order in which
-// they are: used longest ago, then seen first longest ago. Those that were first seen
-// less than MinAge ago may be about to be used.
+// Unused returns the images that may be removed to free disk space, in the order of
+// removal: by the last use, then by the first detection, oldest first. It omits images
+// first seen less than MinAge ago, which may be about to be used.
 func Unused(images []Image, r Records, p Policy, now time.Time) []Image {
 	out := unused(images, r)
 	return slices.DeleteFunc(out, func(i Image) bool { return now.Sub(r.Images[i.ID].Detected) < p.MinAge })
 }
 
-// Expired lists the images that were not used for MaxAge.
+// Expired returns the images that have not been used for MaxAge.
 func Expired(images []Image, r Records, p Policy, now time.Time) []Image {
 	if p.MaxAge == 0 {
 		return nil
@@ -120,9 +120,9 @@ func unused(images []Image, r Records) []Image {
 	return out
 }
 
-// Surplus is how many bytes are to be freed of the disk of images: down to the low
-// threshold once it is as full as the high one, else 0. It is also 0 where the disk is
-// not known.
+// Surplus returns how many bytes must be freed on the images' disk: if the usage has
+// reached the high threshold, the bytes above the low one, otherwise 0. It also returns 0
+// if the disk is unknown.
 func Surplus(p Policy, fs host.Filesystem) int64 {
 	if fs.CapacityBytes <= 0 || usedPercent(fs) < int64(p.High) {
 		return 0
@@ -134,13 +134,13 @@ func available(fs host.Filesystem) int64 { return min(fs.AvailableBytes, fs.Capa
 
 func usedPercent(fs host.Filesystem) int64 { return 100 - available(fs)*100/fs.CapacityBytes }
 
-// Insufficient is the message of a disk of which less could be freed than wanted.
+// Insufficient returns the message for a disk on which less could be freed than required.
 func Insufficient(fs host.Filesystem, freed int64) string {
 	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", usedPercent(fs), size(fs.CapacityBytes), freed)
 }
 
-// size is a number of bytes as the kubelet writes it here.
+// size formats a number of bytes as the kubelet does in these messages.
 func size(n int64) string {
 	units := []string{"KiB", "MiB", "GiB", "TiB"}
 	if n < 1024 {

@@ -25,7 +25,7 @@ func ids(list []Image) string {
 	return strings.Join(out, " ")
 }
 
-// at is a time that many minutes after t0.
+// at returns t0 plus a number of minutes.
 func at(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
 
 func TestUnusedAndExpired(t *testing.T) {
@@ -37,7 +37,7 @@ func TestUnusedAndExpired(t *testing.T) {
 	if got, want := ids(Unused(images, r, p, at(0))), "never old recent"; got != want {
 		t.Errorf("unused: %q, want %q", got, want)
 	}
-	// An image that was never used counts from when it was seen first.
+	// An image that was never used counts from its first detection.
 	if got, want := ids(Expired(images, r, p, at(0))), "old"; got != want {
 		t.Errorf("expired: %q, want %q", got, want)
 	}
@@ -54,7 +54,7 @@ func TestObserveRecords(t *testing.T) {
 	if fmt.Sprint(r.Images) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", r.Images, want)
 	}
-	// They survive being written down.
+	// The records are unchanged after being stored and loaded.
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -63,12 +63,13 @@ func TestObserveRecords(t *testing.T) {
 	if err := json.Unmarshal(data, &read); err != nil || !read.Images["a"].Used.Equal(at(0)) || !read.Seen.Equal(at(5)) {
 		t.Fatalf("%s: %+v, %v", data, read, err)
 	}
-	// Time without observation does not count: 60 minutes here.
+	// Time without observations does not count: here, 60 minutes.
 	r = Observe(read, []Image{{ID: "a"}, {ID: "b"}}, gap, at(65))
 	if !r.Images["a"].Used.Equal(at(60)) || !r.Images["b"].Detected.Equal(at(60)) || !r.Images["b"].Used.IsZero() {
 		t.Errorf("after a gap: %v", r.Images)
 	}
-	// What is gone is forgotten; a clock that was set back makes no image new for years.
+	// Removed images are dropped; after the clock was set back, no image is considered new
+	// for years.
 	r = Observe(r, []Image{{ID: "b"}}, gap, at(-600))
 	if len(r.Images) != 1 || !r.Images["b"].Detected.Equal(at(-600)) {
 		t.Errorf("%v", r.Images)
@@ -95,9 +96,9 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestADay: every minute of 24 hours something may be pulled, started, stopped or
-// deleted; images are looked at every 5 minutes. The disk is never full, and no image
-// that is used is removed.
+// TestADay: in every minute of 24 hours, a pod may be pulled, started, stopped or deleted;
+// images are observed every 5 minutes. The disk is never full, and no image in use is
+// removed.
 func TestADay(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -136,7 +137,7 @@ func TestADay(t *testing.T) {
 				collect(at(minute))
 			}
 			removed += before - len(sizes)
-			if rnd.IntN(4) == 0 { // a new version of some pod: up to 4 GiB
+			if rnd.IntN(4) == 0 { // a new version of a pod: up to 4 GiB
 				next++
 				id := fmt.Sprintf("image%d", next)
 				sizes[id] = 1 + rnd.Int64N(4*gib)

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// sharedAge is how old an answer may be that is given to another request.
+// sharedAge is the maximum age of a response that is returned to another request.
 const sharedAge = time.Second
 
-// share makes concurrent requests share one response of read, independently of the
-// request that triggered it: many clients cause only one call to the runtime.
+// share returns a function whose concurrent callers share one result of read, which does
+// not depend on the request that triggered it: many clients cause only one call to the
+// runtime.
 func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	type answer struct {
 		done  chan struct{}
 		value T
 		err   error
-		at    time.Time // once done is closed
+		at    time.Time // set when done is closed
 	}
 	var mu sync.Mutex
 	var last *answer

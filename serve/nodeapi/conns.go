@@ -13,47 +13,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of the connections of a listener.
+// Limits for the connections of a listener.
 const (
-	// maxNew is the limit of connections that have not sent a request: those of a TCP
-	// listener have not necessarily shown a certificate.
+	// maxNew limits the connections that have not sent a request yet: clients of a TCP
+	// listener may not have presented a certificate yet.
 	maxNew = 64
-	// maxConns is the limit of the others, and larger than maxAnswers and maxStreams
+	// maxConns limits all other connections; it is larger than maxAnswers and maxStreams
 	// together.
 	maxConns = 128
 )
 
-// phase is what a connection is used for.
+// phase is the state of a connection.
 type phase int
 
 const (
-	fresh phase = iota // has sent no complete request yet; handshakes are part of it
+	fresh phase = iota // has sent no complete request yet; includes handshakes
 	idle               // between requests
 	busy               // a request is being answered
 	closed
 )
 
-// conns is a listener that limits its connections. A new connection is always accepted:
-// over the limit, it closes the oldest connection that is not busy, of the client that has
-// most of them, so that no client can keep others out.
+// conns is a listener that limits its connections. It always accepts a new connection. If a
+// limit is exceeded, it closes the oldest connection that is not busy, of the client with
+// the most such connections, so that no client can lock out others.
 type conns struct {
 	net.Listener
 
 	mu   sync.Mutex
-	list []*conn // the first is the one that has been in its phase for longest
+	list []*conn // ordered by the time in the current phase, longest first
 }
 
 // conn is a connection of conns.
 type conn struct {
 	net.Conn
 	of     *conns
-	client string // a user on this host, or an address
-	// outside is nil if the client may get into containers; otherwise it says why not.
+	client string // a user of this host, or an address
+	// outside is nil if the client may access containers; otherwise it is the reason why
+	// not.
 	outside error
 	phase   phase // guarded by of.mu
 }
 
-// errNoSocket refuses clients of a TCP listener.
+// errNoSocket is the reason for clients of a TCP listener.
 var errNoSocket = errors.New("only by the unix socket")
 
 // Accept implements net.Listener.
@@ -64,7 +65,7 @@ func (l *conns) Accept() (net.Conn, error) {
 	}
 	c := &conn{Conn: accepted, of: l, client: clientOf(accepted), outside: errNoSocket}
 	if socket, ok := accepted.(*net.UnixConn); ok {
-		c.outside = outsideContainers(socket) // at once: the client's process may end
+		c.outside = outsideContainers(socket) // immediately, because the client's process may exit
 	}
 	l.mu.Lock()
 	var victim *conn
@@ -79,7 +80,8 @@ func (l *conns) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// begin marks a connection as busy, until end. It is false for one that is being closed.
+// begin marks a connection as busy until end is called. It returns false if the connection
+// is being closed.
 func (c *conn) begin() bool {
 	l := c.of
 	l.mu.Lock()
@@ -119,7 +121,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// move puts a connection into a phase. The caller holds mu, as for the following methods.
+// move changes the phase of a connection. The caller must hold mu, also for the methods
+// below.
 func (l *conns) move(c *conn, to phase) {
 	l.list = slices.DeleteFunc(l.list, func(o *conn) bool { return o == c })
 	if c.phase = to; to != closed {
@@ -136,8 +139,8 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest takes the connection to close out of a phase: the oldest of the client that has
-// most of them. It is nil if there is none.
+// oldest returns the connection in a phase that is to be closed: the oldest one of the
+// client with the most such connections. It returns nil if there is none.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0
@@ -156,8 +159,8 @@ func (l *conns) oldest(in phase) *conn {
 	return nil
 }
 
-// clientOf identifies a client: the user of a unix socket; on TCP the address, or the
-// /64 network of an IPv6 address.
+// clientOf identifies a client: the user of a unix socket; for TCP, the address, or the /64
+// network of an IPv6 address.
 func clientOf(c net.Conn) string {
 	switch c := c.(type) {
 	case *net.UnixConn:
@@ -175,7 +178,8 @@ func clientOf(c net.Conn) string {
 	return ""
 }
 
-// credentials are those of the process that connected to a unix socket, at that time.
+// credentials returns the credentials of the process that connected to a unix socket, at
+// the time of the connection.
 func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -193,7 +197,7 @@ func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// withConn adds a connection that conns accepted to the context of its requests.
+// withConn adds a connection, which conns has accepted, to the context of its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -201,15 +205,16 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf is the connection of a request.
+// connOf returns the connection of a request.
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// tracked keeps the connections of requests that are being answered open.
+// tracked marks the connections of active requests as busy, which prevents that conns
+// closes them.
 func tracked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
 		if !c.begin() {
-			panic(http.ErrAbortHandler) // the connection is closed
+			panic(http.ErrAbortHandler) // the connection is being closed
 		}
 		defer c.end()
 		h.ServeHTTP(w, r)

@@ -1,11 +1,11 @@
-// Package nodeapi is the HTTP API of podrun serve, in the kubelet's format: health, pods,
-// metrics, statistics, events and logs; and, on the unix socket, exec, attach and port
-// forwarding.
+// Package nodeapi implements the HTTP API of podrun serve, in the kubelet's format: health,
+// pods, metrics, statistics, events and logs; and, on the unix socket, exec, attach and
+// port forwarding.
 //
 // A Server answers requests with the results of a Backend and never changes a pod's
 // definition. It renders a response completely before it writes it, so that a slow client
-// does not hold a lock or delay other requests; it disconnects a client that does not
-// read a stream. Metrics are counted when workers report them, independently of scrapes.
+// does not hold a lock or delay other requests; it disconnects a client that does not read
+// a stream. Metrics are counted when workers report them, independently of scrapes.
 package nodeapi
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Backend provides a Server's data. Its functions are called concurrently, with the
-// context of the request, and must all be set.
+// Backend provides a Server's data. Its functions, which must all be set, are called
+// concurrently with the context of the request.
 type Backend struct {
 	// Health returns the checks of /readyz. It must not wait.
 	Health func() []Check
@@ -30,20 +30,19 @@ type Backend struct {
 	Sources func() []Source
 	// Stats returns the statistics of the node and its pods.
 	Stats func(context.Context) (*statsapi.Summary, error)
-	// Events returns the events that the pods' journals hold, oldest first.
+	// Events returns the events in the pods' journals, oldest first.
 	Events func(ctx context.Context, namespace, pod string) ([]event.Event, error)
-	// Logs writes the log of a container until its end, or as long as the request
-	// asks to follow it. The error is of a type of package problem where nothing was
-	// written.
+	// Logs writes the log of a container, until its end or while the request follows it. If
+	// nothing was written, the error is of a type of package problem.
 	Logs func(context.Context, LogRequest, io.Writer) error
-	// Exec, Attach and PortForward return a URL of the runtime's streaming server that
-	// is good for one connection.
+	// Exec, Attach and PortForward return a URL of the runtime's streaming server that is
+	// valid for one connection.
 	Exec, Attach, PortForward func(context.Context, StreamRequest) (string, error)
 	// ReadOnly disables exec, attach and port-forward.
 	ReadOnly bool
-	// Feed gets the events that happen.
+	// Feed delivers new events.
 	Feed *Feed
-	// Metrics are those of /metrics.
+	// Metrics are the metrics of /metrics.
 	Metrics *Metrics
 }
 
@@ -61,9 +60,9 @@ type Source struct {
 	Name  string `json:"name"`  // the directory, or the URL without query
 	State string `json:"state"` // Present or Unreachable
 	Why   string `json:"why,omitempty"`
-	Files int    `json:"files"` // that are in force
+	Files int    `json:"files"` // number of files that are in effect
 	Pods  int    `json:"pods"`  // in these files
-	// Problems are those of files whose newest content is not in force.
+	// Problems are those of files whose latest content is not in effect.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -73,6 +72,6 @@ type LogRequest struct {
 	Namespace, Pod, Container string
 	Previous, Follow          bool
 	Timestamps                bool
-	Tail, LimitBytes          *int64 // nil for all
+	Tail, LimitBytes          *int64 // nil for no limit
 	Since                     time.Time
 }

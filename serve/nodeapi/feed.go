@@ -9,24 +9,24 @@ import (
 // Limits of a Feed.
 const (
 	maxWatchers = 64
-	feedBuffer  = 1024 // events that a watcher may lag behind
+	feedBuffer  = 1024 // how many events a watcher may lag behind
 )
 
-// Feed passes events on to watchers. The zero value has none.
+// Feed forwards events to watchers. The zero value has none.
 type Feed struct {
 	mu       sync.Mutex
 	watchers map[*Watcher]bool
 }
 
-// Watcher gets events. C is closed when the watcher read too slowly, which loses
-// the events after those in C.
+// Watcher receives events. C is closed if the watcher reads too slowly; the events after
+// those in C are lost.
 type Watcher struct {
 	C    <-chan event.Event
 	c    chan event.Event
 	feed *Feed
 }
 
-// Emit is an event.Sink. It never waits: a watcher whose buffer is full is dropped.
+// Emit is an event.Sink. It never blocks: a watcher whose buffer is full is dropped.
 func (f *Feed) Emit(e event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,8 +40,8 @@ func (f *Feed) Emit(e event.Event) {
 	}
 }
 
-// Watch returns a watcher of the events from now on; nil if there are too many. The
-// caller must Stop it.
+// Watch returns a watcher for new events, or nil if there are too many watchers. The caller
+// must Stop it.
 func (f *Feed) Watch() *Watcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *Feed) Watch() *Watcher {
 	return w
 }
 
-// Stop ends the watch. It can be called again.
+// Stop ends the watch. It may be called repeatedly.
 func (w *Watcher) Stop() {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()

@@ -15,14 +15,15 @@ import (
 	"time"
 )
 
-// flood is how many connections an attacker opens, and floodMemory what they may cost.
+// flood is the number of connections that an attacker opens, and floodMemory the memory
+// that they may use.
 const (
 	flood       = 400
 	floodMemory = 64 << 20
 )
 
-// floods opens connections that send the same text, and keeps them open. With an answer
-// expected, each waits for it.
+// floods opens connections that send the same text, and keeps them open. If answer is true,
+// each one waits for a response.
 func floods(t *testing.T, dial func() (net.Conn, error), text string, answer bool) {
 	t.Helper()
 	for range flood {
@@ -40,7 +41,7 @@ func floods(t *testing.T, dial func() (net.Conn, error), text string, answer boo
 	}
 }
 
-// answers checks that other clients are answered, at once and several times.
+// answers checks that other clients get responses, immediately and repeatedly.
 func answers(t *testing.T, c *http.Client, url string) {
 	t.Helper()
 	start := time.Now()
@@ -65,8 +66,8 @@ func answers(t *testing.T, c *http.Client, url string) {
 	}
 }
 
-// TestIdleClients: clients that keep connections open, and those that hold all streams,
-// do not keep others out.
+// TestIdleClients: clients that keep connections open, and clients that occupy all streams,
+// do not block others.
 func TestIdleClients(t *testing.T) {
 	for name, test := range map[string]struct {
 		text   string
@@ -100,15 +101,15 @@ func serveTLS(t *testing.T, with testTLS) (address string) {
 	return l.Addr().String()
 }
 
-// TestHandshakes: clients of the TCP listener that have not shown a certificate do not
-// keep out those that have one.
+// TestHandshakes: clients of the TCP listener that have not presented a certificate do not
+// block those that have one.
 func TestHandshakes(t *testing.T) {
 	with := newTLS(t)
 	address := serveTLS(t, with)
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}}}}
 	url := "https://" + address + "/healthz"
 
-	// One that has a certificate keeps its connection.
+	// A client with a certificate keeps its connection.
 	kept := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxConnsPerHost: 1,
 		TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: []tls.Certificate{with.client}},
 		DialContext: func() func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -137,7 +138,8 @@ func TestHandshakes(t *testing.T) {
 	kept.CloseIdleConnections()
 }
 
-// TestSilentClients: a client has headerTimeout for the handshake, and for a header.
+// TestSilentClients: a client must complete the handshake, and a header, within
+// headerTimeout.
 func TestSilentClients(t *testing.T) {
 	_, _, path := serveSocket(t, testBackend(1))
 	with := newTLS(t)

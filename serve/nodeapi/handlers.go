@@ -44,24 +44,24 @@ func (s *endpoint) handler() http.Handler {
 	return mux
 }
 
-// answer writes a complete answer, within the time that a client has for it.
+// answer writes a complete response, within the time limit for the client.
 func (s *Server) answer(w http.ResponseWriter, code int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout)) // a writer of tests has none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout)) // not supported by the writers of tests
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // to a client that has left
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.Error(w, message, code)
 }
 
-// failed answers with the error of the backend.
+// failed responds with the error of the backend.
 func failed(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -133,7 +133,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.gather(w, r, s.backend.Metrics.registry)
 }
 
-// resource answers also where no statistics can be read, with resource_scrape_error.
+// resource responds even if no statistics can be read, with resource_scrape_error.
 func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	summary, err := s.backend.Stats(r.Context())
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	s.gather(w, r, registry)
 }
 
-// gather answers with metrics in the format that the client accepts.
+// gather responds with metrics in the format that the client accepts.
 func (s *Server) gather(w http.ResponseWriter, r *http.Request, g prometheus.Gatherer) {
 	families, err := g.Gather()
 	if err != nil && len(families) == 0 {

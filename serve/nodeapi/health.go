@@ -2,11 +2,11 @@ package nodeapi
 
 import "strings"
 
-// maxReasons bounds the reasons that an answer repeats.
+// maxReasons limits the number of reasons in a response.
 const maxReasons = 100
 
-// healthText is the answer of a health endpoint, in the API server's form: "ok", or
-// a line for each check. Verbose lists the checks in any case.
+// healthText returns the response of a health endpoint in the API server's format: "ok", or
+// one line per check. With verbose, it always lists the checks.
 func healthText(name string, checks []Check, verbose bool) (text string, healthy bool) {
 	var b strings.Builder
 	healthy = true
@@ -28,7 +28,7 @@ func healthText(name string, checks []Check, verbose bool) (text string, healthy
 	return "ok", true
 }
 
-// live are the checks that a restart of the process may change.
+// live returns the checks whose result a restart of the process may change.
 func live(checks []Check) []Check {
 	var out []Check
 	for _, c := range checks {

@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestSlowClient: a client that follows a log and does not read is cut off.
+// TestSlowClient: a client that follows a log and does not read is disconnected.
 func TestSlowClient(t *testing.T) {
 	ended := make(chan error, 1)
 	b := testBackend(1)
@@ -46,8 +46,8 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: the log of a client that has left is not followed any more, also
-// while nothing is written.
+// TestClientLeaves: after a client has disconnected, its log is no longer followed, even if
+// nothing is written.
 func TestClientLeaves(t *testing.T) {
 	b := testBackend(1)
 	ended := make(chan struct{})
@@ -82,7 +82,7 @@ func TestLimits(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(30 * time.Second))
-		io.WriteString(conn, text) // the server may close before it has read all
+		io.WriteString(conn, text) // the server may close the connection before it has read everything
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		if !strings.Contains(line, want) {
 			t.Errorf("answer %q, want %s", line, want)
@@ -93,8 +93,8 @@ func TestLimits(t *testing.T) {
 	request("nonsense\r\n\r\n", "400")
 }
 
-// TestConcurrency: requests over the limit are refused, and those that come together
-// read the runtime once.
+// TestConcurrency: requests over the limit are refused, and concurrent ones read the
+// runtime once.
 func TestConcurrency(t *testing.T) {
 	b := testBackend(1)
 	var reads atomic.Int32
@@ -118,7 +118,7 @@ func TestConcurrency(t *testing.T) {
 			codes <- resp.StatusCode
 		})
 	}
-	for range 10 { // those over the limit are answered while the others wait
+	for range 10 { // those over the limit get a response while the others wait
 		if code := <-codes; code != http.StatusTooManyRequests {
 			t.Errorf("answer %d", code)
 		}
@@ -168,11 +168,11 @@ func TestListenUnix(t *testing.T) {
 	}
 }
 
-// TestSocketPathLength: the longest path of a socket that the kernel accepts, 107 bytes and a
+// TestSocketPathLength: the longest socket path that the kernel accepts, 107 bytes and a
 // NUL (unix(7)), can be used; a longer one is refused before anything is created.
 func TestSocketPathLength(t *testing.T) {
 	dir := t.TempDir()
-	for _, last := range []string{"x", "~"} { // it is made under another name
+	for _, last := range []string{"x", "~"} { // it is created under another name
 		path := filepath.Join(dir, strings.Repeat("x", 106-len(dir)-1)+last)
 		for range 2 { // the second one replaces the first
 			l, err := ListenUnix(Socket{Path: path})
@@ -203,7 +203,7 @@ func TestSocketPathLength(t *testing.T) {
 }
 
 // TestSocketLink: the link replaces the socket of an earlier release, and is removed with
-// the socket; the group can enter the directories of the socket whatever the umask is.
+// the socket; the group can traverse the socket's directories regardless of the umask.
 func TestSocketLink(t *testing.T) {
 	dir := t.TempDir()
 	at := Socket{Path: filepath.Join(dir, "run-api", "1", "s.sock"), Link: filepath.Join(dir, "root", "serve", "s.sock"), Group: "12345"}
@@ -217,7 +217,7 @@ func TestSocketLink(t *testing.T) {
 	old.(*net.UnixListener).SetUnlinkOnClose(false)
 	old.Close()
 	defer syscall.Umask(syscall.Umask(0o077))
-	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil { // by a podrun without a group
+	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil { // created by a podrun without a group
 		t.Fatal(err)
 	}
 	first, err := ListenUnix(at)
@@ -237,7 +237,7 @@ func TestSocketLink(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	first.(*socket).UnixListener.Close() // as by kill -9
+	first.(*socket).UnixListener.Close() // as after kill -9
 	second, err := ListenUnix(at)
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +261,8 @@ func TestSocketLink(t *testing.T) {
 	}
 }
 
-// TestStaleSockets: sockets of supervisors that were killed, whose root directories may be
-// gone, are removed; those that are served, and new ones, stay.
+// TestStaleSockets: sockets of killed supervisors, whose root directories may no longer
+// exist, are removed; active sockets and new ones are kept.
 func TestStaleSockets(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "serve")
 	old := time.Now().Add(-2 * staleAfter)

@@ -20,14 +20,14 @@ var (
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
 )
 
-// maxPending bounds the pods whose start is being measured, and maxProbes the series
-// of probes.
+// maxPending limits the number of pods whose start is being measured, and maxProbes the
+// number of probe series.
 const (
 	maxPending = 10000
 	maxProbes  = 10000
 )
 
-// Metrics counts what happens, with the kubelet's names where the kubelet has the
+// Metrics counts operations and events, under the kubelet's name where the kubelet has the
 // metric. It is safe for concurrent use, and no method waits for a scrape.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -41,29 +41,29 @@ type Metrics struct {
 	evictions          *prometheus.CounterVec
 	calls, callErrors  *prometheus.CounterVec
 	callSeconds        *prometheus.HistogramVec
-	mu                 sync.Mutex                 // guards all below
-	pending            map[identity.Pod]time.Time // since when a pod is being started
+	mu                 sync.Mutex                 // guards all fields below
+	pending            map[identity.Pod]time.Time // when the start of a pod began
 	probes             map[ProbeResult]float64
 }
 
 // State is the supervisor's data for a scrape of /metrics.
 type State struct {
-	// Known has the UIDs of the pods on this host: series of other pods end.
+	// Known contains the UIDs of the pods on this host; series of other pods are dropped.
 	Known       map[string]bool
 	RunningPods int
-	// Containers are numbers by the kubelet's container_state: created, exited,
+	// Containers counts containers by the kubelet's container_state: created, exited,
 	// running, unknown.
 	Containers map[string]int
 	Restarts   map[ContainerName]uint32
-	Pods       map[string]int // by the supervisor's states
+	Pods       map[string]int // number of pods in each state of the supervisor
 	Sources    []Source
-	Down       bool // the runtime does not answer
+	Down       bool // the runtime does not respond
 }
 
-// ContainerName names a container of a pod.
+// ContainerName identifies a container of a pod.
 type ContainerName struct{ Namespace, Pod, Container string }
 
-// ProbeResult is the kind of a probe and its result, with the kubelet's labels.
+// ProbeResult identifies the results of a probe, with the kubelet's labels.
 type ProbeResult struct {
 	ContainerName
 	UID    string
@@ -71,8 +71,8 @@ type ProbeResult struct {
 	Result string // successful, failed or unknown
 }
 
-// NewMetrics returns metrics without counts. State is called at each scrape and must
-// not wait.
+// NewMetrics returns metrics with zero counts. State is called for each scrape and must not
+// wait.
 func NewMetrics(nodeName string, state func() State) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), pending: map[identity.Pod]time.Time{}, probes: map[ProbeResult]float64{}}
 	m.starts = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubelet_pod_start_duration_seconds",
@@ -102,7 +102,7 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 	return m
 }
 
-// RuntimeCall counts a call of the runtime by the name of its CRI method.
+// RuntimeCall counts a call to the runtime, by CRI method.
 func (m *Metrics) RuntimeCall(method string, took time.Duration, err error) {
 	op := operation(method)
 	m.calls.WithLabelValues(op).Inc()
@@ -115,7 +115,7 @@ func (m *Metrics) RuntimeCall(method string, took time.Duration, err error) {
 	}
 }
 
-// operation is the kubelet's operation_type of a CRI method: run_podsandbox
+// operation returns the kubelet's operation_type of a CRI method: run_podsandbox
 // (pkg/kubelet/kuberuntime/instrumented_services.go).
 func operation(method string) string {
 	switch method {
@@ -133,8 +133,8 @@ func operation(method string) string {
 	return b.String()
 }
 
-// Relisted counts a complete listing of the runtime's pods, at seconds since 1970.
-// Interval is the time since the one before; 0 for the first.
+// Relisted counts a complete listing of the runtime's pods at a given time. Interval is the
+// time since the previous one; 0 for the first.
 func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.relists.Observe(took.Seconds())
 	if interval > 0 {
@@ -143,16 +143,15 @@ func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.lastSeen.Set(float64(at.Unix()))
 }
 
-// Evicted counts the eviction of a pod by the kubelet's signal, such as
-// memory.available.
+// Evicted counts the eviction of a pod, by the kubelet's signal, such as memory.available.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
-// Pulled counts a successful pull of an image of so many bytes.
+// Pulled counts a successful pull of an image of the given size in bytes.
 func (m *Metrics) Pulled(size uint64, took time.Duration) {
 	m.pulls.WithLabelValues(sizeBucket(size)).Observe(took.Seconds())
 }
 
-// sizeBucket is the kubelet's label for the size of an image (GetImageSizeBucket in
+// sizeBucket returns the kubelet's label for the size of an image (GetImageSizeBucket in
 // pkg/kubelet/metrics).
 func sizeBucket(size uint64) string {
 	const mb, gb = 1 << 20, 1 << 30
@@ -172,7 +171,7 @@ func sizeBucket(size uint64) string {
 	return label
 }
 
-// PodBegun notes since when a pod, whose UID is ignored, is being started.
+// PodBegun records when the start of a pod began; the pod's UID is ignored.
 func (m *Metrics) PodBegun(id identity.Pod, at time.Time) {
 	id.UID = ""
 	m.mu.Lock()
@@ -219,7 +218,7 @@ func (m *Metrics) Probed(r ProbeResult) {
 	}
 }
 
-// probed returns the counts of probes of known pods, and forgets the others.
+// probed returns the counts of probes of known pods, and drops the others.
 func (m *Metrics) probed(known map[string]bool) map[ProbeResult]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,12 +19,11 @@ var (
 	scrapeErrorDesc     = desc("resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise")
 )
 
-// resourceCollector makes the resource metrics of one summary; nil is one that could
+// resourceCollector produces the resource metrics of one summary; nil if the summary could
 // not be read.
 type resourceCollector struct{ summary *statsapi.Summary }
 
-// Describe implements prometheus.Collector: which metrics there are depends on the
-// runtime.
+// Describe implements prometheus.Collector: the set of metrics depends on the runtime.
 func (resourceCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -47,7 +46,7 @@ func (c resourceCollector) Collect(out chan<- prometheus.Metric) {
 		pods := map[[2]string]bool{}
 		for _, p := range s.Pods {
 			id := [2]string{p.PodRef.Name, p.PodRef.Namespace}
-			if pods[id] { // a name that is on this host twice would refuse the scrape
+			if pods[id] { // a duplicate name would make the scrape fail
 				continue
 			}
 			pods[id] = true

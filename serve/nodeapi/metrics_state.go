@@ -21,7 +21,7 @@ var (
 	sourcePodsDesc = desc("podrun_source_pods", "Number of pods in the valid files of a manifest source", "source")
 )
 
-// stateCollector makes metrics of the supervisor's state at each scrape.
+// stateCollector produces metrics of the supervisor's state for each scrape.
 type stateCollector struct {
 	metrics *Metrics
 	node    string
@@ -35,8 +35,8 @@ func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What has a label that is not UTF-8 is left
-// out: names come from a runtime that others use too.
+// Collect implements prometheus.Collector. It omits metrics with a label that is not UTF-8,
+// because names come from a runtime that other programs use, too.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		if metric, err := prometheus.NewConstMetric(d, kind, v, labels...); err == nil {
@@ -61,7 +61,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give(runtimeUpDesc, prometheus.GaugeValue, truth(!s.Down))
 	seen := map[string]bool{}
 	for _, source := range s.Sources {
-		if seen[source.Name] { // URLs that differ only in their query
+		if seen[source.Name] { // URLs may differ only in their query
 			continue
 		}
 		seen[source.Name] = true
@@ -77,10 +77,10 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// ok reports whether all of the source is in force as it is now.
+// ok reports whether the current content of the source is completely in effect.
 func (s Source) ok() bool { return s.Why == "" && len(s.Problems) == 0 }
 
-// SourceCheck is the check of /readyz about the sources.
+// SourceCheck returns the check of the sources for /readyz.
 func SourceCheck(sources []Source) []Check {
 	if sources == nil {
 		return []Check{{Name: "sources", Reason: "not read yet"}}

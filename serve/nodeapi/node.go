@@ -15,11 +15,11 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// userHz is the unit of /proc/stat, which is fixed on Linux (proc_stat(5)).
+// userHz is the unit of /proc/stat, which is constant on Linux (proc_stat(5)).
 const userHz = 100
 
-// ReadNode reads the usage of the node as a whole from /proc, which is there with
-// either version of cgroups, and of the file system at dir, podrun's root directory.
+// ReadNode reads the usage of the whole node from /proc, which works with both versions of
+// cgroups, and of the file system at dir, podrun's root directory.
 func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStats, error) {
 	stat, err := hostfile.Read(ctx, "/proc/stat", 4<<20)
 	if err != nil {
@@ -39,8 +39,8 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	return n, nil
 }
 
-// nodeStats reads the usage from /proc/stat and /proc/meminfo. The working set is the
-// used memory without inactive file pages, as cAdvisor computes it for the root.
+// nodeStats computes the usage from /proc/stat and /proc/meminfo. The working set is the
+// used memory without inactive file pages, as cAdvisor computes it for the root cgroup.
 func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 	var n statsapi.NodeStats
 	stamp := metav1.NewTime(now)
@@ -49,7 +49,7 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 		switch {
 		case len(fields) >= 9 && fields[0] == "cpu":
 			var busy uint64
-			for _, i := range []int{1, 2, 3, 6, 7, 8} { // all but idle and iowait; guests are in user
+			for _, i := range []int{1, 2, 3, 6, 7, 8} { // all but idle and iowait; user includes guests
 				ticks, _ := strconv.ParseUint(fields[i], 10, 64)
 				busy += ticks
 			}

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideContainers returns nil if the process that connected to a unix socket is known
-// to be in no container. A container that reaches the socket by a volume, even by a
-// read-only one, must not get into other containers.
+// outsideContainers returns nil if the process that connected to a unix socket is known not
+// to be in a container. A container that reaches the socket through a volume, even a
+// read-only one, must not gain access to other containers.
 //
-// The kernel recorded the process when it connected. A process that has ended since then
-// is not known: it may have passed the connection to another one.
+// The kernel recorded the process when it connected. If the process has exited since then,
+// its container is unknown: it may have passed the connection to another process.
 func outsideContainers(c *net.UnixConn) error {
 	cred, err := credentials(c)
 	if err != nil {
@@ -34,7 +34,7 @@ func outsideContainers(c *net.UnixConn) error {
 	defer unix.Close(pidfd)
 	groups, err := cgroupsOf(fmt.Sprint(cred.Pid))
 	if err == nil {
-		// While the process exists, no other one has its PID.
+		// While the process exists, no other process has its PID.
 		err = unix.PidfdSendSignal(pidfd, 0, nil, 0)
 	}
 	if err != nil {
@@ -50,10 +50,10 @@ func outsideContainers(c *net.UnixConn) error {
 	return nil
 }
 
-// pidfdOf returns a descriptor of the process that connected. Before Linux 6.5, which
-// has SO_PEERPIDFD, it is that of the process that has the PID now: a container would have
-// to end the process that connects, and get its PID assigned to a process of the host,
-// before podrun accepts the connection.
+// pidfdOf returns a descriptor of the process that connected. Before Linux 6.5, which has
+// SO_PEERPIDFD, it refers to the process that currently has the PID. To exploit this, a
+// container would have to terminate the connecting process, and have its PID assigned to a
+// process of the host, before podrun accepts the connection.
 func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -71,7 +71,8 @@ func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	return pidfd, err
 }
 
-// maxCgroupFile bounds /proc/PID/cgroup, in bytes: a line for each hierarchy.
+// maxCgroupFile limits how much is read of /proc/PID/cgroup, in bytes; it has a line per
+// hierarchy.
 const maxCgroupFile = 1 << 20
 
 // cgroupsOf reads the cgroups of a process, by hierarchy (cgroups(7)).
@@ -92,13 +93,13 @@ func cgroupsOf(pid string) (map[string]string, error) {
 	return out, lines.Err()
 }
 
-// ofContainer matches the cgroups of containers: those below the kubelet's, of podrun too,
-// and those that have the container's ID in their name, as all runtimes make them. The
-// latter matters where pods have no cgroups (cgroupsPerQOS: false).
+// ofContainer matches the cgroups of containers: those below the kubelet's or podrun's pod
+// cgroups, and those with a container ID in their name, which all runtimes use. The latter
+// is required if pods have no cgroups (cgroupsPerQOS: false).
 var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
 
-// containerGroup returns a cgroup of a process that is a container's; own are podrun's
-// cgroups: a container that podrun itself runs in does not count.
+// containerGroup returns the first cgroup of a process that belongs to a container. Own are
+// podrun's cgroups: a container in which podrun itself runs does not count.
 func containerGroup(groups, own map[string]string) string {
 	for id, group := range groups {
 		below := group

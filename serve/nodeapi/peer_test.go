@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// clientEnv makes the test binary a client of the socket that it names; see TestMain.
+// clientEnv contains the socket to which the test binary connects as a client; see
+// TestMain.
 const clientEnv = "PODRUN_TEST_CLIENT"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 const execRequest = "POST /exec/default/web/app?command=id&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
-// passOn connects, and leaves the connection to a child, which requests exec.
+// passOn connects, and passes the connection to a child process, which requests exec.
 func passOn(socket string) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -44,7 +45,7 @@ func passOn(socket string) {
 	}
 }
 
-// streaming is a backend whose runtime accepts each request to run a command.
+// streaming returns a backend whose runtime accepts every exec request.
 func streaming(t *testing.T) Backend {
 	accepts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "accepted by the runtime") }))
 	t.Cleanup(accepts.Close)
@@ -54,7 +55,7 @@ func streaming(t *testing.T) Backend {
 	return b
 }
 
-// testGroup makes a cgroup, and returns the file that takes processes.
+// testGroup creates a cgroup, and returns the file to which process IDs are written.
 func testGroup(t *testing.T, name string) string {
 	t.Helper()
 	var errs []error
@@ -81,11 +82,11 @@ func testGroup(t *testing.T, name string) string {
 }
 
 // TestContainerGetsIntoNoOther: a process in a container that can connect to the socket,
-// as by a read-only hostPath, may read, but not run commands.
+// for example through a read-only hostPath, may read, but not run commands.
 func TestContainerGetsIntoNoOther(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct {
-		group string // "" for this test's
+		group string // "" for the test's own
 		want  string
 	}{
 		"host":                {"", "accepted by the runtime"},
@@ -114,8 +115,8 @@ func TestContainerGetsIntoNoOther(t *testing.T) {
 	}
 }
 
-// TestConnectionPassedOn: what a process that has ended connected may be used by any
-// process; it is refused.
+// TestConnectionPassedOn: any process may be using the connection of a process that has
+// exited, so it is refused.
 func TestConnectionPassedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, err := ListenUnix(Socket{Path: path})

@@ -11,22 +11,23 @@ import (
 	"net/url"
 )
 
-// maxCommand bounds the words of a command.
+// maxCommand limits the number of words of a command.
 const maxCommand = 1024
 
 // StreamRequest is a request to run a command in a container, to attach to it, or to
-// forward ports of a pod, with the parameters of the kubelet.
+// forward ports of a pod, with the kubelet's parameters.
 type StreamRequest struct {
 	Namespace, Pod             string
 	Container                  string   // "" to forward ports
-	Command                    []string // of exec
+	Command                    []string // for exec
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// inside forwards a request to the runtime's streaming server, whose URL ask returns: the
-// client and the server negotiate the protocol, SPDY or websockets. Only clients of the
-// unix socket, who are root or in its group and in no container, may do so: clients of a
-// TCP listener have certificates that also serve to read metrics.
+// inside forwards a request to a URL of the runtime's streaming server, which ask returns;
+// the client and that server negotiate the protocol, SPDY or websockets. Only clients of
+// the unix socket that are outside of containers are permitted; they are root or in the
+// socket's group. Clients of a TCP listener are not, because their certificates also serve
+// to read metrics.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refused := connOf(r).outside
@@ -90,8 +91,9 @@ func streamRequest(r *http.Request) (StreamRequest, error) {
 	return out, errors.Join(errs...)
 }
 
-// proxyTo passes a connection on to a URL of the runtime, whose own certificate on
-// loopback proves nothing that the runtime's socket has not.
+// proxyTo forwards a connection to a URL of the runtime. It does not verify a certificate
+// on loopback: the URL came over the runtime's socket, and the runtime signs the
+// certificate itself.
 func proxyTo(to *url.URL) *httputil.ReverseProxy {
 	ip := net.ParseIP(to.Hostname())
 	local := to.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

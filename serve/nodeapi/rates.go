@@ -9,39 +9,39 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The interval over which Rates computes a rate. A shorter interval reflects the
-// scheduler's ticks rather than the load; a longer one makes the average outdated.
+// The interval over which Rates computes a rate. A shorter one would reflect the
+// scheduler's ticks rather than the load; a longer one would make the average outdated.
 const (
 	shortestInterval = 500 * time.Millisecond
 	longestInterval  = 30 * time.Second
 )
 
-// Rates computes UsageNanoCores from successive summaries. The runtime's own are not
-// used: containerd 1.7 computes them since the previous request of any client, and
-// reports 0 for the first (pkg/cri/sbserver, getUsageNanoCores). The zero value is
-// ready. It is safe for concurrent use.
+// Rates computes UsageNanoCores from successive summaries. It does not use the runtime's
+// values: containerd 1.7 computes them since the previous request of any client, and
+// reports 0 for the first (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to
+// use. It is safe for concurrent use.
 type Rates struct {
 	mu   sync.Mutex
 	last map[rated]sample
 }
 
-// rated identifies the subject of a sample: a container of a pod, the pod if it names no
-// container, the node if it names nothing. A restarted container is a different subject.
+// rated identifies the subject of a sample: a container of a pod, the pod if it has no
+// container, or the node if both are empty. A restarted container is a different subject.
 type rated struct {
 	uid, container string
 	started        int64 // ns since 1970
 }
 
-// sample is a reading, and the rate until then; nil if it is not known.
+// sample is a reading, and the rate up to it; nil if unknown.
 type sample struct {
 	at    time.Time
 	usage uint64
 	rate  *uint64
 }
 
-// Fill sets UsageNanoCores of the node, the pods and their containers to the usage
-// since a summary of up to 30 s before; nil where there is none. Now is the time of
-// readings without one.
+// Fill sets UsageNanoCores of the node, the pods and their containers to the average usage
+// since a summary of at most 30 s before; nil if there is none. Now is the time of readings
+// without a timestamp.
 func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,14 +70,14 @@ func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.last = next
 }
 
-// advance is the sample after another one.
+// advance returns the sample that follows another one.
 func advance(before sample, known bool, at time.Time, usage uint64) sample {
 	interval := at.Sub(before.at)
 	switch {
 	case !known || interval < 0 || interval > longestInterval || usage < before.usage:
 		return sample{at: at, usage: usage}
 	case interval < shortestInterval:
-		return before // a runtime that caches repeats its readings
+		return before // a runtime with a cache returns the same reading again
 	}
 	return sample{at: at, usage: usage, rate: ptr.To(uint64(math.Round(float64(usage-before.usage) / interval.Seconds())))}
 }

@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestRates reads one container again and again.
+// TestRates reads one container repeatedly.
 func TestRates(t *testing.T) {
 	type reading struct {
-		after time.Duration // since the first
+		after time.Duration // since the first reading
 		usage uint64        // ns
 		start int64
 		want  *uint64
@@ -45,8 +45,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestRatesForget: what is no longer there is not kept, and has no rate when it is
-// there again.
+// TestRatesForget: the sample of a removed container is dropped, and the container has no
+// rate when it exists again.
 func TestRatesForget(t *testing.T) {
 	var r Rates
 	at := func(n int64) time.Time { return time.Unix(n, 0) }

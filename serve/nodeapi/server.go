@@ -13,43 +13,43 @@ import (
 
 // Limits of a server.
 const (
-	maxAnswers    = 8  // that are made at a time
-	maxStreams    = 64 // logs that are followed, and watches
+	maxAnswers    = 8  // concurrent responses
+	maxStreams    = 64 // followed logs and event watches
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 90 * time.Second
-	answerTimeout = 60 * time.Second // to make an answer
-	writeTimeout  = 30 * time.Second // for a client to read a write
+	answerTimeout = 60 * time.Second // to produce a response
+	writeTimeout  = 30 * time.Second // for a client to read one write
 )
 
 // Server serves the API of a backend.
 type Server struct {
 	backend Backend
-	ended   chan struct{} // closed when streams must end
+	ended   chan struct{} // closed when streams must stop
 	once    sync.Once
-	// writeTimeout is the constant, but in tests.
+	// writeTimeout is the constant, except in tests.
 	writeTimeout time.Duration
 
 	mu      sync.Mutex
 	servers []*http.Server
 }
 
-// NewServer returns a server that listens nowhere yet.
+// NewServer returns a server that does not listen yet.
 func NewServer(b Backend) *Server {
 	b.Pods, b.Stats = share(sharedAge, b.Pods), share(sharedAge, b.Stats)
 	return &Server{backend: b, ended: make(chan struct{}), writeTimeout: writeTimeout}
 }
 
-// endpoint is what clients of one listener share: those of another listener must not be
-// able to use all of it.
+// endpoint is the state shared by the clients of one listener. Each listener has its own
+// limits, so that its clients cannot exhaust those of another one.
 type endpoint struct {
 	*Server
 	answers chan struct{}
 	streams chan struct{}
 }
 
-// Serve serves the whole API on a listener of ListenUnix or ListenTLS, which it closes,
-// until Close.
+// Serve serves the whole API on a listener from ListenUnix or ListenTLS, and closes the
+// listener. It returns after Close.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, (*endpoint).handler) }
 
 // ServeStatus serves metrics and status only, in the same way.
@@ -64,7 +64,8 @@ func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) err
 	}
 	defer s.remove(server)
 	if secure, ok := l.(*tlsListener); ok {
-		// Over the limited listener: closing a connection then does not wait for TLS.
+		// TLS is on top of the limiting listener, so that closing a connection does not
+		// wait for TLS.
 		l = tls.NewListener(&conns{Listener: secure.Listener}, secure.config)
 	} else {
 		l = &conns{Listener: l}
@@ -76,7 +77,7 @@ func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) err
 	return err
 }
 
-// add makes Close end a server; it is false after Close.
+// add registers a server that Close shuts down; it returns false after Close.
 func (s *Server) add(server *http.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,12 +106,13 @@ func (s *Server) Close() {
 	defer cancel()
 	for _, server := range servers {
 		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // requests that did not end in time are aborted
+			_ = server.Close() // abort requests that have not ended in time
 		}
 	}
 }
 
-// bounded limits a request before its handler: methods, concurrency and time.
+// bounded applies the limits of a request, which are its method, concurrency and time,
+// before its handler.
 func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -119,7 +121,7 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads what comes of the body, to use the connection again.
+			// The server reads the rest of the body in order to reuse the connection.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests have no body")
@@ -129,8 +131,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 	}
 }
 
-// slotted limits how many requests are answered at a time, and for how long. A stream
-// has no time limit, and ends with the server.
+// slotted limits how many requests are processed concurrently, and for how long. A stream
+// has no time limit; it ends with the server.
 func (s *endpoint) slotted(slots chan struct{}, stream bool, w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
 	select {
 	case slots <- struct{}{}:

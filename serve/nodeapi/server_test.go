@@ -26,7 +26,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// testBackend is a backend of n pods with one container each.
+// testBackend returns a backend of n pods with one container each.
 func testBackend(n int) Backend {
 	state := State{Known: map[string]bool{}, RunningPods: n, Containers: map[string]int{"running": n, "exited": 1}, Restarts: map[ContainerName]uint32{},
 		Pods: map[string]int{"supervised": n}, Sources: []Source{{Name: "/etc/m", State: "Present", Pods: n}, {Name: "https://h/x", State: "Unreachable", Why: "refused"}, {Name: "https://h/x"}}}
@@ -64,7 +64,7 @@ func testBackend(n int) Backend {
 	return b
 }
 
-// serveSocket serves a backend on a socket, and returns a client of it.
+// serveSocket serves a backend on a socket, and returns a client connected to it.
 func serveSocket(t testing.TB, b Backend) (*Server, *http.Client, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s", "podrun.sock")
@@ -138,7 +138,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestReadOnlyAPI: with readOnlyAPI, no client can run commands in a container by the API.
+// TestReadOnlyAPI: with readOnlyAPI, no client can run commands in a container through the
+// API.
 func TestReadOnlyAPI(t *testing.T) {
 	b := testBackend(1)
 	b.ReadOnly = true
@@ -173,7 +174,7 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
-// parse reads metrics with Prometheus' own parser.
+// parse parses metrics with Prometheus's own parser.
 func parse(t testing.TB, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -297,7 +298,7 @@ func TestWatchEvents(t *testing.T) {
 	if e := next(); e.Pod != "old" {
 		t.Errorf("first %v", e)
 	}
-	b.Feed.Emit(event.Event{Namespace: "a", Pod: "old", Reason: "Started"}) // listed already
+	b.Feed.Emit(event.Event{Namespace: "a", Pod: "old", Reason: "Started"}) // already in the journal
 	b.Feed.Emit(event.Event{Namespace: "b", Pod: "other"})
 	b.Feed.Emit(event.Event{Namespace: "a", Pod: "new"})
 	if e := next(); e.Pod != "new" {
@@ -309,8 +310,8 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// TestFeedNeverWaits: workers emit events, so that a watcher that does not read must
-// not hold them up.
+// TestFeedNeverWaits: workers emit events, so a watcher that does not read must not block
+// them.
 func TestFeedNeverWaits(t *testing.T) {
 	var f Feed
 	slow, fast := f.Watch(), f.Watch()
@@ -319,7 +320,7 @@ func TestFeedNeverWaits(t *testing.T) {
 		<-fast.C
 	}
 	n := 0
-	for range slow.C { // ends, since it was dropped
+	for range slow.C { // ends, because the watcher was dropped
 		n++
 	}
 	if n != feedBuffer {

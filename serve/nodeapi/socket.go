@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// maxSocketPath is how many bytes the path of a unix socket may have: sun_path without the
-// NUL at the end (unix(7)).
+// maxSocketPath is the maximum length of the path of a unix socket, in bytes: sun_path
+// without the final NUL (unix(7)).
 const maxSocketPath = 107
 
 // Socket is a unix socket to listen on.
@@ -27,21 +27,21 @@ type Socket struct {
 	Path string
 	// Group, a name or a number, may use the socket in addition to root; "" for none.
 	Group string
-	// Link is a symlink to Path, which is created with the socket and removed with it,
-	// together with the directory of Path; "" for none.
+	// Link is a symlink to Path; "" for none. It is created and removed with the socket;
+	// with a link, the directory of Path is removed, too.
 	Link string
 }
 
-// ListenUnix listens on a unix socket with mode 0600, or 0660 for a group. Members of the
-// group of a socket for Server.Serve can read what pods' environments and logs hold, and
-// are equivalent to root. A socket that is left of an earlier process is replaced; the
-// caller must hold the lock that makes it the only server of the path.
+// ListenUnix listens on a unix socket with mode 0600, or 0660 if it has a group. Members of
+// the group of a socket for Server.Serve can read the environments and logs of pods, and
+// are equivalent to root. A socket of an earlier process is replaced; the caller must hold
+// the lock that makes it the only server for the path.
 func ListenUnix(s Socket) (net.Listener, error) {
 	l, err := s.listen()
 	if err == nil && s.Link != "" {
 		removeStale(context.Background(), filepath.Dir(filepath.Dir(s.Path)))
 		if err = s.makeLink(); err != nil {
-			_ = l.Close() // the link is reported
+			_ = l.Close() // the error of the link is returned
 		}
 	}
 	if err != nil {
@@ -67,15 +67,16 @@ func (s Socket) listen() (net.Listener, error) {
 		return nil, err
 	}
 	if s.Link != "" && s.Group != "" {
-		// podrun's own directories: the group must be able to enter them, whatever the
-		// umask is, and also if they were created for root only.
+		// podrun's own directories: the group must be able to traverse them, regardless of
+		// the umask, and even if they were created for root only.
 		for _, d := range []string{filepath.Dir(dir), dir} {
 			if err := os.Chmod(d, dirMode); err != nil {
 				return nil, err
 			}
 		}
 	}
-	// Made under another name: at its path the socket never has another mode.
+	// Created under a temporary name: the socket never exists at its path with another
+	// mode.
 	temporary := s.temporary()
 	if err := replaceable(s.Path, fs.ModeSocket); err != nil {
 		return nil, err
@@ -99,13 +100,14 @@ func (s Socket) listen() (net.Listener, error) {
 	}
 	if err != nil {
 		_ = l.Close()
-		_ = os.Remove(temporary) // what made it fail is reported
+		_ = os.Remove(temporary) // the original error is returned
 		return nil, err
 	}
 	return &socket{UnixListener: l, at: s}, nil
 }
 
-// temporary is the name under which the socket is made, which is as limited as Path.
+// temporary returns the name under which the socket is created; the length limit of Path
+// applies to it, too.
 func (s Socket) temporary() string {
 	switch {
 	case len(s.Path) < maxSocketPath:
@@ -116,7 +118,7 @@ func (s Socket) temporary() string {
 	return s.Path[:maxSocketPath-1] + "~"
 }
 
-// makeLink makes the link, in the place of the socket of an earlier release.
+// makeLink creates the link; it replaces the socket of an earlier release.
 func (s Socket) makeLink() error {
 	if err := os.MkdirAll(filepath.Dir(s.Link), 0o750); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (s Socket) makeLink() error {
 	return os.Rename(temporary, s.Link)
 }
 
-// replaceable returns an error if there is a file of another type than these at a path.
+// replaceable returns an error if path exists and is not of one of the given types.
 func replaceable(path string, types fs.FileMode) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -156,8 +158,8 @@ func removeOld(path string, types fs.FileMode) error {
 	return nil
 }
 
-// socket removes its file when it is closed, once: whoever closes it too waits for
-// that, so that no late removal takes the socket of the next server.
+// socket removes its file once when it is closed; concurrent calls of Close wait for that,
+// so that a late removal does not remove the socket of the next server.
 type socket struct {
 	*net.UnixListener
 	at   Socket
@@ -180,7 +182,7 @@ func (s *socket) Close() error {
 				s.err = removed
 			}
 		}
-		_ = os.Remove(filepath.Dir(s.at.Path)) // unless there is another socket
+		_ = os.Remove(filepath.Dir(s.at.Path)) // fails if another socket exists
 	})
 	return s.err
 }

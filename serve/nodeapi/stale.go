@@ -12,23 +12,23 @@ import (
 
 const (
 	// staleAfter is the age from which a socket without a listener counts as left by a
-	// process that was killed: a process that starts listens shortly after it has created
-	// the file.
+	// killed process: a starting process listens shortly after it has created the file.
 	staleAfter = time.Minute
-	// maxStale bounds how many directories are searched for such sockets.
+	// maxStale limits how many directories are searched for such sockets.
 	maxStale = 1000
 )
 
-// removeStale removes sockets of killed supervisors of other root directories, and their
-// directories, below a directory that has one for each root directory. A supervisor replaces
-// its own, but a root directory may have been removed. What cannot be removed does no harm.
+// removeStale removes sockets, and their directories, of killed supervisors of other root
+// directories; parent contains a directory for each root directory. A supervisor replaces
+// its own socket, but a root directory may have been removed. Leftovers that cannot be
+// removed are harmless.
 func removeStale(ctx context.Context, parent string) {
 	d, err := os.Open(parent)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(maxStale) // those that were read before an error
+	names, _ := d.Readdirnames(maxStale) // on an error, the names read so far
 	for _, name := range names {
 		dir := filepath.Join(parent, name)
 		sockets, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
@@ -42,7 +42,7 @@ func removeStale(ctx context.Context, parent string) {
 				_ = c.Close()
 			} else if errors.Is(err, unix.ECONNREFUSED) {
 				_ = os.Remove(path)
-				_ = os.Remove(dir) // unless there is another socket
+				_ = os.Remove(dir) // fails if another socket exists
 			}
 		}
 	}

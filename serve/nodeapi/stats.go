@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Usage is the CPU and memory usage of a control group; nil fields are not known.
+// Usage is the CPU and memory usage of a cgroup; nil fields are unknown.
 type Usage struct {
-	CPUNanoSeconds  *uint64 // since it was made
+	CPUNanoSeconds  *uint64 // since the cgroup was created
 	MemoryBytes     *uint64
 	WorkingSetBytes *uint64 // without inactive file pages
 }
@@ -24,7 +24,7 @@ type Usage struct {
 type StatsInput struct {
 	Now      time.Time
 	NodeName string
-	// Sandboxes and Containers are the runtime's lists; PodStats and Stats its
+	// Sandboxes and Containers are the runtime's lists; PodStats and Stats are its
 	// statistics, empty if it has none.
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
@@ -32,28 +32,28 @@ type StatsInput struct {
 	Stats      []*runtimeapi.ContainerStats
 	// Owned distinguishes podrun's sandboxes from others.
 	Owned func(*runtimeapi.PodSandbox) bool
-	// Groups are the usages of the pods' control groups, by UID, of pods without
-	// statistics of the runtime.
+	// Groups are the usages of the cgroups, by UID, of pods for which the runtime has no
+	// statistics.
 	Groups map[string]Usage
-	Node   statsapi.NodeStats // but for the name
+	Node   statsapi.NodeStats // without the name
 }
 
 // Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace
 // and name. If the usage of a pod is unknown, it is the sum of its containers' usage.
-// Exited containers are left out, as in the kubelet (pkg/kubelet/stats,
-// removeTerminatedContainers); for a running one without statistics, only its name is
-// set. UsageNanoCores is the runtime's value, if it reports one; Rates replaces it by the
+// Exited containers are omitted, as in the kubelet (pkg/kubelet/stats,
+// removeTerminatedContainers); a running container without statistics has only its name.
+// UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with the
 // usage between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName
 	started := map[string]int64{}
 	for _, c := range in.Containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED { // containerd lists those too
+		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED { // containerd also lists exited containers
 			started[c.Id] = c.CreatedAt
 		}
 	}
-	containers := map[string][]statsapi.ContainerStats{} // by sandbox's pod UID
+	containers := map[string][]statsapi.ContainerStats{} // by the UID of the sandbox's pod
 	counted := map[string]bool{}
 	for _, s := range in.Stats {
 		if created, listed := started[s.GetAttributes().GetId()]; listed {
@@ -84,7 +84,7 @@ func Summarize(in StatsInput) *statsapi.Summary {
 	return out
 }
 
-// podStats is one pod.
+// podStats returns the statistics of one pod.
 func podStats(in StatsInput, sb *runtimeapi.PodSandbox, s *runtimeapi.LinuxPodSandboxStats, containers []statsapi.ContainerStats) statsapi.PodStats {
 	m := sb.GetMetadata()
 	p := statsapi.PodStats{PodRef: statsapi.PodReference{Name: m.GetName(), Namespace: m.GetNamespace(), UID: m.GetUid()},

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// sumUp adds up the usage and the written data of the containers of a pod whose usage is
-// unknown.
+// sumUp sets the unknown usage of a pod to the sum of its containers' usage and written
+// data.
 func sumUp(p *statsapi.PodStats, now time.Time) {
 	var cpu, working, used uint64
 	anyCPU, anyMemory, anyFS := false, false, false
@@ -38,7 +38,8 @@ func sumUp(p *statsapi.PodStats, now time.Time) {
 	}
 }
 
-// containerStats is one container that was created at so many nanoseconds since 1970.
+// containerStats returns the statistics of one container; created is its creation time in
+// nanoseconds since 1970.
 func containerStats(s *runtimeapi.ContainerStats, created int64) statsapi.ContainerStats {
 	c := statsapi.ContainerStats{Name: s.GetAttributes().GetLabels()[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, created)),
 		CPU: cpuStats(s.GetCpu()), Memory: memoryStats(s.GetMemory())}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// statusHandler routes the requests of clients that may only read metrics and status.
+// statusHandler routes the requests of clients that may read only metrics and status.
 func (s *endpoint) statusHandler() http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{
@@ -22,8 +22,8 @@ func (s *endpoint) statusHandler() http.Handler {
 	return mux
 }
 
-// withheld answers with checks, but not with the reasons of those that fail, which may quote
-// manifests. The API server uses the same words for clients that may not see them.
+// withheld responds with the checks, but without the reasons of failures, which may quote
+// manifests. The text is the API server's for clients that may not see reasons.
 func (s *endpoint) withheld(name string, of func([]Check) []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		checks := slices.Clone(of(s.backend.Health()))

@@ -16,11 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// secret is in each string of a pod that a client of the status socket must not read.
+// secret occurs in each string of a pod that a client of the status socket must not read.
 const secret = "hunter2"
 
-// fill sets all strings below a value to secret, and all pointers, lists and maps to
-// ones with an element.
+// fill sets all strings below a value to secret, and all pointers, lists and maps to values
+// with one element.
 func fill(v reflect.Value, depth int) {
 	if depth > 12 {
 		return
@@ -56,7 +56,7 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// strings of a JSON value, by path.
+// stringsOf collects the strings of a JSON value, by path.
 func stringsOf(v any, path string, out map[string]string) {
 	switch v := v.(type) {
 	case string:
@@ -72,8 +72,8 @@ func stringsOf(v any, path string, out map[string]string) {
 	}
 }
 
-// TestStatusOf: of a pod whose every field is set, the status socket shows these fields
-// only; a field that Kubernetes adds is not shown.
+// TestStatusOf: if all fields of a pod are set, the status socket shows only these; a field
+// that Kubernetes adds later is not shown.
 func TestStatusOf(t *testing.T) {
 	var pod corev1.Pod
 	fill(reflect.ValueOf(&pod).Elem(), 0)
@@ -110,8 +110,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestStatusSocket: the socket for monitoring answers with metrics and status, and nothing
-// that its clients could use to get into pods.
+// TestStatusSocket: the socket for monitoring serves metrics and status, and nothing with
+// which its clients could access pods.
 func TestStatusSocket(t *testing.T) {
 	b := streaming(t)
 	b.Pods = func(context.Context) (*corev1.PodList, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// stream writes an answer piece by piece. A client that does not take a piece in time
-// is cut off.
+// stream writes a response in pieces. A client that does not read a piece in time is
+// disconnected.
 type stream struct {
 	w       http.ResponseWriter
 	c       *http.ResponseController
@@ -45,18 +45,18 @@ func (s *stream) begin() {
 	s.w.Header().Set("Content-Type", s.kind)
 	s.w.Header().Set("X-Content-Type-Options", "nosniff")
 	s.w.WriteHeader(http.StatusOK)
-	_ = s.c.Flush() // the first Write reports a client that has left
+	_ = s.c.Flush() // the first Write reports a disconnected client
 }
 
 func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 	return &stream{w: w, c: http.NewResponseController(w), timeout: s.writeTimeout, kind: kind}
 }
 
-// abort cuts the connection, so that the client sees that the answer is not complete.
+// abort closes the connection, so that the client detects that the response is incomplete.
 func abort() { panic(http.ErrAbortHandler) }
 
-// events answers with a line of JSON for each event: those that the journals hold,
-// unless watch=only, and with watch=true or only those that happen from then on.
+// events responds with one line of JSON per event: the events in the journals, unless
+// watch=only is set, and, with watch=true or watch=only, all new events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	namespace, pod := query.Get("namespace"), query.Get("pod")
@@ -67,7 +67,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var watcher *Watcher
-	if watch || only { // before the journals are read: none is missed
+	if watch || only { // before the journals are read, so that no event is missed
 		if watcher = s.backend.Feed.Watch(); watcher == nil {
 			fail(w, http.StatusTooManyRequests, "too many watches at a time")
 			return
@@ -96,7 +96,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case e, open := <-watcher.C:
 			if !open {
-				abort() // events were lost
+				abort() // some events were lost
 			}
 			line, err := json.Marshal(e)
 			if err != nil || namespace != "" && e.Namespace != namespace || pod != "" && e.Pod != pod || listed[string(line)] {
@@ -109,7 +109,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeEvents writes events at once, and returns the newest lines.
+// writeEvents writes events immediately, and returns the most recent lines.
 func writeEvents(out *stream, list []event.Event) (map[string]bool, error) {
 	var body bytes.Buffer
 	listed := map[string]bool{}
@@ -130,7 +130,7 @@ func writeEvents(out *stream, list []event.Event) (map[string]bool, error) {
 	return listed, err
 }
 
-// logs answers with the log of a container.
+// logs responds with the log of a container.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	request, err := logRequest(r.URL.Query(), time.Now())
 	if err != nil {
@@ -180,7 +180,7 @@ func logRequest(q url.Values, now time.Time) (r LogRequest, err error) {
 	return r, err
 }
 
-// flag reads a truth value; false if there is none.
+// flag returns the value of a boolean parameter; false if it is missing.
 func flag(q url.Values, name string) (bool, error) {
 	if !q.Has(name) {
 		return false, nil

@@ -17,9 +17,9 @@ import (
 // TLSFiles are the PEM files of a TCP listener; all are required.
 type TLSFiles struct{ Cert, Key, ClientCA string }
 
-// ListenTLS listens on a TCP address and accepts clients with a certificate that the
-// client CA signed for client authentication, with TLS 1.2 or newer. Only Server.Serve
-// accepts its connections: the listener's own Accept does not use TLS.
+// ListenTLS listens on a TCP address and accepts clients with a certificate that the client
+// CA signed for client authentication, with TLS 1.2 or newer. Only Server.Serve may accept
+// its connections: the listener's own Accept does not use TLS.
 func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, error) {
 	failed := func(err error) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
@@ -30,7 +30,7 @@ func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, e
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, err // names the address
+		return nil, err // the error contains the address
 	}
 	r := &rotated{files: f, config: first, read: time.Now()}
 	return &tlsListener{Listener: l, config: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -66,11 +66,11 @@ func (f TLSFiles) config(ctx context.Context) (*tls.Config, error) {
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// rereadTLS is how often the files of a listener are read again: certificates expire
-// while a supervisor runs.
+// rereadTLS is the interval at which the files of a listener are read again: certificates
+// expire while a supervisor runs.
 const rereadTLS = time.Minute
 
-// rotated has the last good files of a listener.
+// rotated holds the last valid files of a listener.
 type rotated struct {
 	files TLSFiles
 
@@ -79,8 +79,8 @@ type rotated struct {
 	read   time.Time
 }
 
-// current reads the files again, if it is time. Files that are wrong for a moment, as
-// while they are replaced, change nothing.
+// current reads the files again after rereadTLS. Files that are temporarily invalid, for
+// example while they are replaced, have no effect.
 func (r *rotated) current() *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,5 +95,5 @@ func (r *rotated) current() *tls.Config {
 	return r.config
 }
 
-// quiet drops the server's log messages about disconnected clients and bad requests.
+// quiet discards the server's log messages about disconnected clients and bad requests.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -25,7 +25,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// issue makes a certificate, signed by a, or by itself if a has none.
+// issue issues a certificate, signed by a, or self-signed if a has no certificate.
 func (a *authority) issue(name string, usage x509.ExtKeyUsage, isCA bool) (cert, key []byte, made authority) {
 	a.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,7 +53,7 @@ func (a *authority) issue(name string, usage x509.ExtKeyUsage, isCA bool) (cert,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), authority{a.t, parsed, k}
 }
 
-// testTLS has the files of a listener, and certificates of its clients' authority.
+// testTLS contains the files of a listener, and certificates of its client CA.
 type testTLS struct {
 	files          TLSFiles
 	ca             authority
@@ -88,7 +88,7 @@ func keyPair(t *testing.T, cert, key []byte) tls.Certificate {
 	return c
 }
 
-// TestListenTLS: clients without a certificate of the authority get nothing.
+// TestListenTLS: clients without a certificate of the CA get no response.
 func TestListenTLS(t *testing.T) {
 	with := newTLS(t)
 	files := with.files

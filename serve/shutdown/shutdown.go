@@ -12,17 +12,16 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// What the status of a pod says that was stopped for a shutdown
-// (pkg/kubelet/nodeshutdown).
+// Status of a pod that was stopped for a shutdown (pkg/kubelet/nodeshutdown).
 const (
 	Reason  = "Terminated"
 	Message = "Pod was terminated in response to imminent node shutdown."
 )
 
-// Group is pods that stop together.
+// Group is a set of pods that stop together.
 type Group struct {
-	Priority int32 // the lowest of its pods, unless it is the first group
-	// Period is how long the next group waits for this one at most.
+	Priority int32 // the lowest priority of its pods, except in the first group
+	// Period is the maximum time that the next group waits for this one.
 	Period time.Duration
 	Pods   []Stop
 }
@@ -34,10 +33,10 @@ type Stop struct {
 	Grace time.Duration
 }
 
-// Plan returns the groups that have pods, in the order in which they stop: the lowest
-// priority first. Periods are sorted by priority; without any there are no groups. A pod
-// belongs to the group of the highest priority that is not above its own, or to the
-// first one.
+// Plan returns the non-empty groups in the order in which they stop: lowest priority first.
+// Periods are sorted by priority; without periods, there are no groups. A pod belongs to
+// the group with the highest priority that does not exceed the pod's, or to the first
+// group.
 func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod) []Group {
 	groups := make([]Group, len(periods))
 	for i, p := range periods {

@@ -10,7 +10,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// pod is one of a priority and a grace period in seconds; -1 is none.
+// pod returns a pod with a priority and a grace period in seconds; -1 for none.
 func pod(name string, priority int32, grace int64) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Priority = &priority

@@ -11,9 +11,9 @@ import (
 // ChangeKind is the kind of a pod's change.
 type ChangeKind string
 
-// The kinds of changes, as the kubelet calls them (PodOperation in
-// pkg/kubelet/types). Reconcile is a pod that is the same while an object that
-// it refers to, or its file's name, changed.
+// The kinds of changes, with the kubelet's names (PodOperation in pkg/kubelet/types).
+// Reconcile means that the pod is unchanged, but an object to which it refers, or its
+// file's name, has changed.
 const (
 	Add       ChangeKind = "Add"
 	Update    ChangeKind = "Update"
@@ -24,18 +24,18 @@ const (
 // Change is one changed pod.
 type Change struct {
 	Kind ChangeKind
-	Pod  Pod // as it is; of Remove as it was
-	// Objects contains only this pod and the objects that it can refer to, as the input
-	// of run.Engine.Apply; nil for Remove.
+	Pod  Pod // the current pod; for Remove, the previous one
+	// Objects contains only this pod and the objects to which it can refer, as the input of
+	// run.Engine.Apply; nil for Remove.
 	Objects *manifest.Objects
-	// What lists what an Update or Reconcile is about: paths of fields
+	// What lists the changes of an Update or Reconcile: paths of fields
 	// (spec.containers[0].image), objects (ConfigMap shop/web), "source file".
 	What []string
 }
 
-// Diff lists what changed between two merges: removed pods in the order that they
-// had, then the others in the order that they have. Before is nil the first time:
-// all pods are added.
+// Diff returns the changes between two merges: first the removed pods in their previous
+// order, then the others in their current order. For the first merge, before is nil: all
+// pods are added.
 func Diff(before, after *Desired) []Change {
 	if before == nil {
 		before = &Desired{Shared: &manifest.Objects{}}
@@ -70,7 +70,7 @@ func Diff(before, after *Desired) []Change {
 	return out
 }
 
-// compare lists what differs of a pod; nothing if it is the same.
+// compare returns the differences of a pod; nothing if it is unchanged.
 func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (ChangeKind, []string) {
 	if old.Object != p.Object {
 		what := manifest.Changes(old.Object, p.Object)
@@ -96,13 +96,13 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 	return Reconcile, what
 }
 
-// classed is a pod with what its classes add to it.
+// classed returns a pod with the fields that its classes add.
 func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
 	out, _ := manifest.WithClasses(pod, o) // problems are reported when the pod is applied
 	return out
 }
 
-// handler is the runtime handler of a RuntimeClass; nil if there is no such class.
+// handler returns the runtime handler of a RuntimeClass; nil if there is no such class.
 func handler(name string, o *manifest.Objects) *string {
 	if class := o.RuntimeClasses[name]; class != nil {
 		return &class.Handler

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// listing is one directory as one pass found it.
+// listing is the content of a directory as found by one pass.
 type listing struct {
 	err      error // why the directory cannot be read; nil otherwise
 	identity Identity
-	marked   bool          // it has a file .keep: it is meant to be empty
+	marked   bool          // has a file .keep: it is intentionally empty
 	files    []observation // by name
 	ignored  []string      // printable names
-	exposed  []string      // what users other than root can write to, printable
+	exposed  []string      // printable names of files that users other than root can write
 }
 
 // keepMarker is the name of the file that marks a directory without manifests as
 // intentionally empty, as opposed to an empty mount point.
 const keepMarker = ".keep"
 
-// dir determines the state of a directory. Prev is nil in the first pass, in which
-// remembered is the identity that an earlier process read, or zero. If ctx ends, the
-// result is incomplete.
+// dir determines the state of a directory. In the first pass, prev is nil, and remembered
+// is the identity that an earlier process read, or zero. If ctx ends, the result is
+// incomplete.
 func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Identity, l listing) Dir {
 	d := Dir{Path: path, Identity: remembered}
 	if prev != nil {
@@ -48,8 +48,8 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 	return d
 }
 
-// replaced reports whether the directory was replaced by an empty one. The device
-// of a directory that an earlier process read may have got another number since.
+// replaced reports whether the directory was replaced by an empty one. The device number of
+// a directory that an earlier process read may have changed since then.
 func (d *Dir) replaced(l listing) bool {
 	if len(l.files) > 0 || l.marked || d.Identity == (Identity{}) {
 		return false
@@ -60,8 +60,8 @@ func (d *Dir) replaced(l listing) bool {
 	return d.Identity != l.identity && len(d.Files) > 0
 }
 
-// afresh lets the settle time of missing files begin now: while the directory was
-// unreachable they could not come back.
+// afresh restarts the settle time of missing files: while the directory was unreachable,
+// they could not reappear.
 func afresh(files []File, now time.Time) []File {
 	out := make([]File, len(files))
 	for i, f := range files {
@@ -74,7 +74,7 @@ func afresh(files []File, now time.Time) []File {
 }
 
 // files determines the states of the files of a directory, including removed ones. Both
-// lists are sorted by name, and so is the result.
+// lists and the result are sorted by name.
 func (r rules) files(ctx context.Context, dir string, prev []File, found []observation) []File {
 	var in usage
 	for i := range prev {
@@ -100,7 +100,7 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 	return out
 }
 
-// missing determines the state of a removed file; false means that it is discarded.
+// missing determines the state of a removed file; it returns false to discard the file.
 func (r rules) missing(f File) (File, bool) {
 	if f.State != Missing {
 		f.State, f.since = Missing, r.now
@@ -108,8 +108,8 @@ func (r rules) missing(f File) (File, bool) {
 	return f, r.now.Sub(f.since) < r.settle
 }
 
-// readAgain is how long after this pass the directory must be read again; 0 is
-// not at all.
+// readAgain returns after how much time the directory must be read again; 0 for no such
+// need.
 func (r rules) readAgain(d *Dir) time.Duration {
 	var soonest time.Duration
 	if d.State != Present {
@@ -123,7 +123,7 @@ func (r rules) readAgain(d *Dir) time.Duration {
 		if f.State != Incomplete && f.State != Missing {
 			continue
 		}
-		wait := r.settle / 4 // a writer may close the file at any time, which is no event
+		wait := r.settle / 4 // a writer may close the file at any time, which causes no event
 		if f.State == Missing {
 			wait = f.since.Add(r.settle).Sub(r.now)
 		}
@@ -135,8 +135,8 @@ func (r rules) readAgain(d *Dir) time.Duration {
 	return soonest
 }
 
-// unread are the attributes of the files of a previous pass that are not read again while
-// these attributes are unchanged.
+// unread returns the attributes of the files of the previous pass that do not have to be
+// read again while these attributes are unchanged.
 func unread(prev *Dir) map[string]print {
 	out := map[string]print{}
 	if prev == nil {
@@ -160,8 +160,8 @@ const (
 	manifestName                 // read if it is a regular file
 )
 
-// kindOfName sorts names: those that begin with a dot are hidden, as for the
-// kubelet, and those of editors' temporary files come and go.
+// kindOfName classifies a name: names that begin with a dot are hidden, as for the kubelet,
+// and temporary files of editors exist only briefly.
 func kindOfName(name string) nameKind {
 	hidden := strings.HasPrefix(name, ".") || name == "lost+found"
 	emacs := strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
@@ -180,7 +180,7 @@ func kindOfName(name string) nameKind {
 	return foreignName
 }
 
-// join is the path of a file of a source: of a URL it is the URL.
+// join returns the path of a file of a source; for a URL, the URL.
 func join(dir, name string) string {
 	if IsRemote(dir) {
 		return dir

@@ -11,7 +11,7 @@ func found(name, text string, at time.Duration) observation {
 	return observation{name: name, data: []byte(text), print: print{size: int64(len(text)), modified: epoch.Add(at).UnixNano()}}
 }
 
-// A directory over passes that are 10 s apart.
+// TestDir reads a directory in passes that are 10 s apart.
 func TestDir(t *testing.T) {
 	gone := listing{err: errors.New("no such file or directory")}
 	holds := func(device, inode uint64, names ...string) listing {
@@ -25,7 +25,7 @@ func TestDir(t *testing.T) {
 	marked.marked = true
 	type pass struct {
 		l    listing
-		want string // state and files
+		want string // expected state and files
 	}
 	for name, c := range map[string]struct {
 		remembered Identity

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// maxResponseHeader bounds the header of an answer, in bytes.
+// maxResponseHeader limits the header of a response, in bytes.
 const maxResponseHeader = 64 << 10
 
 // fetcher reads URLs.
@@ -28,11 +28,11 @@ type fetcher struct {
 
 // answer is a server's response.
 type answer struct {
-	unchanged bool // since the content of the ETag that was sent
+	unchanged bool // since the content with the ETag in the request
 	data      []byte
 	etag      string
-	// retryAfter is how long a server that refused the request asks to wait; 0 for as
-	// long as usual.
+	// retryAfter is how long a server that refused the request asks clients to wait; 0 for
+	// the usual interval.
 	retryAfter time.Duration
 }
 
@@ -47,8 +47,8 @@ func newFetcher(o RemoteOptions) *fetcher {
 		MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * o.Every, TLSHandshakeTimeout: 10 * time.Second}}}
 }
 
-// fetch reads a URL, unless its content still has the ETag. Errors contain neither the
-// query of the URL, nor the response, nor headers, because all of these may contain
+// fetch reads a URL, unless its content still has the given ETag. Errors contain neither
+// the query of the URL, nor the response, nor headers, because all of these may contain
 // credentials.
 func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
 	headers, err := f.headers(ctx)
@@ -103,7 +103,7 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 
 var errLarge = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)
 
-// redirect accepts https, and gives no header of the file to another host.
+// redirect accepts only https, and sends no header of the header file to another host.
 func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	switch {
 	case len(via) >= 10:
@@ -111,7 +111,7 @@ func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	case next.URL.Scheme != "https":
 		return errors.New("the server redirects to a URL that is not https")
 	}
-	next.Header.Del("Referer") // it has the query of the URL that redirected
+	next.Header.Del("Referer") // it contains the query of the redirecting URL
 	if next.URL.Host != via[0].URL.Host {
 		for _, h := range headers {
 			next.Header.Del(h.name)
@@ -120,7 +120,7 @@ func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	return nil
 }
 
-// withoutURL is the cause of an error of the client, which repeats the URL.
+// withoutURL returns the cause of a client error, which repeats the URL.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if e.Timeout() {
@@ -153,7 +153,7 @@ func (f *fetcher) headers(ctx context.Context) ([]header, error) {
 	return headers, nil
 }
 
-// hostOf is the host and port of a URL that CheckRemote accepts.
+// hostOf returns the host and port of a URL that CheckRemote accepts.
 func hostOf(name string) string {
 	u, err := url.Parse(name)
 	if err != nil {

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// writerSettles is how many settle times a file may stay open for writing
-	// without a change until it counts as complete.
+	// writerSettles is for how many settle times a file may stay open for writing without a
+	// change before it counts as complete.
 	writerSettles = 10
-	// racyWindow is how old a content must be when it is read for a later one to
-	// have another modification time: file systems count in up to 2 s (FAT).
+	// racyWindow is the minimum age of a content at the time of reading that guarantees
+	// that a later content has a different modification time: the resolution of file
+	// systems is up to 2 s (FAT).
 	racyWindow = 2 * time.Second
-	// maxFileProblems is how many problems of one file are kept.
+	// maxFileProblems limits how many problems of one file are kept.
 	maxFileProblems = 20
-	// maxObjects is how many objects of one directory are in force, as of one
-	// command.
+	// maxObjects limits how many objects of one directory are in effect, like the limit for
+	// one command.
 	maxObjects = 10000
 )
 
@@ -30,29 +31,29 @@ type writer int
 const (
 	noWriter writer = iota
 	hasWriter
-	writerUnknown // the file system does not report it (NFS, FUSE), or podrun may not ask
+	writerUnknown // the file system does not report it (NFS, FUSE), or podrun lacks permission
 )
 
-// observation is one file of a directory as one pass found it.
+// observation is one file of a directory as found by one pass.
 type observation struct {
 	name        string
 	print       print
 	err         error // why the content is unknown; nil otherwise
-	kept        bool  // print is that of the previous pass, so that data was not read
+	kept        bool  // data was not read because print is unchanged
 	data        []byte
 	writer      writer
 	permissions permissions // which users can change it
-	remote      bool        // a server's response: it is complete, and only an empty list requests no pods
+	remote      bool        // a server's response: it is complete, and only an empty list means that it requests no pods
 }
 
-// rules are the inputs of the decisions of one pass that are not in the files.
+// rules are the inputs of the decisions of one pass other than the files.
 type rules struct {
 	now      time.Time
 	settle   time.Duration
 	manifest manifest.Options
 }
 
-// usage is the total size of the files of a directory.
+// usage is the total size and object count of the files of a directory.
 type usage struct {
 	bytes   int64
 	objects int
@@ -106,9 +107,10 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	return f
 }
 
-// age is how long the file has been unchanged since f, its state of before. The clock may
+// age returns how long the file has been unchanged; f is its previous state. The clock may
 // jump, a modification time may be in the future, and the kernel may show a truncated file
-// with its new size before its new time: then only podrun's observations count.
+// with its new size but its old modification time: in these cases, only podrun's own
+// observations count.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
 	if f.print != o.print {
@@ -120,7 +122,7 @@ func (r rules) age(f *File, o observation) time.Duration {
 	return max(seen, r.now.Sub(time.Unix(0, o.print.modified)))
 }
 
-// failure is why the file could not be read, else empty.
+// failure returns why the file could not be read; "" if it was read.
 func (o observation) failure() string {
 	if o.err != nil {
 		return "unreadable: " + o.err.Error()
@@ -137,14 +139,14 @@ func (o observation) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load reads the objects of a file; nil when the file as a whole is refused.
+// load returns the objects of a file; nil if the whole file is refused.
 func (r rules) load(name string, o observation) (*manifest.Objects, problem.List) {
 	if o.err != nil {
 		return nil, problem.List{{File: name, Reason: "Unreadable", Message: o.err.Error(),
 			Hint: "correct the file, or remove it to remove its pods"}}
 	}
 	opts := r.manifest
-	// A pod of a directory keeps its name, and its own restartPolicy.
+	// A pod from a directory keeps its name and its restartPolicy.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
@@ -159,9 +161,8 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the problem of a missing pod: in a directory, a file may contain
-// only ConfigMaps. A file without any object is still refused, because it may be
-// truncated.
+// withoutNoPod drops the problem of a missing pod: in a directory, a file may contain only
+// ConfigMaps. A file without any object is still refused, because it may be truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {
@@ -185,8 +186,7 @@ func cut(problems problem.List) problem.List {
 	return problems
 }
 
-// exceeds reports whether the directory would hold too much with the new content
-// of a file.
+// exceeds reports whether the new content of a file would exceed the directory's limits.
 func (u *usage) exceeds(f *File, o observation, objects *manifest.Objects) bool {
 	return u.bytes-f.bytes+int64(len(o.data)) > manifest.MaxInput || u.objects-count(f.Objects)+count(objects) > maxObjects
 }
@@ -196,7 +196,7 @@ func (u *usage) replace(f *File, o observation, objects *manifest.Objects) {
 	u.objects += count(objects) - count(f.Objects)
 }
 
-// loses reports whether an object of before is not in after, as when a file was
+// loses reports whether an object in before is missing in after, as happens when a file was
 // written only in part.
 func loses(before, after *manifest.Objects) bool {
 	if before == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// pod is a manifest of one pod.
+// pod returns a manifest of one pod.
 func pod(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: c\n    image: %q\n", name, image)
 }
@@ -23,18 +23,18 @@ const broken = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: [\n"
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// step is one pass over a file. Times are after epoch.
+// step is one pass over a file. Times are relative to epoch.
 type step struct {
 	at       time.Duration
 	modified time.Duration
 	inode    uint64
 	text     string
 	err      string
-	stat     bool // stat(2) still works when err is set
+	stat     bool // stat(2) succeeds even if err is set
 	writer   writer
 	want     FileState
-	image    string // of the only pod in force; empty when no object is in force
-	problems string // part of the problems
+	image    string // of the only pod in effect; empty if no object is in effect
+	problems string // substring of the problems
 }
 
 func TestFile(t *testing.T) {
@@ -141,8 +141,8 @@ spec:
 	}
 }
 
-// A directory does not hold more than podrun reads for one command, whatever the
-// order in which its files come.
+// A directory has at most as many objects as podrun accepts in one command, regardless of
+// the order of its files.
 func TestFileOverLimit(t *testing.T) {
 	r := rules{now: epoch.Add(time.Hour), settle: time.Second}
 	o := observation{name: "f.yaml", data: []byte(pod("web", "a")), print: print{modified: epoch.UnixNano()}}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxEntries = 100000 // names of a directory that are looked at
+	maxEntries = 100000 // names of a directory that are examined
 	maxIgnored = 100    // names that are reported as ignored
 )
 
@@ -26,10 +26,9 @@ var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once",
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
-// list reads a directory. Known are the files that are not read while their attributes
-// are unchanged. Progress counts the completed calls. All paths are relative to the
-// directory's descriptor, so that a concurrent mount or unmount does not mix two
-// directories.
+// list reads a directory. Files in known are not read while their attributes are unchanged.
+// Progress counts the completed calls. All paths are relative to the directory's
+// descriptor, so that a concurrent mount or unmount does not mix two directories.
 func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
 	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -63,7 +62,7 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 		switch {
 		case isDir:
 			l.ignore(name)
-		case errors.Is(o.err, fs.ErrNotExist): // removed since it was listed
+		case errors.Is(o.err, fs.ErrNotExist): // removed after it was listed
 		default:
 			left -= int64(len(o.data))
 			l.files = append(l.files, o)
@@ -73,7 +72,7 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 	return l
 }
 
-// names lists the names of manifests, sorted, a few at a time.
+// names reads the sorted names of manifests, a few at a time.
 func (l *listing) names(ctx context.Context, d *os.File, progress *atomic.Int64) ([]string, error) {
 	var names []string
 	for entries := 0; ctx.Err() == nil; {
@@ -111,7 +110,7 @@ func (l *listing) ignore(name string) {
 	}
 }
 
-// observe reads one file, of at most left bytes, unless it looks as known.
+// observe reads one file of at most left bytes, unless its attributes are those in known.
 func observe(base, name string, known map[string]print, strict bool, left int64) (o observation, isDir bool) {
 	o.name = name
 	path := filepath.Join(base, name)
@@ -141,7 +140,7 @@ func observe(base, name string, known map[string]print, strict bool, left int64)
 	return o, false
 }
 
-// missing distinguishes a dangling symbolic link from a removed name.
+// missing distinguishes a dangling symbolic link from a removed file.
 func missing(path string, err error) error {
 	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
 		return errDangling
@@ -149,7 +148,7 @@ func missing(path string, err error) error {
 	return err
 }
 
-// read reads the content, and whether it may change yet.
+// read reads the content, and determines whether it may still change.
 func (o *observation) read(path string, strict bool, limit int64) {
 	f, err := hostfile.Open(path)
 	if err != nil {
@@ -164,9 +163,9 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	}
 	o.print, o.permissions = printOf(&before), permissionsOf(&before)
 	if o.err = o.permissions.refused(strict); o.err != nil {
-		return // replaced since stat(2)
+		return // replaced after stat(2)
 	}
-	// A file that grew since then is over the limit, or not complete.
+	// A file that has grown since then exceeds the limit, or is incomplete.
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
@@ -182,15 +181,15 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	}
 }
 
-// writerOf reports whether a process has the file open for writing: only then does
-// the kernel refuse a read lease (fcntl(2), F_SETLEASE). It takes CAP_LEASE, or to
-// own the file. The lease is given back at once; a process that opens the file
-// for writing in between waits for that.
+// writerOf reports whether a process has the file open for writing: in that case, the
+// kernel refuses a read lease (fcntl(2), F_SETLEASE). This requires CAP_LEASE, or ownership
+// of the file. The lease is released immediately; a process that opens the file for writing
+// in between waits for that.
 func writerOf(fd int) writer {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case err == nil:
-		unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing gives it back as well
+		unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing the file releases it, too
 		return noWriter
 	case errors.Is(err, unix.EAGAIN):
 		return hasWriter
@@ -202,7 +201,7 @@ func printOf(st *unix.Stat_t) print {
 	return print{device: uint64(st.Dev), inode: st.Ino, size: st.Size, modified: st.Mtim.Nano(), changed: st.Ctim.Nano()}
 }
 
-// cause is an error without its path, which is that of a descriptor.
+// cause returns the error without its path, which is that of a descriptor.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

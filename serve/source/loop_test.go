@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// The loop of a supervisor: signal, read, merge, compare.
+// TestLoop runs a supervisor's loop: signal, read, merge, compare.
 func TestLoop(t *testing.T) {
 	dir := t.TempDir()
 	r := reader(t, dir)
 	changed, stop := Watch(t.Context(), WatchOptions{Dirs: r.Dirs(), Relist: time.Hour})
 	defer stop()
 	var desired *Desired
-	// until reads until it changes something, whose changes it returns, or until a file is broken.
+	// until reads until the pods change, and returns the changes, or until a file is
+	// broken.
 	until := func(what string, isBroken bool) []string {
 		var again <-chan time.Time
 		for deadline := time.After(10 * time.Second); ; {

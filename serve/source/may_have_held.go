@@ -4,11 +4,11 @@ import (
 	"path/filepath"
 )
 
-// MayHaveHeld reports whether a pod that was started from the file at path may
-// still be in it although no file is known to hold the pod, and why. As long as
-// it may, the pod must not be removed: the directory cannot be read, is read for
-// the first time (an editor may be replacing the file), or is none of the
-// options; or the file was not good since podrun started.
+// MayHaveHeld reports whether the file at path may still define a pod that was started from
+// it, although no file is known to define the pod, and why. In this case, the pod must not
+// be removed. The reasons are: the directory cannot be read, was found only a moment ago
+// (an editor may be replacing the file), or is not a manifest directory; or the file has
+// not been valid since podrun started.
 func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 	path = encodable(path)
 	parent := filepath.Dir(path)
@@ -39,9 +39,9 @@ func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 	return true, "directory " + printable(parent) + " is not a manifest directory of this podrun"
 }
 
-// Complete reports whether all objects of all directories are known. While they
-// are not, an object that a pod refers to may exist without being in Desired:
-// directories were unreachable, or files broken, since podrun started.
+// Complete reports whether all objects of all directories are known. If not, an object to
+// which a pod refers may exist without being in Desired, because a directory has been
+// unreachable, or a file invalid, since podrun started.
 func (s *Snapshot) Complete() bool {
 	for i := range s.Dirs {
 		if !s.Dirs[i].listed || s.Dirs[i].stale {

@@ -12,33 +12,33 @@ import (
 // Pod is one pod that a file defines.
 type Pod struct {
 	manifest.Pod
-	Path string // the File.Path of its file, which the pod records as its source
+	Path string // the File.Path of its file, which podrun records as the pod's source
 }
 
-// Key is namespace/name.
+// Key returns namespace/name.
 func (p *Pod) Key() string { return keyOf(&p.Pod) }
 
-// Desired is the content of all directories together. It is immutable, and shares its
+// Desired is the combined content of all directories. It is immutable, and shares its
 // objects with the Snapshot.
 type Desired struct {
-	Pods []Pod // by directory, file and place in the file
-	// Shared are the objects that pods refer to, of all directories; it has no pods.
+	Pods []Pod // ordered by directory, file and position in the file
+	// Shared contains the objects, from all directories, to which pods can refer; it has no
+	// pods.
 	Shared *manifest.Objects
-	// Problems are the objects that do not count because an earlier file has one of
-	// the same name.
+	// Problems are the objects that are ignored because an earlier file has one with the
+	// same name.
 	Problems problem.List
 }
 
-// Objects returns only pod i with all objects that it can refer to. The pods share the
-// maps.
+// Objects returns pod i with all objects to which it can refer. The pods share the maps.
 func (d *Desired) Objects(i int) *manifest.Objects {
 	out := *d.Shared
 	out.Pods = []manifest.Pod{d.Pods[i].Pod}
 	return &out
 }
 
-// All returns all pods with the objects that they can refer to, in the maps of
-// Shared: manifest.Objects.ServeClaims on it is in force for every pod.
+// All returns all pods with the objects to which they can refer, in the maps of Shared:
+// ServeClaims on the result therefore affects every pod.
 func (d *Desired) All() *manifest.Objects {
 	out := *d.Shared
 	for i := range d.Pods {
@@ -47,7 +47,7 @@ func (d *Desired) All() *manifest.Objects {
 	return &out
 }
 
-// News lists the problems that before, which may be nil, did not have.
+// News returns the problems that before, which may be nil, does not have.
 func (d *Desired) News(before *Desired) problem.List {
 	if before == nil {
 		return d.Problems
@@ -59,20 +59,20 @@ func (d *Desired) News(before *Desired) problem.List {
 	return slices.DeleteFunc(slices.Clone(d.Problems), func(p problem.Problem) bool { return known[p] })
 }
 
-// merger merges files. Owners are the places of the objects so far, by kind and
-// name; uids those of the pods that name their own.
+// merger merges files. Owners are the positions of the objects so far, by kind and name;
+// uids are those of the pods that specify a UID.
 type merger struct {
 	desired *Desired
 	owners  map[string]manifest.Position
 	uids    map[string]string
 }
 
-// Merge joins the files of all directories: of two objects with the same name, it uses
+// Merge combines the files of all directories: of two objects with the same name, it uses
 // that of the earlier directory, then that of the earlier file name. A Missing file comes
 // last, so that the file to which it was renamed takes precedence.
 func Merge(s *Snapshot) *Desired {
 	d := &Desired{Shared: &manifest.Objects{}}
-	d.Shared.Add(&manifest.Objects{}) // makes the maps
+	d.Shared.Add(&manifest.Objects{}) // creates the maps
 	m := merger{desired: d, owners: map[string]manifest.Position{}, uids: map[string]string{}}
 	for _, missing := range []bool{false, true} {
 		for i := range s.Dirs {
@@ -115,7 +115,7 @@ func mergeKind[T any](m *merger, f *File, kind string, into, from map[string]T) 
 	}
 }
 
-// claim notes an object of this name, or reports that an earlier file has one.
+// claim registers an object with this name, or reports that an earlier file has one.
 func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
 	object := kind + " " + key
 	first, taken := m.owners[object]
@@ -131,8 +131,8 @@ func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
 	return false
 }
 
-// claimUID refuses a second pod with the UID of another one: they would share a
-// directory and a control group.
+// claimUID refuses a second pod with the same UID, because the pods would share a directory
+// and a cgroup.
 func (m *merger) claimUID(f *File, p *manifest.Pod) bool {
 	uid := string(p.Object.UID)
 	if uid == "" {

@@ -22,7 +22,7 @@ func loadAs(t *testing.T, file, text string) *manifest.Objects {
 	return o
 }
 
-// snapshot makes one of files: path, state, text.
+// snapshot returns a snapshot of files: path, state, text.
 func snapshot(t *testing.T, files ...[3]string) *Snapshot {
 	t.Helper()
 	s := &Snapshot{}
@@ -102,7 +102,7 @@ func TestDiff(t *testing.T) {
 	inMap := func(value string) string { return "---\n" + configMap("web", value) }
 	for name, c := range map[string]struct {
 		before, after string
-		path          string // of after
+		path          string // of the pod in after
 		want          string
 	}{
 		"nothing":                    {before: pod("web", "a"), after: pod("web", "a"), want: ""},

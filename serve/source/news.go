@@ -8,11 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxNews is how many problems one pass reports.
+// maxNews limits how many problems one pass reports.
 const maxNews = 1000
 
-// news is what to report of a pass: each problem once per content of its file,
-// each directory when it becomes unreachable and when it is back.
+// news returns the problems that a pass reports: each problem once per content of its file,
+// and each directory when it becomes unreachable and when it is available again.
 func news(before, after *Snapshot) problem.List {
 	var out problem.List
 	for i := range after.Dirs {
@@ -46,8 +46,8 @@ func news(before, after *Snapshot) problem.List {
 	return out
 }
 
-// fileNews lists the problems of contents that were not reported yet. Both lists
-// are sorted by name.
+// fileNews returns the problems of contents that were not reported yet. Both lists are
+// sorted by name.
 func fileNews(before, after []File) problem.List {
 	var out problem.List
 	for i := range after {
@@ -63,7 +63,7 @@ func fileNews(before, after []File) problem.List {
 	return out
 }
 
-// report is the problems of a file as they are reported.
+// report returns the problems of a file as they are reported.
 func (f *File) report() problem.List {
 	out := slices.Clone(f.Problems)
 	if f.settled != Broken || f.Objects == nil {
@@ -73,7 +73,7 @@ func (f *File) report() problem.List {
 		Message: "the previous content of the file stays in force"})
 }
 
-// Name is the directory as it is shown.
+// Name returns the directory's path in printable form.
 func (d *Dir) Name() string { return printable(d.Path) }
 
 func (d *Dir) unreachable() problem.Problem {

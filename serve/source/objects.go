@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// count counts the objects; nil has none.
+// count returns the number of objects; 0 for nil.
 func count(o *manifest.Objects) int {
 	if o == nil {
 		return 0

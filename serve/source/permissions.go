@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxExposed is how many files of a directory a warning lists.
+// maxExposed limits how many files of a directory a warning lists.
 const maxExposed = 10
 
-// errWorldWritable is why a directory or a file is refused: a manifest may start a
-// privileged pod, so that whoever writes it is root.
+// errWorldWritable is why a directory or a file is refused: a manifest can start a
+// privileged pod, so every user who can write it is equivalent to root.
 var errWorldWritable = errors.New("refused, because every user can write to it (fix: chmod o-w)")
 
-// permissions are the users other than root that can change a file or a directory.
+// permissions describe the users other than root that can change a file or a directory.
 type permissions struct {
 	all   bool
-	owner uint32 // 0 if root owns it
+	owner uint32 // 0 if root is the owner
 	group uint32 // 0 if its group cannot write to it, or is root's
 }
 
@@ -42,7 +42,7 @@ func (w permissions) String() string {
 	return ""
 }
 
-// refused is why podrun does not read it; nil if it does.
+// refused returns why podrun does not read the file; nil if it does.
 func (w permissions) refused(strict bool) error {
 	switch text := w.String(); {
 	case w.all:
@@ -53,7 +53,7 @@ func (w permissions) refused(strict bool) error {
 	return nil
 }
 
-// expose adds a file that is read although users other than root can write to it.
+// expose records a file that is read although users other than root can write to it.
 func (l *listing) expose(name string, w permissions) {
 	if text := w.String(); text != "" && !w.all && len(l.exposed) < maxExposed {
 		l.exposed = append(l.exposed, name+": "+text)

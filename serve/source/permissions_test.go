@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// Whoever can write a manifest can start a privileged pod. What every user can write to is
-// refused, and its pods stay; what another user or group can write to is a warning, or
-// refused if sources are strict.
+// A user who can write a manifest can start a privileged pod. Files that every user can
+// write to are refused, and their pods kept; files that another user or group can write to
+// cause a warning, or are refused if sources are strict.
 func TestReadWritableByOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		strict       bool
 		dir, file    os.FileMode
 		uid, gid     int
-		want, reason string // pods, and a part of the news
+		want, reason string // pods, and a substring of the news
 	}{
 		"root's":                    {false, 0o755, 0o644, 0, 0, "web=", ""},
 		"root's group":              {true, 0o775, 0o664, 0, 0, "web=", ""},
@@ -49,7 +49,7 @@ func TestReadWritableByOthers(t *testing.T) {
 	}
 }
 
-// A file and a directory that become writable by every user keep their pods, until their
+// When a file or a directory becomes writable by every user, its pods are kept until its
 // mode is corrected.
 func TestReadBecomesWritableByOthers(t *testing.T) {
 	dir := t.TempDir()

@@ -15,18 +15,18 @@ import (
 // RemoteOptions are the inputs of NewRemotes.
 type RemoteOptions struct {
 	URLs       []string      // https; see CheckRemote
-	Every      time.Duration // how often each is read; 0 is 20 s, the kubelet's httpCheckFrequency
-	Timeout    time.Duration // of one request with its content; 0 is 30 s
-	HeaderFile string        // headers of each request; "" for none. It is read each time
-	// ReadCopy and WriteCopy keep the last good content of each URL by a name that is
-	// safe as that of a file.
+	Every      time.Duration // interval of the reads; 0 is 20 s, the kubelet's httpCheckFrequency
+	Timeout    time.Duration // for one request including its content; 0 is 30 s
+	HeaderFile string        // headers for each request; "" for none. It is read before each request
+	// ReadCopy and WriteCopy store the last valid content of each URL under a name that can
+	// be used as a file name.
 	ReadCopy  func(name string) ([]byte, error)
 	WriteCopy func(name string, data []byte) error
 	// Trust are PEM certificates in addition to the system's, for tests.
 	Trust []byte
 }
 
-// Remotes reads URLs again and again, for a Reader.
+// Remotes polls URLs for a Reader.
 type Remotes struct {
 	options RemoteOptions
 	changed chan struct{}
@@ -36,7 +36,7 @@ type Remotes struct {
 	urls map[string]*content
 }
 
-// NewRemotes reads the copies that earlier processes kept. Run reads the URLs.
+// NewRemotes loads the copies of earlier processes. Run polls the URLs.
 func NewRemotes(o RemoteOptions) (*Remotes, error) {
 	if o.Every <= 0 {
 		o.Every = defaultRelist
@@ -67,13 +67,13 @@ func NewRemotes(o RemoteOptions) (*Remotes, error) {
 	return r, nil
 }
 
-// copyName is the name of the copy of a URL.
+// copyName returns the name of a URL's copy.
 func copyName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Copies are the names of the copies of all URLs.
+// Copies returns the names of the copies of all URLs.
 func (r *Remotes) Copies() []string {
 	var out []string
 	for name := range r.urls {
@@ -82,10 +82,10 @@ func (r *Remotes) Copies() []string {
 	return out
 }
 
-// Changed signals that a URL has another content, or another state.
+// Changed signals that the content or the state of a URL has changed.
 func (r *Remotes) Changed() <-chan struct{} { return r.changed }
 
-// Run reads all URLs until ctx ends.
+// Run polls all URLs until ctx ends.
 func (r *Remotes) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -102,7 +102,7 @@ func (r *Remotes) Run(ctx context.Context) {
 	}
 }
 
-// poll reads a URL once, and returns how long the server asks to wait.
+// poll reads a URL once, and returns how long the server asks podrun to wait.
 func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 	r.mu.Lock()
 	c := r.urls[name]
@@ -148,7 +148,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// read decides on the state of a URL, and stores valid content. If that fails, it returns
+// read determines the state of a URL, and stores valid content. If that fails, it returns
 // an error together with the result.
 func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir) (Dir, error) {
 	r.mu.Lock()

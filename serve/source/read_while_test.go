@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whatever a writer does, the old pod or the new one is in force, never none.
+// Whatever a writer does, either the old pod or the new one is in effect.
 func TestReadWhileWritten(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to know which files are open for writing")
@@ -17,11 +17,11 @@ func TestReadWhileWritten(t *testing.T) {
 	old := pod("web", "old") + "---\n" + pod("db", "old")
 	changed := pod("web", "new") + "---\n" + pod("db", "new")
 	writers := writersOf(changed)
-	readers := map[string]*Reader{} // which wait for all directories together
+	readers := map[string]*Reader{} // they wait for all directories together
 	for name := range writers {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "web.yaml"), old)
-		// A busy host may keep a writer from its next line for a while.
+		// A busy host may suspend a writer between two lines for a while.
 		readers[name] = readerOf(t, Options{Dirs: []string{dir}, Settle: time.Second})
 		read(t, readers[name])
 	}
@@ -29,7 +29,7 @@ func TestReadWhileWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := readers[name]
 			path, old := filepath.Join(r.Dirs()[0], "web.yaml"), time.Now().Add(-time.Hour)
-			do(t, os.Chtimes(path, old, old)) // the new size of a truncated file may be seen before its new time
+			do(t, os.Chtimes(path, old, old)) // a truncated file may be seen with its new size and its old time
 			if s, _ := settled(t, r); pods(s) != was {
 				t.Fatal(pods(s))
 			}
@@ -48,7 +48,8 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 }
 
-// readUntil reads until it is done: the pods are one of two, and nothing is reported.
+// readUntil reads until done is closed: there is always one of two pods, and no problem is
+// reported.
 func readUntil(t *testing.T, r *Reader, done <-chan struct{}, was, is string) {
 	t.Helper()
 	for over := false; !over; {
@@ -79,7 +80,8 @@ func save(t *testing.T, path string, flags int, chunks ...string) {
 	do(t, f.Close())
 }
 
-// writersOf are those who make a file what is given, by name.
+// writersOf returns functions, by name, that change a file to the given content in
+// different ways.
 func writersOf(changed string) map[string]func(t *testing.T, path string) {
 	large := changed + "---\n" + configMap("pad", strings.Repeat("x", 1<<19))
 	return map[string]func(t *testing.T, path string){

@@ -15,21 +15,21 @@ import (
 
 // Options are the inputs of a Reader.
 type Options struct {
-	Dirs []string // at least one; relative ones are below the working directory
-	// Remotes reads those that are URLs; it has them all. Nil if there are none.
+	Dirs []string // at least one; relative paths refer to the working directory
+	// Remotes reads the URLs in Dirs; nil if there are none.
 	Remotes *Remotes
-	// Manifest is how files are read, as by every other command. Suffix,
+	// Manifest specifies how files are read, as for all other commands. Suffix,
 	// RestartPolicy and ToEnd do not apply to directories.
 	Manifest manifest.Options
 	// Strict refuses directories and files that a user other than root, or a group other
-	// than root's, can write to, instead of warning of them. Those that every user can
-	// write to are refused in any case.
+	// than root's, can write to, instead of printing a warning. Those that every user can
+	// write to are always refused.
 	Strict bool
-	// Settle is for how long a file that looks half-written is given time to
-	// become complete; 0 is 1 s.
+	// Settle is how long a file that looks incomplete may take to become complete; 0 is 1
+	// s.
 	Settle time.Duration
-	// Stall is for how long a directory may make no progress, as on a dead NFS
-	// mount, before it is Unreachable; 0 is 10 s.
+	// Stall is how long a directory may make no progress, for example on a dead NFS mount,
+	// before it is Unreachable; 0 is 10 s.
 	Stall time.Duration
 	// Identities are the identities that an earlier process read, by absolute path:
 	// Dir.Identity. With them, an empty mount point can be distinguished from an empty
@@ -37,27 +37,26 @@ type Options struct {
 	Identities map[string]Identity
 }
 
-// Reader reads directories again and again. Its methods must not be called
-// concurrently.
+// Reader reads directories repeatedly. Its methods must not be called concurrently.
 type Reader struct {
 	options Options
 	last    *Snapshot
 	busy    map[string]*pass
 }
 
-// pass is one reading of a directory. A pass that hangs in the kernel stays the
-// only one of its directory until it returns.
+// pass is one read of a directory. If it hangs in the kernel, no other pass of the
+// directory starts until it returns.
 type pass struct {
 	cancel   context.CancelFunc
 	progress atomic.Int64
 	done     chan struct{}
-	found    listing // once done is closed
+	found    listing // valid after done is closed
 }
 
 var errStalled = errors.New("the file system does not answer")
 
-// NewReader returns a Reader of directories, which need not exist. A path that is
-// named twice is read once. The error is that of the working directory.
+// NewReader returns a Reader of directories, which need not exist. A path that is specified
+// twice is read once. It returns an error if the working directory is unknown.
 func NewReader(o Options) (*Reader, error) {
 	if o.Settle <= 0 {
 		o.Settle = time.Second
@@ -82,14 +81,14 @@ func NewReader(o Options) (*Reader, error) {
 	return &Reader{options: o, busy: map[string]*pass{}}, nil
 }
 
-// Dirs are the directories as absolute paths, each once, without URLs.
+// Dirs returns the absolute paths of the directories, each once, without URLs.
 func (r *Reader) Dirs() []string {
 	return slices.DeleteFunc(slices.Clone(r.options.Dirs), IsRemote)
 }
 
-// Read reads all directories once, in parallel. Files that look as they did are
-// not read again. What is wrong with a directory or a file is in the Snapshot; the
-// error is the context's cause, and leaves the Reader as it was.
+// Read reads all directories once, in parallel. Files with unchanged attributes are not
+// read again. Problems of directories and files are in the Snapshot; the error is the
+// context's cause, and does not change the Reader.
 func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	passes := make([]*pass, len(r.options.Dirs))
 	for i, dir := range r.options.Dirs {
@@ -133,7 +132,8 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	return next, nil
 }
 
-// decide decides on a source. What could not be kept of a URL is added to the list.
+// decide determines the state of a source. If a URL's content could not be stored, it
+// appends the error to unkept.
 func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
 	dir := r.options.Dirs[i]
 	if !IsRemote(dir) {
@@ -147,7 +147,7 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 	return d
 }
 
-// before is the directory as of the last pass; nil in the first one.
+// before returns the directory's state after the last pass; nil in the first one.
 func (r *Reader) before(i int) *Dir {
 	if r.last == nil {
 		return nil
@@ -155,7 +155,7 @@ func (r *Reader) before(i int) *Dir {
 	return &r.last.Dirs[i]
 }
 
-// start begins to read a directory; nil if an earlier pass still hangs in it.
+// start begins to read a directory; it returns nil if an earlier pass still hangs in it.
 func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	if p := r.busy[dir]; p != nil {
 		select {
@@ -175,8 +175,8 @@ func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	return p
 }
 
-// wait waits for the end of a pass, as long as it makes progress. The error is the
-// context's cause.
+// wait waits for a pass to finish, as long as it makes progress. The error is the context's
+// cause.
 func (p *pass) wait(ctx context.Context, stall time.Duration, found *listing) error {
 	timer := time.NewTimer(stall)
 	defer timer.Stop()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settleTime of the tests on real files.
+// settleTime is used in the tests on real files.
 const settleTime = 100 * time.Millisecond
 
 func reader(t *testing.T, dirs ...string) *Reader {
@@ -41,7 +41,7 @@ func read(t *testing.T, r *Reader) *Snapshot {
 	return s
 }
 
-// settled reads until nothing is about to change, and gathers the news.
+// settled reads until no change is pending, and collects the news.
 func settled(t *testing.T, r *Reader) (*Snapshot, string) {
 	t.Helper()
 	var reported []string
@@ -57,7 +57,7 @@ func settled(t *testing.T, r *Reader) (*Snapshot, string) {
 	}
 }
 
-// pods lists the pods in force with their images.
+// pods lists the pods in effect with their images.
 func pods(s *Snapshot) string {
 	var out []string
 	for _, p := range Merge(s).Pods {
@@ -121,7 +121,7 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-// A file that is open for writing waits, although what it holds so far is valid.
+// A file that is open for writing is not used yet, although its current content is valid.
 func TestReadOpenForWriting(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to know which files are open for writing")
@@ -143,7 +143,7 @@ func TestReadOpenForWriting(t *testing.T) {
 	}
 }
 
-// Files of a mounted ConfigMap are links through ..data, which is swapped.
+// Files of a mounted ConfigMap are links through ..data, which is replaced atomically.
 func TestReadDataLinks(t *testing.T) {
 	dir := t.TempDir()
 	set := func(version, image string) {
@@ -255,7 +255,8 @@ func TestReadManyFiles(t *testing.T) {
 	}
 }
 
-// A file of the same size that was written in the same tick of the clock is read.
+// A file with the same size and modification time, written in the same clock tick, is read
+// again.
 func TestReadSameSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	r := reader(t, filepath.Dir(path))
@@ -270,8 +271,8 @@ func TestReadSameSize(t *testing.T) {
 	}
 }
 
-// A directory that hangs is unreachable, and holds up no other one. The end of the
-// context ends the wait.
+// A directory that hangs is unreachable, and does not delay others. The wait ends when the
+// context ends.
 func TestReadStalled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), pod("web", "a"))
@@ -298,7 +299,7 @@ func TestReadStalled(t *testing.T) {
 	}
 }
 
-// A process that opens the file while podrun asks for its writers is not harmed.
+// Checking for writers does not harm a process that opens the file at the same time.
 func TestWriterOf(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -20,8 +20,8 @@ import (
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return strings.Contains(name, "://") }
 
-// CheckRemote checks the URL of a source. The error does not repeat it: it may hold
-// credentials.
+// CheckRemote checks the URL of a source. The error does not contain the URL, which may
+// contain credentials.
 func CheckRemote(name string) error {
 	u, err := url.Parse(name)
 	switch {
@@ -49,11 +49,11 @@ const (
 	maxHeaderFile = 64 << 10
 )
 
-// maxRetryAfter is the longest that a server can ask podrun to wait.
+// maxRetryAfter is the longest time that a server can make podrun wait.
 const maxRetryAfter = 5 * time.Minute
 
-// retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or a date; 0
-// if it is neither, at most maxRetryAfter.
+// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It
+// returns 0 for other values, and at most maxRetryAfter.
 func retryAfter(value string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
@@ -67,8 +67,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 // header is one line of a header file.
 type header struct{ name, value string }
 
-// parseHeaders reads lines such as "Authorization: Bearer …". Empty lines, and those
-// that begin with #, do not count. The error has the line's number, not its content.
+// parseHeaders parses lines such as "Authorization: Bearer …". Empty lines and lines that
+// begin with # are ignored. The error contains the line's number, not its content.
 func parseHeaders(data []byte) ([]header, error) {
 	var out []header
 	for i, line := range strings.Split(string(data), "\n") {
@@ -92,7 +92,7 @@ func parseHeaders(data []byte) ([]header, error) {
 	return out, nil
 }
 
-// isToken reports whether a name is one of a header (RFC 9110, 5.6.2).
+// isToken reports whether a name is valid for a header (RFC 9110, 5.6.2).
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -100,22 +100,22 @@ func isToken(name string) bool {
 	})
 }
 
-// remoteCopy is the last good content of a URL, as it is kept on disk.
+// remoteCopy is the last valid content of a URL as stored on disk.
 type remoteCopy struct {
 	URL  string `json:"url"`
 	ETag string `json:"etag,omitempty"`
 	Data []byte `json:"data"`
 }
 
-// decodeCopy reads a copy; false if it is corrupt, or of another URL.
+// decodeCopy decodes a copy; it returns false if the copy is corrupt, or of another URL.
 func decodeCopy(data []byte, of string) (remoteCopy, bool) {
 	var c remoteCopy
 	ok := json.Unmarshal(data, &c) == nil && c.URL == of && len(c.Data) > 0 && len(c.Data) <= manifest.MaxSource
 	return c, ok
 }
 
-// isEmptyList reports whether the content is an empty list. It requests no pods
-// explicitly, unlike empty content.
+// isEmptyList reports whether the content is an empty list. Unlike empty content, it
+// explicitly requests that there be no pods.
 func isEmptyList(data []byte) bool {
 	const longest = 4096
 	if len(data) > longest {
@@ -138,7 +138,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true}
 		o.kept = prev != nil && len(prev.Files) == 1 && prev.Files[0].print == o.print
 		if !o.kept && c.data == nil {
-			return d // cannot be: data is kept until it was decided on
+			return d // impossible: data is kept until the state has been determined
 		}
 		d = r.dir(ctx, name, prev, Identity{}, listing{identity: Identity{Inode: 1}, files: []observation{o}})
 		d.young = false
@@ -153,17 +153,17 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 	return d
 }
 
-// remoteFile is the name of the file of a URL, which is shown nowhere.
+// remoteFile is the name of the file of a URL; it is never shown.
 const remoteFile = "content.yaml"
 
 // content is the known state of a URL.
 type content struct {
-	have    bool   // data was read once, now or by an earlier process
-	fetched bool   // the server answered this process
-	data    []byte // nil once it was decided on
+	have    bool   // data has been read, by this or an earlier process
+	fetched bool   // the server has answered this process
+	data    []byte // nil after the state has been determined
 	size    int64
 	sum     [sha256.Size]byte
 	serial  uint64 // counts different contents
 	etag    string
-	err     error // why the last request had no content; nil otherwise
+	err     error // why the last request failed; nil otherwise
 }

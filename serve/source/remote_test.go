@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// copies keeps copies in memory.
+// copies stores copies in memory.
 type copies struct {
 	sync.Mutex
 	files map[string][]byte
-	full  bool // the disk
+	full  bool // simulates a full disk
 }
 
 func (c *copies) read(name string) ([]byte, error) {
@@ -46,7 +46,7 @@ func (c *copies) write(name string, data []byte) error {
 	return nil
 }
 
-// site is a web server whose answer a test changes.
+// site is a web server whose response the test sets.
 type site struct {
 	t       *testing.T
 	server  *httptest.Server
@@ -65,7 +65,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) does(h http.HandlerFunc) { s.answer.Store(&h) }
 
-// holds makes the site answer with that, with an ETag.
+// holds sets the site's content, with an ETag.
 func (s *site) holds(text string) {
 	s.does(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(text))))
@@ -77,7 +77,7 @@ const secretQuery = "?token=s3cret"
 
 func (s *site) url() string { return s.server.URL + "/pods.yaml" + secretQuery }
 
-// process is a podrun that reads the site.
+// process returns the Remotes and the Reader of a new podrun process that reads the site.
 func (s *site) process() (*Remotes, *Reader) {
 	s.t.Helper()
 	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
@@ -92,7 +92,7 @@ func (s *site) process() (*Remotes, *Reader) {
 	return remotes, reader
 }
 
-// pass polls the site, and reads what is known of it.
+// pass polls the site, and reads the result.
 func (s *site) pass(remotes *Remotes, reader *Reader) *Snapshot {
 	s.t.Helper()
 	remotes.poll(s.t.Context(), s.url())
@@ -108,8 +108,7 @@ func (s *site) look(reader *Reader) *Snapshot {
 	return snapshot
 }
 
-// wantPods checks which pods are in force, and that no pod of the URL may be removed,
-// or that they may.
+// wantPods checks which pods are in effect, and whether pods of the URL may be removed.
 func wantPods(t *testing.T, s *Snapshot, url string, removable bool, names ...string) {
 	t.Helper()
 	var have []string
@@ -155,8 +154,8 @@ func TestRemote(t *testing.T) {
 	wantPods(t, s.pass(remotes, reader), s.url(), true)
 }
 
-// TestRemoteFailures: whatever the server does, the last good content stays in force,
-// no pod may be removed, and the reason has no credentials.
+// TestRemoteFailures: whatever the server does, the last valid content stays in effect, no
+// pod may be removed, and the reason contains no credentials.
 func TestRemoteFailures(t *testing.T) {
 	many := podText(strings.Fields(strings.Repeat("x ", 3))...)
 	var ten strings.Builder
@@ -180,7 +179,7 @@ func TestRemoteFailures(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
-		want   string // in the reason, or in a problem
+		want   string // substring of the reason, or of a problem
 	}{
 		"not found":          {status(404), "404 Not Found"},
 		"gone":               {status(410), "410 Gone"},
@@ -238,15 +237,15 @@ func TestRemoteFailures(t *testing.T) {
 	}
 }
 
-// TestRemoteBoot: a boot without a network has the last good content, and removes no
-// pod before the server has answered.
+// TestRemoteBoot: after a boot without a network, the last valid content is used, and no
+// pod is removed before the server has answered.
 func TestRemoteBoot(t *testing.T) {
 	s := newSite(t)
 	s.holds(podText("a"))
 	remotes, reader := s.process()
 	s.pass(remotes, reader)
 	s.does(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("kind: [broken")) })
-	s.pass(remotes, reader) // does not replace the copy
+	s.pass(remotes, reader) // this does not replace the copy
 	up := s.server.URL
 
 	s.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -338,7 +337,7 @@ func TestCheckRemote(t *testing.T) {
 	}
 }
 
-// TestRemoteRun: changes are signaled, and Run ends with its context.
+// TestRemoteRun: changes are signaled, and Run returns when its context ends.
 func TestRemoteRun(t *testing.T) {
 	s := newSite(t)
 	s.holds(podText("a"))
@@ -356,7 +355,8 @@ func TestRemoteRun(t *testing.T) {
 	<-done
 }
 
-// A server that is overloaded is asked again when it says, within five minutes.
+// The next request to an overloaded server is sent at the time that it specifies, but
+// within five minutes.
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{

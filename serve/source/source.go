@@ -1,14 +1,14 @@
 // Package source reads the manifest directories of podrun serve, as the kubelet reads its
-// staticPodPath (pkg/kubelet/config/file.go), into the pods that they define, and
-// computes the changes.
+// staticPodPath (pkg/kubelet/config/file.go), into the pods that they define, and computes
+// the changes.
 //
 // Reader.Read creates a Snapshot of all directories, Merge computes the Desired pods from
 // it, and Diff compares two of these. Watch signals when to read again.
 //
 // A pod is never removed because something could not be read. A directory that cannot be
 // read, and a file that is invalid or incomplete, keep the objects of their last valid
-// content. After a start of podrun, when this content is unknown, Snapshot.MayHaveHeld
-// reports whether a pod could still be in a file.
+// content. When podrun has just started, and this content is unknown, Snapshot.MayHaveHeld
+// reports whether a file could still define a pod.
 package source
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Snapshot is what all directories hold at one time. It is not changed once it
-// was returned.
+// Snapshot is the content of all directories at one time. It is not modified after it was
+// returned.
 type Snapshot struct {
 	Dirs []Dir // in the order of the options
-	// News are the problems and recoveries that the previous Snapshot did not have
-	// yet: what to report now. Merge finds more.
+	// News are the problems and recoveries that the previous Snapshot did not have yet, for
+	// reporting. Merge finds more.
 	News problem.List
-	// ReadAgain is how long after this pass the directories have to be read again
-	// even if nothing changes, because a file may be only partly written or is
-	// about to count as removed; 0 is not at all.
+	// ReadAgain is the time after which the directories must be read again even if nothing
+	// changes, because a file may be incomplete or will soon count as removed; 0 for no
+	// such need.
 	ReadAgain time.Duration
 }
 
@@ -39,9 +39,9 @@ type DirState string
 // The states of a directory.
 const (
 	Present DirState = "Present"
-	// Unreachable is a directory that is missing, cannot be read, does not answer,
-	// holds more than podrun reads, or was replaced by an empty one, as an unmount
-	// does. What it held last stays in force.
+	// Unreachable is a directory that is missing, cannot be read, does not respond, exceeds
+	// podrun's limits, or was replaced by an empty one, as an unmount does. Its last
+	// content stays in effect.
 	Unreachable DirState = "Unreachable"
 )
 
@@ -49,19 +49,19 @@ const (
 type Dir struct {
 	Path  string // absolute, or an https URL
 	State DirState
-	Why   string // why it is Unreachable, else empty
-	// Identity is that of the directory which was read last; zero when none was.
-	// Options.Identities takes it after a restart.
+	Why   string // why it is Unreachable, otherwise empty
+	// Identity is that of the last directory that was read; zero if none was. After a
+	// restart, it is passed in Options.Identities.
 	Identity Identity
-	Files    []File   // by name; of an Unreachable directory those that were read last
+	Files    []File   // by name; for an Unreachable directory, those that were read last
 	Ignored  []string // printable names of ignored files, at most 100
-	Exposed  []string // what users other than root can write to, and which users; at most 10
+	Exposed  []string // files that users other than root can write to, and these users; at most 10
 
-	listed  bool      // it was read once by this process
+	listed  bool      // this process has read it at least once
 	arrived time.Time // when the directory with this identity became Present
-	stale   bool      // of a URL: the server has not answered this process
-	pending bool      // of a URL: it was not asked yet, and there is no copy
-	young   bool      // that was less than the settle time ago: an editor may be replacing a file
+	stale   bool      // for a URL: the server has not answered this process
+	pending bool      // for a URL: not requested yet, and there is no copy
+	young   bool      // arrived is less than the settle time ago: an editor may be replacing a file
 }
 
 // Identity distinguishes a directory from another one at the same path.
@@ -91,35 +91,35 @@ const (
 type File struct {
 	Path  string // absolute; bytes that are not UTF-8 are replaced, as JSON does
 	State FileState
-	// Objects are in force: of the newest content if the state is Good, else of
-	// the last good one; nil when there was none.
+	// Objects are in effect: those of the latest content if the state is Good, otherwise
+	// those of the last valid content; nil if there was none.
 	Objects *manifest.Objects
-	// Problems are those of the last content that was not Incomplete. Errors in
-	// the list of a Good file refuse single objects (CronJob).
+	// Problems are those of the last content that was not Incomplete. Errors of a Good file
+	// refuse single objects (CronJob).
 	Problems problem.List
-	// Hash identifies that content: hex SHA-256, or why it cannot be read.
+	// Hash identifies that content: hex SHA-256, or the reason why it cannot be read.
 	Hash string
 
-	name    string // as the directory has it
+	name    string // as in the directory
 	print   print
-	failure string    // why the last pass could not read the file, else empty
-	since   time.Time // when print and failure, or that the file is missing, were first seen
-	racy    bool      // print may stay the same although the content changes
-	untimed bool      // print has the modification time of the content before
-	settled FileState // Good, Broken, or empty when there was none yet: the state of Hash
-	inode   uint64    // of the content that is in force
-	bytes   int64     // of the content that is in force
+	failure string    // why the last pass could not read the file, otherwise empty
+	since   time.Time // when the current print and failure, or the absence of the file, were first observed
+	racy    bool      // print may remain the same although the content changes
+	untimed bool      // print has the modification time of the previous content
+	settled FileState // the state of Hash: Good, Broken, or empty if there was none yet
+	inode   uint64    // of the content in effect
+	bytes   int64     // of the content in effect
 }
 
-// print is a file's stat(2) data. As long as it is unchanged, the file is not read again.
+// print is a file's stat(2) data. While it is unchanged, the file is not read again.
 type print struct {
 	device, inode     uint64
 	size              int64
 	modified, changed int64 // nanoseconds since 1970
 }
 
-// Problems lists everything that is wrong with the directories and their files
-// now, reported or not.
+// Problems returns all current problems of the directories and their files, whether
+// reported or not.
 func (s *Snapshot) Problems() problem.List {
 	var out problem.List
 	for i := range s.Dirs {
@@ -137,11 +137,11 @@ func (s *Snapshot) Problems() problem.List {
 	return out
 }
 
-// encodable is a path as JSON keeps it, so that a recorded path equals the one
-// that was read.
+// encodable returns a path as JSON encodes it, so that a recorded path equals the path that
+// was read.
 func encodable(path string) string { return string([]rune(path)) }
 
-// kind is the kind of a source in messages.
+// kind returns the kind of a source for messages.
 func (d *Dir) kind() string {
 	if IsRemote(d.Path) {
 		return "URL"
@@ -149,8 +149,8 @@ func (d *Dir) kind() string {
 	return "directory"
 }
 
-// printable is a path that is safe on a terminal: quoted if it has control
-// characters or bytes that are not UTF-8, and a URL without user, query and fragment,
+// printable returns a path that is safe to print on a terminal: quoted if it has control
+// characters or bytes that are not UTF-8; for a URL, without user, query and fragment,
 // which may be credentials.
 func printable(path string) string {
 	if IsRemote(path) {
@@ -162,6 +162,6 @@ func printable(path string) string {
 	return path
 }
 
-// Shown is the name of a source, or of a file of one, in messages, without parts that may
-// be credentials.
+// Shown returns the name of a source, or of one of its files, for messages, without parts
+// that may be credentials.
 func Shown(name string) string { return printable(name) }

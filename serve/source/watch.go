@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Intervals of a watch. A change is signaled when no further change has followed for
-// quiet, but at most bound after the first change; apart is the minimum time between two
-// signals. Every identityCheck, a directory is compared with the watched one, because
-// there is no event for a file system that is mounted over it.
+// Intervals of a watch. A change is signaled when no further change has followed for quiet,
+// but at most bound after the first change; apart is the minimum time between two signals.
+// Every identityCheck, a directory is compared with the watched one, because a mount over
+// the directory causes no event.
 const (
 	quiet         = 10 * time.Millisecond
 	apart         = 100 * time.Millisecond
@@ -30,19 +30,19 @@ const (
 // WatchOptions are the inputs of Watch.
 type WatchOptions struct {
 	Dirs   []string      // absolute; see Reader.Dirs
-	Relist time.Duration // how often to signal in any case; 0 is 20 s
-	// Also signals changes of other sources; nil for none.
+	Relist time.Duration // maximum interval between two signals; 0 is 20 s
+	// Also receives change signals of other sources; nil for none.
 	Also <-chan struct{}
-	// Report is called once when a directory cannot be watched, and when it is watched
-	// again. It is not called concurrently. Nil reports nothing.
+	// Report is called once when a directory cannot be watched, and once when it is watched
+	// again. It is not called concurrently. It may be nil.
 	Report func(problem.Problem)
 }
 
 // Watch signals on changed when the content of a directory may have changed, and at least
-// every Relist. For a directory that does not exist, it watches the nearest existing
-// parent. It does not watch the targets of symbolic links outside of the directory: the
-// relist finds their changes. The watch ends with ctx, or when stop is called; stop waits
-// for it for at most 1 s, because a file system may hang.
+// every Relist. If a directory does not exist, it watches the nearest existing parent. It
+// does not watch the targets of symbolic links outside of the directory: their changes are
+// found after Relist. The watch ends when ctx ends or stop is called; stop waits at most 1
+// s for it, because a file system may hang.
 func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
 	if o.Relist <= 0 {
 		o.Relist = defaultRelist
@@ -96,7 +96,7 @@ func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct
 	timer := time.NewTimer(relist)
 	timer.Stop()
 	defer timer.Stop()
-	var first, sent time.Time // first is zero while nothing is pending
+	var first, sent time.Time // first is zero while no change is pending
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,27 +128,27 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// notify leaves a mark in a channel of one place.
+// notify sends a signal to a channel of capacity 1 without blocking.
 func notify(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // one is waiting already
+	default: // a signal is already pending
 	}
 }
 
-// follower watches one directory. Each has a separate inotify instance, so that one that
-// hangs in the kernel does not block the others.
+// follower watches one directory. Each one has a separate inotify instance, so that a
+// directory that hangs in the kernel does not block the others.
 type follower struct {
 	dir    string
 	retry  time.Duration
 	events chan<- struct{}
 	report func(problem.Problem)
 	open   func() (*fsnotify.Watcher, error)
-	failed bool // that it cannot be watched was reported
+	failed bool // that the directory cannot be watched has been reported
 }
 
-// run watches until ctx ends. Each turn watches the directory that is at the path
-// then, or its nearest parent.
+// run watches until ctx ends. Each iteration watches the directory that is currently at the
+// path, or its nearest parent.
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		delay := rearmDelay
@@ -168,8 +168,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// watch watches until another directory is at the path; nil is that, or the end of
-// ctx.
+// watch returns nil when another directory is at the path, or ctx ends.
 func (f *follower) watch(ctx context.Context) error {
 	w, err := f.open()
 	if err != nil {
@@ -179,7 +178,7 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // it was replaced since then
+			return nil // it has been replaced in between
 		}
 		return err
 	}
@@ -187,7 +186,7 @@ func (f *follower) watch(ctx context.Context) error {
 		f.failed = false
 		f.report(problem.Problem{File: printable(f.dir), Reason: "WatchResumed", Message: "is watched again", Warning: true})
 	}
-	notify(f.events) // what changed while nothing was watched
+	notify(f.events) // for changes while nothing was watched
 	ticker := time.NewTicker(identityCheck)
 	defer ticker.Stop()
 	for {
@@ -222,7 +221,7 @@ func (f *follower) watch(ctx context.Context) error {
 	}
 }
 
-// nearest is the directory, or the parent of it that exists.
+// nearest returns the directory, or its nearest existing parent.
 func nearest(dir string) (string, Identity) {
 	for {
 		var st unix.Stat_t

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// watched starts a watch without relists, and takes what it signals at first.
+// watched starts a watch without relists, and discards its first signals.
 func watched(t *testing.T, dir string) <-chan struct{} {
 	t.Helper()
 	changed, stop := Watch(t.Context(), WatchOptions{Dirs: []string{dir}, Relist: time.Hour})
@@ -37,7 +37,7 @@ func await(t *testing.T, changed <-chan struct{}, what string) {
 	}
 }
 
-// calm takes signals until there are none for a while.
+// calm discards signals until there are none for a while.
 func calm(changed <-chan struct{}) {
 	for {
 		select {
@@ -52,10 +52,10 @@ func TestWatchLatency(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	changed := watched(t, dir)
 	var took []time.Duration
-	for i := range 20 { // of 100 on 2 cores the median is 10 ms
+	for i := range 20 { // in 100 runs on 2 cores, the median is 10 ms
 		name := fmt.Sprintf("%d.yaml", i)
 		write(t, filepath.Join(from, name), pod("web", "a"))
-		time.Sleep(apart) // a file dropped in a quiet directory
+		time.Sleep(apart) // a new file in a quiet directory
 		begin := time.Now()
 		do(t, os.Rename(filepath.Join(from, name), filepath.Join(dir, name)))
 		await(t, changed, "rename")
@@ -108,14 +108,15 @@ func TestWatchMounts(t *testing.T) {
 	write(t, filepath.Join(dir, "x.yaml"), "")
 	await(t, changed, "a file in the mount")
 	calm(changed)
-	do(t, unix.Unmount(dir, 0)) // a watch does not keep it busy
+	do(t, unix.Unmount(dir, 0)) // the watch must not keep the mount busy
 	await(t, changed, "unmounted")
 	calm(changed)
 	write(t, filepath.Join(dir, "x.yaml"), "")
 	await(t, changed, "a file below")
 }
 
-// Without inotify the relist remains; a message says so once, and again when it works.
+// Without inotify, only the relist remains; this is reported once, and again when inotify
+// works.
 func TestWatchWithoutInotify(t *testing.T) {
 	var mu sync.Mutex
 	var reports []string
@@ -158,7 +159,7 @@ func TestWatchStops(t *testing.T) {
 	}
 }
 
-// Events at these times give signals at those.
+// TestDebounce lists the times of events and of the resulting signals.
 func TestDebounce(t *testing.T) {
 	const ms = time.Millisecond
 	steady := make([]time.Duration, 300)

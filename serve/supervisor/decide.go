@@ -5,16 +5,16 @@ import "time"
 // Presence is the state of a pod in the manifest directories.
 type Presence string
 
-// The presences.
+// The values of Presence.
 const (
-	// NoSource is that of a pod that no file asked for.
+	// NoSource means that no file has defined the pod.
 	NoSource Presence = "none"
 	// Present means that a file defines the pod.
 	Present Presence = "present"
 	// Gone means that the pod's file was removed from a readable directory.
 	Gone Presence = "gone"
-	// Unreachable is that of a pod whose file may still be there: its directory
-	// cannot be read, or the file cannot be.
+	// Unreachable means that the pod's file may still exist: its directory, or the file,
+	// cannot be read.
 	Unreachable Presence = "unreachable"
 )
 
@@ -23,37 +23,39 @@ type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; "" unless the source is Present.
 	Hash string
-	// Restart is true if the pod has the annotation to restart when an object that it refers to
-	// changes, and such an object changed, but not the pod.
+	// Restart is true if the pod has the annotation for restarts, and an object to which it
+	// refers has changed, but not the pod itself.
 	Restart bool
 
-	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise the fields
-	// below are not set.
+	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise,
+	// the fields below are not set.
 	Exists bool
 	// Applied is the hash of the source when it was last applied; "" for never.
 	Applied string
 	// Run is true if `podrun run` created the pod.
 	Run bool
-	// FromSource is true if the pod came from its source, and no command applied it since:
-	// then the source's end deletes it. Unclaimed is true if it is not known where the pod
-	// came from, and it is what its source defines or its checkpoint is corrupt.
+	// FromSource is true if the pod came from its source and no command has applied it
+	// since: the pod is then deleted when its source is removed. Unclaimed is true if the
+	// pod's origin is unknown, and it equals its source's definition or its checkpoint is
+	// corrupt.
 	FromSource, Unclaimed bool
-	// Stopped is true if a command stopped the pod until a command starts it.
+	// Stopped is true if a command has stopped the pod, until a command starts it again.
 	Stopped bool
-	// Doomed is true if a removal for good has begun.
+	// Doomed is true if the permanent removal of the pod has begun.
 	Doomed bool
-	// Ended is true if the pod has ended permanently, as this process has observed, or as the
-	// recorded status of a pod with a corrupt checkpoint says.
+	// Ended is true if the pod has terminated permanently, as observed by this process, or
+	// as recorded in the status of a pod with a corrupt checkpoint.
 	Ended bool
-	// Broken is true if its checkpoint cannot be read: only its source can define it.
+	// Broken is true if the checkpoint cannot be read: only the source can then define the
+	// pod.
 	Broken bool
-	// SecretsLost is true if its Secrets were in memory only and are lost.
+	// SecretsLost is true if the pod's Secrets were only in memory and have been lost.
 	SecretsLost bool
 	// Evict is true if the pod must be evicted now.
 	Evict bool
-	// Evicted is true if it was evicted. RetryEvicted is the end of the transition period after
-	// that, and Pressure means that the node is under pressure: the pod is retried when
-	// the period is over and there is no pressure.
+	// Evicted is true if the pod was evicted. RetryEvicted is the end of the following
+	// transition period, and Pressure means that the node is under pressure: the pod is
+	// retried when the period is over and there is no pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
@@ -61,33 +63,34 @@ type Situation struct {
 	// ShutDown is true if the pod was stopped for the node's shutdown, which is still in progress.
 	ShutDown bool
 
-	// Owned is true if another command works on the pod.
+	// Owned is true if another command is working on the pod.
 	Owned bool
-	// Failed is the hash of the definition that could not be applied last, and RetryApply
+	// Failed is the hash of the last definition that could not be applied, and RetryApply
 	// the time of the next attempt.
 	Failed     string
 	RetryApply time.Time
 	// RetryAttend and RetryDelete are the times at which supervising and removing the pod
-	// are retried after a failure. The steps have separate times, so that of two failing
-	// steps, neither cancels the delay of the other. Zero means no failure.
+	// are retried after a failure. The steps have separate times, so that if both fail,
+	// neither cancels the delay of the other. Zero means no failure.
 	RetryAttend, RetryDelete time.Time
 	Now                      time.Time
 }
 
-// Verb is an action of a supervisor for a pod.
+// Verb is an action of the supervisor on a pod.
 type Verb string
 
 // The verbs.
 const (
-	// Apply applies the source's definition to the pod, and supervises it.
+	// Apply applies the source's definition to the pod, and then supervises the pod.
 	Apply Verb = "apply"
-	// Attend supervises the pod as it is.
+	// Attend supervises the pod without changing it.
 	Attend Verb = "attend"
 	// Delete removes the pod, and the record of its source.
 	Delete Verb = "delete"
 	// Release removes the record of the source, and keeps the pod.
 	Release Verb = "release"
-	// Evict stops the pod for good, for the node's sake or for a limit that it exceeds.
+	// Evict stops the pod permanently, because of node pressure or because it exceeds a
+	// limit.
 	Evict Verb = "evict"
 	// Wait does nothing until something changes, or until Step.Until.
 	Wait Verb = "wait"
@@ -95,15 +98,15 @@ const (
 	Forget Verb = "forget"
 )
 
-// Step is the next step of a supervisor for a pod.
+// Step is the next step of the supervisor for a pod.
 type Step struct {
 	Do    Verb
-	Force bool      // of Apply: the pod is restarted although it is the same
-	Until time.Time // of Wait; zero for no limit
-	Why   string    // of Wait, for the state that is shown
+	Force bool      // for Apply: the pod is restarted even if it is unchanged
+	Until time.Time // for Wait; zero for no limit
+	Why   string    // for Wait: the reason, which is shown as the pod's state
 }
 
-// The reasons of Wait that are also reported as the state of a pod.
+// Reasons of Wait that are also reported as the state of a pod.
 const (
 	whyEnded         = "has ended"
 	whyStopped       = "was stopped"
@@ -115,7 +118,8 @@ const (
 	whyCorrupt       = "its checkpoint is corrupt"
 )
 
-// Decide chooses the step for a pod. It is pure: the state table of docs/serve.md.
+// Decide returns the next step for a pod. It is pure and implements the state table of
+// docs/serve.md.
 func Decide(s Situation) Step {
 	switch {
 	case s.Owned:
@@ -157,10 +161,10 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
-// replacesCorrupt reports whether a pod whose checkpoint is corrupt is replaced as its source
-// defines it. If the source has not changed since it was applied, two pods are kept: one that
-// a command applied since, because replacing it deletes its volumes, and one that has ended
-// and was not evicted, because it would run again.
+// replacesCorrupt reports whether a pod with a corrupt checkpoint is replaced with its
+// source's definition. If the source has not changed since it was applied, two kinds of
+// pods are kept: one that a command has applied since, because a replacement would delete
+// its volumes, and one that has terminated and was not evicted, because it would run again.
 func (s Situation) replacesCorrupt() bool {
 	if s.Source != Present || s.Stopped || s.ShutDown {
 		return false
@@ -168,7 +172,7 @@ func (s Situation) replacesCorrupt() bool {
 	return s.Hash != s.Applied || (s.FromSource || s.Unclaimed) && (!s.Ended || s.Evicted)
 }
 
-// withoutCheckpoint is the step for a pod whose checkpoint is corrupt.
+// withoutCheckpoint returns the step for a pod whose checkpoint is corrupt.
 func (s Situation) withoutCheckpoint() Step {
 	switch {
 	case !s.replacesCorrupt():
@@ -181,12 +185,12 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines the pod, or may define it: only then is an
-// evicted pod retried.
+// asked reports whether a source defines the pod, or may define it: only then is an evicted
+// pod retried.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
-// afterEviction makes an evicted pod again when the node is no longer under pressure and
-// the transition period is over.
+// afterEviction applies the pod again when the node is no longer under pressure and the
+// transition period is over.
 func (s Situation) afterEviction() Step {
 	switch {
 	case s.Now.Before(s.RetryEvicted):
@@ -196,11 +200,11 @@ func (s Situation) afterEviction() Step {
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
-	return Step{Do: Apply, Force: !s.Broken} // a corrupt pod is replaced in any case
+	return Step{Do: Apply, Force: !s.Broken} // a corrupt pod is always replaced
 }
 
-// changed reports whether the source's definition differs from the applied one, has the
-// Secrets that were lost, or is that of the pod, which is not known to come from there.
+// changed reports whether the source's definition must be applied: it differs from the
+// applied one, contains the lost Secrets, or matches a pod whose origin is unknown.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }
@@ -208,8 +212,8 @@ func (s Situation) changed() bool {
 // applyHeld reports whether applying the source's definition is still delayed.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
 
-// until is the time at which a definition that could not be applied is retried; zero for
-// never.
+// until returns the time at which a definition that could not be applied is retried; zero
+// for never.
 func (s Situation) until() time.Time {
 	if s.changed() && s.applyHeld() {
 		return s.RetryApply
@@ -217,7 +221,7 @@ func (s Situation) until() time.Time {
 	return time.Time{}
 }
 
-// sooner is the sooner of t and until.
+// sooner returns the earlier of t and until.
 func (s Situation) sooner(t time.Time) time.Time {
 	if u := s.until(); !u.IsZero() && u.Before(t) {
 		return u

@@ -27,18 +27,18 @@ var (
 // presences are the columns of the state table in docs/serve.md.
 var presences = []Presence{Present, Gone, Unreachable, NoSource}
 
-// cell is what a pod in one state and with one source leads to.
+// cell is the expected step of a pod in one state with one kind of source.
 type cell struct {
 	do    Verb
 	until time.Time
 	force bool
 }
 
-// row is one state of a pod: the fields of Situation but its source, and what each
-// source leads to, in the order of presences.
+// row is one state of a pod: the fields of Situation except its source, and the expected
+// step for each source, in the order of presences.
 type row struct {
-	state string // the first column of the table in docs/serve.md, as far as "("
-	about string // what of the state, where there are several
+	state string // the first column of the table in docs/serve.md, up to "("
+	about string // the variant of the state, if there are several
 	make  func(*Situation)
 	want  [4]cell
 }
@@ -55,10 +55,10 @@ var (
 
 func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
 
-// applied is the state of a pod that a command applied after its source.
+// applied sets the state of a pod that a command applied after its source.
 func applied(s *Situation) { exists(s); s.FromSource = false }
 
-// stateTable is the table of docs/serve.md. A source that is Present asks for h1.
+// stateTable is the table of docs/serve.md. A source that is Present has the definition h1.
 var stateTable = []row{
 	{"new", "", func(*Situation) {}, [4]cell{apply, forget, waits, forget}},
 	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
@@ -143,8 +143,8 @@ var stateTable = []row{
 	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{waits, waits, waits, waits}},
 }
 
-// momentTable are the rows of the table of events in docs/serve.md that Decide
-// has a part in.
+// momentTable contains the rows of the table of events in docs/serve.md that involve
+// Decide.
 var momentTable = []row{
 	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
 	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
@@ -207,14 +207,14 @@ func TestDecideStateTable(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// TestTablesAreDocumented: every row of the state tables in docs/serve.md is tested here or in package
-// run, and every row here is documented there.
+// TestTablesAreDocumented: every row of the state tables in docs/serve.md is tested here or
+// in package run, and every row here is documented there.
 func TestTablesAreDocumented(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "serve.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These are not decided by Decide: package run tests them.
+	// Decide does not handle these: package run tests them.
 	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
 		"pod": true, "event": true}
 	tested := map[string]bool{}
@@ -249,7 +249,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 }
 
-// situations calls f with every combination of what a Situation says.
+// situations calls f with every combination of values of a Situation.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
 	for bits := range 1 << 14 {
@@ -275,8 +275,7 @@ func situations(f func(Situation)) (n int) {
 	return n
 }
 
-// TestDecideProperties holds for every situation, also those that no state of a pod
-// leads to.
+// TestDecideProperties holds for every situation, even those that cannot occur.
 func TestDecideProperties(t *testing.T) {
 	failures := 0
 	n := situations(func(s Situation) {
@@ -308,15 +307,15 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do == Apply || !d.Force, "only applying is forced")
 		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
 		check(Decide(s) == d, "it is a function")
-		// Time alone, without a signal, leads out of every failure.
+		// Every failure is retried after some time, without a signal.
 		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")
 		check(!held || !d.Until.IsZero(), "what failed is tried again")
 	})
 	t.Logf("%d situations", n)
 }
 
-// TestFailingStepsAreNotRepeatedAtOnce: whatever steps fail, and in whatever order, a
-// pod on which nothing works is tried at intervals.
+// TestFailingStepsAreNotRepeatedAtOnce: whichever steps fail, and in whatever order, a pod
+// whose steps all fail is retried at intervals.
 func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 	for name, kind := range map[string]problem.Kind{"refused": problem.Refused, "broken runtime": problem.Runtime} {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +324,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 				p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
 				begun, steps := time.Now(), 0
 				for time.Since(begun) < 10*time.Minute && steps < 10000 {
-					// The file has changed; neither the new pod nor the old one can be run.
+					// The file has changed; neither the new pod nor the old one can run.
 					in := Situation{Source: Present, Hash: "h1", Exists: true, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
 						RetryApply: p.failures[Apply].retry, RetryAttend: p.failures[Attend].retry, RetryDelete: p.failures[Delete].retry}
 					step := Decide(in)
@@ -334,10 +333,10 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 						continue
 					}
 					steps++
-					in.Exists = false // nothing is on disk here
+					in.Exists = false // this test has no files
 					p.conclude(step, facing{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}
-				// Each of two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
+				// Each of the two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
 				if steps > 130 || steps < 20 {
 					t.Errorf("%d steps in 10 minutes", steps)
 				}
@@ -346,8 +345,8 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// TestFailedRemovalIsNotRepeatedAtOnce: a removal that has begun and fails is tried
-// again at intervals.
+// TestFailedRemovalIsNotRepeatedAtOnce: a removal that has begun and fails is retried at
+// intervals.
 func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}

@@ -9,24 +9,24 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// eviction is one that was asked for. The pod's goroutine does it and closes done; err
-// is set before that.
+// eviction is a requested eviction. The pod's goroutine executes it, sets err, and closes
+// done.
 type eviction struct {
 	reconcile.Eviction
 	done chan struct{}
 	err  error
 }
 
-// cleanup is for how long an eviction may take beyond its grace period, until the next
-// pass: the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
+// cleanup is how long an eviction may take beyond its grace period before the next pass:
+// the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
 const cleanup = 30 * time.Second
 
 // errSlow means that an eviction has begun and is still in progress.
 var errSlow = errors.New("the eviction takes long")
 
-// askEviction requests the eviction from the pod's goroutine and waits for its
-// completion. The error is that of the eviction, that of ctx, errSlow, or reports that it
-// did not begin.
+// askEviction requests the eviction from the pod's goroutine and waits for its completion.
+// It returns the error of the eviction, the error of ctx, errSlow, or an error that states
+// that the eviction did not begin.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
 	p.mu.Lock()
@@ -53,7 +53,7 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	}
 }
 
-// withdraw takes an eviction back that has not begun, and reports whether it did.
+// withdraw cancels an eviction that has not begun, and reports whether it did so.
 func (p *pod) withdraw(asked *eviction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,13 +64,13 @@ func (p *pod) withdraw(asked *eviction) bool {
 	return true
 }
 
-// evict evicts the pod as it was asked to.
+// evict executes the requested eviction.
 func (p *pod) evict(ctx context.Context, in facing) (err error) {
 	p.mu.Lock()
 	asked := p.eviction
 	p.mu.Unlock()
 	if asked == nil {
-		return nil // undone
+		return nil // withdrawn
 	}
 	defer func() {
 		p.mu.Lock()

@@ -10,17 +10,17 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// facts reads the host's facts once for pods that request them at about the same time, as
-// at startup.
+// facts reads the host's facts once for pods that request them at about the same time, for
+// example at startup.
 type facts struct {
 	discover func(context.Context) (host.Facts, error)
 
 	mu   sync.Mutex // not held while the facts are read, which may hang
-	last *factsRead // nil before the first one
+	last *factsRead // nil before the first read
 }
 
-// factsRead is one reading of the facts, in a goroutine of its own: it ends neither with the
-// pod that requested it first, nor do the others fail with that pod.
+// factsRead is one read of the facts, in a separate goroutine: neither does it end with the
+// pod that requested it first, nor do the other pods fail with that pod.
 type factsRead struct {
 	done  chan struct{} // closed when facts, err and at are set
 	facts host.Facts
@@ -28,13 +28,12 @@ type factsRead struct {
 	at    time.Time
 
 	// Guarded by facts.mu.
-	waiting int // pods
+	waiting int // number of waiting pods
 	cancel  context.CancelFunc
-	unused  bool // canceled, because no pod waited any more
+	unused  bool // canceled because no pod waits any longer
 }
 
-// factsAge is how old facts may be by which a pod is planned that was admitted
-// before.
+// factsAge is the maximum age of the facts with which an admitted pod is planned.
 const factsAge = 2 * time.Second
 
 func newFacts(n *node.Node) *facts {
@@ -59,8 +58,9 @@ func (f *facts) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// join adds a pod to the current reading, or begins another one if that is too old or has
-// failed. There is one at a time: unused is one that must end before the next one.
+// join adds a pod to the current read, or begins another one if the current one is too old
+// or has failed. Only one read is active at a time: if unused is true, the returned read
+// must end before join is called again.
 func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
 	return r, false
 }
 
-// leave removes a pod from a reading, and ends that after the last one.
+// leave removes a pod from a read, and cancels the read after the last one.
 func (f *facts) leave(r *factsRead) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *facts) leave(r *factsRead) {
 	}
 }
 
-// current reports whether the reading goes on, or its result can be used.
+// current reports whether the read is in progress, or its result can be used.
 func (r *factsRead) current() bool {
 	select {
 	case <-r.done:

@@ -17,19 +17,19 @@ type reading struct {
 	err   error
 }
 
-// readers are the readings of a facts whose source answers when the test says so.
+// readers are concurrent reads of a facts whose source responds when the test decides.
 type readers struct {
 	*facts
-	hangs   bool          // whether the source takes no notice of a canceled context
-	begun   int           // readings of the source
-	answers chan error    // what the source answers next
-	ended   chan struct{} // has something for each reading that its context has ended
+	hangs   bool          // whether the source ignores a canceled context
+	begun   int           // number of reads of the source
+	answers chan error    // the source's next responses
+	ended   chan struct{} // has a signal for each read whose context has ended
 }
 
 func newReaders() *readers {
 	r := &readers{answers: make(chan error), ended: make(chan struct{}, 10)}
 	r.facts = &facts{discover: func(ctx context.Context) (host.Facts, error) {
-		r.begun++ // of which there is one at a time
+		r.begun++ // only one at a time
 		facts := host.Facts{Hostname: strconv.Itoa(r.begun)}
 		done := ctx.Done()
 		if r.hangs {
@@ -46,7 +46,7 @@ func newReaders() *readers {
 	return r
 }
 
-// begin begins to read, for a pod whose step can be canceled.
+// begin starts a read for a pod whose step can be canceled.
 func (r *readers) begin(t *testing.T) (<-chan reading, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := make(chan reading, 1)
@@ -71,8 +71,8 @@ func want(t *testing.T, what string, from <-chan reading, name string, because e
 	}
 }
 
-// TestFactsHang: while the host's facts are read, which may hang, each pod's step ends when
-// it is canceled, and the others get what is read.
+// TestFactsHang: while a read of the host's facts hangs, a pod's step ends when it is
+// canceled, and the other pods get the result.
 func TestFactsHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()
@@ -95,8 +95,8 @@ func TestFactsHang(t *testing.T) {
 	})
 }
 
-// TestFactsUnused: a reading that no pod waits for any more ends, and the next pod begins
-// another one.
+// TestFactsUnused: a read for which no pod waits any longer is canceled, and the next pod
+// starts another one.
 func TestFactsUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()
@@ -120,8 +120,8 @@ func TestFactsUnused(t *testing.T) {
 	})
 }
 
-// TestFactsUnusedHang: while a reading hangs that no pod waits for any more, there is no other
-// one, and its result counts if it is one after all.
+// TestFactsUnusedHang: while a read hangs for which no pod waits any longer, no other one
+// starts, and its result is used if it succeeds after all.
 func TestFactsUnusedHang(t *testing.T) {
 	for answer, name := range map[error]string{nil: "1", context.Canceled: "2"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestFactsUnusedHang(t *testing.T) {
 	}
 }
 
-// TestFactsFail: all that wait get the error, and it is not kept.
+// TestFactsFail: all waiting pods get the error, and it is not cached.
 func TestFactsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()

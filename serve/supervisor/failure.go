@@ -17,10 +17,10 @@ import (
 
 // failure is the failure of a step; the zero value is none.
 type failure struct {
-	hash    string // of Apply: see Situation.Failed
+	hash    string // for Apply: see Situation.Failed
 	retry   time.Time
 	delay   time.Duration
-	refused bool // this host cannot run the pod as it is now
+	refused bool // this host cannot currently run the pod
 	reason  string
 	message string
 }
@@ -29,8 +29,8 @@ type failure struct {
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
-	// lastRefusal is for a pod that this host cannot run: the facts may change
-	// without a signal.
+	// lastRefusal applies to a pod that this host cannot run: the facts may change without
+	// a signal.
 	lastRefusal = time.Minute
 )
 
@@ -45,7 +45,7 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		last = lastRefusal
 	}
 	if step == Apply && f.hash != hash || time.Since(f.retry) > last {
-		f.delay = 0 // the last failure was of something else, or long ago
+		f.delay = 0 // the previous failure had another cause, or was long ago
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
 	f.hash, f.retry, f.message, f.reason = hash, time.Now().Add(f.delay), event.Cut(err.Error()), "Failed"
@@ -58,14 +58,14 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	return f.retry
 }
 
-// succeed forgets all failures.
+// succeed removes all failures.
 func (p *pod) succeed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.failures)
 }
 
-// report gives out an error once, until another one comes.
+// report prints an error, unless it is the same as the previous one.
 func (p *pod) report(err error) {
 	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
 		return
@@ -90,8 +90,8 @@ func (p *pod) freed() {
 	}
 }
 
-// noteUnstarted notes why a pod that is not on this host could not be applied, or with
-// nil that it is on this host or not asked for.
+// noteUnstarted records why a pod that is not on this host could not be applied; nil means
+// that it is on this host or no longer requested.
 func (p *pod) noteUnstarted(in facing, err error) {
 	var u *store.Unstarted
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *pod) noteUnstarted(in facing, err error) {
 	}
 }
 
-// noteCorrupt reports that the pod's checkpoint cannot be read, once, and what follows; or
-// that it can.
+// noteCorrupt records whether the pod's checkpoint can be read. If not, it reports this
+// once, with the consequence.
 func (p *pod) noteCorrupt(in facing) {
 	var c *Corrupt
 	if in.Broken {
@@ -137,8 +137,8 @@ func (p *pod) noteCorrupt(in facing) {
 	p.report(errors.Join(err, j.Close()))
 }
 
-// reasonOf is the reason of the first refusing problem, as in the kubelet's status of a
-// rejected pod.
+// reasonOf returns the reason of the first error, as in the kubelet's status of a rejected
+// pod.
 func reasonOf(e *problem.Error) string {
 	for _, one := range e.Problems {
 		if !one.Warning && one.Reason != "" {
@@ -148,7 +148,7 @@ func reasonOf(e *problem.Error) string {
 	return "Failed"
 }
 
-// conclude takes in how a step has ended.
+// conclude processes the result of a step.
 func (p *pod) conclude(step Step, in facing, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
 		return // the requester of an eviction reports its failure
@@ -163,7 +163,7 @@ func (p *pod) conclude(step Step, in facing, err error) {
 	}
 	now, e := p.situation(time.Now())
 	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
-		return // a command has stopped or removed it: the next step is about that
+		return // a command has stopped or removed it, which the next step handles
 	}
 	p.fail(step.Do, in.Hash, err)
 	if !in.Exists && step.Do == Apply {

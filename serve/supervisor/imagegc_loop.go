@@ -18,12 +18,12 @@ import (
 	"github.com/podrun/podrun/serve/imagegc"
 )
 
-// Images are those of the runtime.
+// Images provides access to the runtime's images.
 type Images interface {
-	// List lists the images. In use are those of containers, of pods on this host,
-	// also of stopped ones, those that the runtime keeps, and those of these names.
+	// List lists the images. In use are those of containers, of pods on this host including
+	// stopped ones, those that the runtime keeps, and those with the given names.
 	List(ctx context.Context, names []string) ([]imagegc.Image, error)
-	// Remove removes an image with all its names; a missing one is no error.
+	// Remove removes an image with all its names; a missing image is not an error.
 	Remove(ctx context.Context, id string) error
 }
 
@@ -33,19 +33,19 @@ const collectEvery = 5 * time.Minute
 
 // imageUse records the use of images.
 type imageUse struct {
-	mu      sync.Mutex // one observation or removal at a time
-	read    bool       // the records that an earlier process kept
+	mu      sync.Mutex // serializes observations and removals
+	read    bool       // the records of an earlier process have been read
 	records imagegc.Records
-	failed  bool // the last time
+	failed  bool // the last attempt failed
 }
 
-// collectImages removes images that nothing uses, now and then.
+// collectImages periodically removes unused images.
 func (s *Supervisor) collectImages(ctx context.Context) {
 	for {
 		if s.hub.Down().IsZero() {
 			err := s.images.collect(ctx, s)
 			if err != nil && ctx.Err() == nil && s.images.failed {
-				s.warnNode(imagegc.ReasonImageGCFailed, err.Error()) // the kubelet, too, reports the second failure in a row
+				s.warnNode(imagegc.ReasonImageGCFailed, err.Error()) // like the kubelet, only after the second consecutive failure
 			}
 			s.images.failed = err != nil
 		}
@@ -55,7 +55,7 @@ func (s *Supervisor) collectImages(ctx context.Context) {
 	}
 }
 
-// collect removes images by their age and by how full their disk is.
+// collect removes images by their age and by the usage of their disk.
 func (u *imageUse) collect(ctx context.Context, s *Supervisor) error {
 	policy := imagegc.PolicyOf(s.current().Settings)
 	if policy.Off() {
@@ -90,7 +90,7 @@ func (u *imageUse) collect(ctx context.Context, s *Supervisor) error {
 	return nil
 }
 
-// removeUnused removes all images that nothing uses.
+// removeUnused removes all unused images.
 func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +102,7 @@ func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
 	return err
 }
 
-// observe reads which images there are and which are in use, and keeps that.
+// observe reads the images and which of them are in use, and stores the records.
 func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image, time.Time, error) {
 	file := s.current().Layout().ImageUse()
 	if !u.read {
@@ -132,7 +132,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 	return list, now, nil
 }
 
-// wantedImages are the names of the images of all pods that the manifest directories
+// wantedImages returns the names of the images of all pods that the manifest directories
 // define, including those that could not be started.
 func (s *Supervisor) wantedImages() []string {
 	s.mu.Lock()
@@ -148,8 +148,8 @@ func (s *Supervisor) wantedImages() []string {
 	return names
 }
 
-// remove removes images in their order until that many bytes are freed, and returns
-// how many were. The error joins those of images that could not be removed.
+// remove removes images in the given order until the given number of bytes is freed, and
+// returns how many were freed. The error joins those of images that could not be removed.
 func (u *imageUse) remove(ctx context.Context, s *Supervisor, list []imagegc.Image, bytes int64) (freed int64, err error) {
 	var errs []error
 	for _, i := range list {

@@ -14,28 +14,28 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// pod is the supervision of one pod, by one goroutine.
+// pod supervises one pod, in one goroutine.
 type pod struct {
 	s  *Supervisor
-	id identity.Pod // without a UID: that may change
-	// changed has something when the source or the settings may have changed, owner
-	// when the pod's state on disk may have.
+	id identity.Pod // without a UID, which may change
+	// changed has a signal if the source or the settings may have changed; owner has one if
+	// the pod's state on disk may have changed.
 	changed, owner chan struct{}
 	progress       lease.Progress
 	waitsForOwner  atomic.Bool
-	rewrite        atomic.Bool // the pod's worker must write its checkpoint again
+	rewrite        atomic.Bool // the pod's worker must rewrite the pod's checkpoint
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards all fields below
 	step     Step       // the current step
-	reloaded bool       // the settings are others than those of the step
+	reloaded bool       // the settings have changed since the step began
 
-	failures map[Verb]failure // the last one of each step; none after a success
+	failures map[Verb]failure // the last one of each step; empty after a success
 	// unstarted is why the pod could not be applied while it is not on this host; nil
 	// otherwise.
 	unstarted *store.Unstarted
-	corrupt   *Corrupt         // why its checkpoint cannot be read; nil if it can
-	ended     store.Generation // under which the pod was found to have ended
-	eviction  *eviction        // that was asked for; nil for none
+	corrupt   *Corrupt         // why the checkpoint cannot be read; nil if it can
+	ended     store.Generation // the generation in which the pod was observed to have terminated
+	eviction  *eviction        // the requested eviction; nil for none
 
 	reported string // the last error; used only by the pod's goroutine
 }
@@ -47,14 +47,14 @@ func newPod(s *Supervisor, id identity.Pod) *pod {
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is signaled
+	default: // a signal is already pending
 	}
 }
 
 func (p *pod) check()        { signal(p.changed) }
 func (p *pod) ownerChanged() { signal(p.owner) }
 
-// reload ends the step, to begin it again with other settings.
+// reload ends the current step, so that it begins again with the new settings.
 func (p *pod) reload() {
 	p.mu.Lock()
 	p.reloaded = true
@@ -62,7 +62,7 @@ func (p *pod) reload() {
 	signal(p.changed)
 }
 
-// state is the pod's state in a summary.
+// state returns the pod's state for a summary.
 func (p *pod) state() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *pod) state() string {
 	return stateWaiting
 }
 
-// run does one step after the other.
+// run executes steps until ctx ends or the pod is forgotten.
 func (p *pod) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		in, err := p.situation(time.Now())
@@ -100,7 +100,7 @@ func (p *pod) run(ctx context.Context) {
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
-			in.Source = NoSource // also if the record cannot be removed now
+			in.Source = NoSource // even if the record cannot be removed now
 			step = Decide(in.Situation)
 		}
 		if step.Do == Forget {
@@ -117,16 +117,16 @@ func (p *pod) run(ctx context.Context) {
 
 func (p *pod) node() *node.Node { return p.s.current() }
 
-// noteMoved records the path of a source whose file was renamed: whether the pod is deleted
-// depends on that file from then on.
+// noteMoved records the path of a source whose file was renamed: from then on, that file
+// determines whether the pod is deleted.
 func (p *pod) noteMoved(in facing) {
 	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
 		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
 	}
 }
 
-// release ends the relation of a pod to a source that no longer has it, and reports that the
-// pod is kept: the user may expect that it is deleted.
+// release dissociates a pod from a source that no longer has it, and reports that the pod
+// is kept, because the user may expect that it is deleted.
 func (p *pod) release(in facing) {
 	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
 		p.report(err)
@@ -136,7 +136,7 @@ func (p *pod) release(in facing) {
 		Message: "no longer defined by " + source.Shown(in.path) + ", and kept: a command applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
 }
 
-// drain forgets signals: everything is read again.
+// drain discards pending signals, because everything is read again.
 func (p *pod) drain() {
 	for _, c := range []chan struct{}{p.changed, p.owner} {
 		select {
@@ -155,13 +155,13 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
-		_ = p.await(inner, p.owner, step.Until) // the next step is decided again
+		_ = p.await(inner, p.owner, step.Until) // the next step is determined again afterwards
 		p.waitsForOwner.Store(false)
 		return
 	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for p.await(inner, nil, step.checkAt()) == nil { // the worker observes the owner's changes
+		for p.await(inner, nil, step.checkAt()) == nil { // the worker itself observes changes of the owner
 			if p.outdated(step, in) {
 				cancel(errChanged)
 			}
@@ -186,8 +186,8 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	}
 }
 
-// await waits for an event that may require another step: a signal of changed or owner,
-// or until; zero means never. The error is that of ctx.
+// await waits for an event that may require another step: a signal on changed or owner, or
+// the time until, if not zero. The error is that of ctx.
 func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -205,8 +205,8 @@ func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time)
 	return nil
 }
 
-// checkAt is the next time at which the pod's situation is checked against the current
-// step: at most once a second.
+// checkAt returns when the pod's situation is next compared with the current step: at most
+// once a second.
 func (s Step) checkAt() time.Time {
 	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
 		return soon
@@ -214,17 +214,16 @@ func (s Step) checkAt() time.Time {
 	return s.Until
 }
 
-// outdated reports whether the pod's situation requires another step than the current
-// one.
+// outdated reports whether the pod's situation requires another step than the current one.
 func (p *pod) outdated(step Step, begun facing) bool {
 	p.mu.Lock()
 	reloaded := p.reloaded
 	p.mu.Unlock()
 	in, err := p.situation(time.Now())
 	if err != nil {
-		return false // the step continues with its current state
+		return false // the step continues with the state that it has
 	}
-	in.Owned = false // by this very step
+	in.Owned = false // the owner is this step
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
 		in.Broken, in.Unclaimed = false, false // the worker knows the definition
 		p.rewrite.Store(true)
@@ -233,7 +232,7 @@ func (p *pod) outdated(step Step, begun facing) bool {
 	reloaded = reloaded || in.Source == Present && in.path != begun.path
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
-		// The step also supervises the pod after applying it.
+		// After it has applied the pod, this step also supervises it.
 		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))

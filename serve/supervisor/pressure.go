@@ -22,29 +22,30 @@ import (
 	evictions "github.com/podrun/podrun/serve/eviction"
 )
 
-// Stats reads what evictions are decided by.
+// Stats reads the resource usage on which evictions are based.
 type Stats interface {
 	// Node reads the available memory, file systems and process IDs of the host; it may
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
-	// Pods reads what pods use, by UID. One that cannot be read is missing.
+	// Pods reads the resource usage of pods, by UID. Pods whose usage cannot be read are
+	// omitted.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
 }
 
-// How often the node is examined, and a pod's limits of local storage, as by the
-// kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod of its
+// The intervals at which the node, and the local storage limits of pods, are checked, as in
+// the kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod in its
 // configuration).
 const (
 	examineEvery = 10 * time.Second
 	measureEvery = time.Minute
 )
 
-// pressure is the state of the node's pressure.
+// pressure is the state of the node's resource pressure.
 type pressure struct {
 	state    evictions.State // used only by one goroutine, like the following fields
-	measured time.Time       // when the local storage of pods was measured
-	limited  map[string]bool // which pods have limits of it, by UID
-	reported string          // for which resource was reclaimed last
+	measured time.Time       // when the local storage of pods was last measured
+	limited  map[string]bool // which pods have such limits, by UID
+	reported string          // the resource of the last reported reclaim
 
 	mu         sync.Mutex // guards the conditions
 	conditions []corev1.NodeConditionType
@@ -57,14 +58,14 @@ func (p *pressure) any() bool {
 	return len(p.conditions) > 0
 }
 
-// watchPressure examines the node, and evicts pods, one in each pass.
+// watchPressure periodically examines the node, and evicts at most one pod in each pass.
 func (s *Supervisor) watchPressure(ctx context.Context) {
 	for {
 		evicted, err := s.examine(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.current().WarnOnce(problem.WarningOf(err))
 		}
-		// After an eviction the node is examined at once, as by the kubelet.
+		// After an eviction, the node is examined immediately, as in the kubelet.
 		if evicted && ctx.Err() == nil {
 			continue
 		}
@@ -74,7 +75,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 	}
 }
 
-// examine is one pass; evicted reports whether a pod was evicted.
+// examine executes one pass; evicted reports whether a pod was evicted.
 func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	settings := s.current().Settings
 	all, bad := evictions.Thresholds(settings)
@@ -90,7 +91,7 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	s.pressure.state, d = evictions.Next(s.pressure.state, all, seen, settings.EvictionPressureTransitionPeriod, now)
 	s.setConditions(d)
 	if !s.hub.Down().IsZero() {
-		return false, nil // nothing can be stopped, and what pods use is not known
+		return false, nil // no pod can be stopped, and the usage of pods is unknown
 	}
 	dedicated := evictions.DedicatedImages(facts)
 	if s.enforceLimits(ctx, dedicated, now) {
@@ -110,14 +111,14 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	return s.evictOne(ctx, d, seen, dedicated), nil
 }
 
-// warnNode reports what a kubelet reports as an event of the node.
+// warnNode prints as a warning what a kubelet reports as an event of the node.
 func (s *Supervisor) warnNode(reason, message string) {
 	n := s.current()
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
 // setConditions records the node's conditions: other commands also refuse pods because of
-// them, and pods that waited for their end are retried.
+// them, and pods that wait until a condition ends are retried.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()
@@ -130,7 +131,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 		if err == nil {
 			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
 		}
-		if err != nil && !store.CannotWrite(err) { // a full disk is known already
+		if err != nil && !store.CannotWrite(err) { // a full disk is already known
 			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("keep the pressure of the node: %w", err)))
 		}
 	}
@@ -146,7 +147,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 	}
 }
 
-// conditionsText describes which conditions began and ended.
+// conditionsText describes which conditions have begun and ended.
 func conditionsText(before, now []corev1.NodeConditionType) string {
 	var parts []string
 	for _, c := range now {
@@ -186,15 +187,15 @@ func (s *Supervisor) free(ctx context.Context, r evictions.Reclaim) error {
 	return errors.Join(errs...)
 }
 
-// candidate is a supervised pod.
+// candidate is a pod that may be evicted.
 type candidate struct {
 	*pod
 	object *corev1.Pod
 }
 
-// candidates are the pods that this supervisor may evict: those that it supervises,
-// not those of podrun run, or on which another command works. Wanted reports, by UID,
-// those that count.
+// candidates returns the pods that this supervisor may evict: those that it supervises, but
+// not pods of podrun run, or on which another command is working. Wanted selects pods by
+// UID.
 func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()
 	layout := s.node.Layout()
@@ -229,14 +230,14 @@ func objectsOf(list []candidate) []*corev1.Pod {
 	return out
 }
 
-// enforceLimits evicts pods that use more local storage than their limits, which it
-// measures once a minute, and reports whether it evicted any.
+// enforceLimits evicts pods that exceed their local storage limits, and reports whether it
+// evicted any. It measures the usage once a minute.
 func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
 	if now.Sub(s.pressure.measured) < measureEvery {
 		return false
 	}
 	s.pressure.measured = now
-	// What limits a pod has does not change: its definition is read once.
+	// The limits of a pod do not change: its definition is read once.
 	limited := map[string]bool{}
 	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
 		known, ok := s.pressure.limited[uid]
@@ -265,7 +266,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 	return evicted
 }
 
-// evictOne evicts the first pod by the kubelet's ranking that can be evicted.
+// evictOne evicts the first pod in the kubelet's ranking that can be evicted.
 func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
 	list := s.candidates(func(string) bool { return true })
 	usage := s.options.Stats.Pods(ctx, objectsOf(list))
@@ -286,8 +287,8 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	return false
 }
 
-// evict evicts a pod, and reports whether it did, or still does: the kubelet, too, waits
-// for no pod longer than that, and evicts no other one for it in the same pass.
+// evict evicts a pod, and reports whether it succeeded or is still in progress. In the
+// latter case, the kubelet does not evict another pod in the same pass either.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// readSources is Sources of a function.
+// readSources implements Sources with a function.
 type readSources func(context.Context) (*source.Snapshot, *source.Desired, error)
 
 func (r readSources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
@@ -79,8 +79,8 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 	})
 }
 
-// TestTakeReports: workers can use the supervisor while it prints warnings about the manifest
-// directories, because the reader of stderr may have stopped reading.
+// TestTakeReports: workers can use the supervisor while it prints warnings about the
+// manifest directories, because the reader of stderr may have stopped reading.
 func TestTakeReports(t *testing.T) {
 	var s *Supervisor
 	printed := 0

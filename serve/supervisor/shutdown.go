@@ -19,38 +19,38 @@ import (
 	"github.com/podrun/podrun/serve/shutdown"
 )
 
-// Shutdowns is how this host announces its shutdown and lets podrun delay it.
+// Shutdowns announces shutdowns of this host and lets podrun delay them.
 type Shutdowns interface {
-	// Events gets true when a shutdown begins, and false when it was canceled; it is
+	// Events receives true when a shutdown begins, and false when it was canceled; it is
 	// closed when the connection ends.
 	Events() <-chan bool
 	// Preparing reports whether a shutdown has begun.
 	Preparing(ctx context.Context) (bool, error)
-	// Inhibit delays shutdowns until release is called, for DelayMax at most.
+	// Inhibit delays shutdowns until release is called, but at most for DelayMax.
 	Inhibit(ctx context.Context) (release func() error, err error)
 	DelayMax(ctx context.Context) (time.Duration, error)
 	Close() error
 }
 
-// shuttingDown reports whether the host shuts down.
+// shuttingDown records whether the host is shutting down.
 type shuttingDown struct {
 	now atomic.Bool
-	// reloaded has something when the settings may have changed.
+	// reloaded has a signal if the settings may have changed.
 	reloaded chan struct{}
-	reported string // why shutdowns are not watched; used by one goroutine
+	reported string // why shutdowns are not watched; used by only one goroutine
 }
 
 func (d *shuttingDown) begun() bool { return d.now.Load() }
 
-// The delay before a failed or closed connection is opened again: initially the kubelet's
-// dbusReconnectPeriod.
+// The delay before a failed or closed connection is opened again; its initial value is the
+// kubelet's dbusReconnectPeriod.
 const (
 	firstReconnect = time.Second
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown records that the host was shutting down when an earlier supervisor
-// ended, until the host reports otherwise.
+// resumeShutdown restores the state that the host is shutting down, if it was when an
+// earlier supervisor exited, until the host reports otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
@@ -61,15 +61,15 @@ func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	s.report(store.WriteShuttingDown(ctx, layout, false))
 }
 
-// report reports what went wrong.
+// report prints an error, unless it is the same as the previous one.
 func (s *Supervisor) report(err error) {
 	if err != nil {
 		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 }
 
-// watchShutdowns stops pods before the host shuts down, if the settings have periods
-// for that.
+// watchShutdowns stops pods before the host shuts down, if the settings have shutdown
+// periods.
 func (s *Supervisor) watchShutdowns(ctx context.Context) {
 	delay := firstReconnect
 	for ctx.Err() == nil {
@@ -91,14 +91,14 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 			s.report(fmt.Errorf("pods are not stopped before the host shuts down: %w", err))
 		}
 		if err != nil {
-			_ = wait.Sleep(ctx, delay) // the loop looks at ctx
+			_ = wait.Sleep(ctx, delay) // the loop checks ctx
 			delay = min(2*delay, lastReconnect)
 		}
 	}
 }
 
-// attendShutdowns waits for shutdowns until the settings change; the error explains why
-// it cannot.
+// attendShutdowns waits for shutdowns until the settings change; it returns an error if it
+// cannot.
 func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	h, err := s.options.Shutdowns(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	}
 }
 
-// checkDelay warns if the host does not wait for as long as pods may take.
+// checkDelay prints a warning if the host does not wait as long as pods may take.
 func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
 	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
@@ -158,8 +158,8 @@ func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	}
 }
 
-// setShuttingDown takes in whether the host shuts down: commands refuse pods then, and
-// pods that were stopped run again when that was canceled.
+// setShuttingDown records whether the host is shutting down: during a shutdown, commands
+// refuse pods; after a canceled one, the stopped pods run again.
 func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
 	before := s.shutdown.now.Swap(now)
 	if before == now {
@@ -179,8 +179,8 @@ func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
 	}
 }
 
-// shutDown stops all pods, the lowest priorities first. A group that takes longer than
-// its period does not hold up the next one.
+// shutDown stops all pods, lowest priorities first. A group that exceeds its period does
+// not delay the next one.
 func (s *Supervisor) shutDown(ctx context.Context) {
 	s.setShuttingDown(ctx, true)
 	list := s.candidates(func(string) bool { return true })

@@ -14,18 +14,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// facing is a situation with the additional input of the steps.
+// facing is a situation with additional inputs for the steps.
 type facing struct {
 	Situation
-	id   identity.Pod // with the UID of the pod that exists
-	path string       // of its source
+	id   identity.Pod // with the UID of the existing pod
+	path string       // path of the source
 	// recorded is the path of the source record; "" for none.
 	recorded string
 	broken   error             // why the checkpoint cannot be read; nil if it can
-	objects  *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
+	objects  *manifest.Objects // the source's definition: only this pod, and the objects to which it may refer
 }
 
-// containers are those of the source's definition.
+// containers returns the containers of the source's definition.
 func (f facing) containers() []corev1.Container {
 	if f.objects == nil || len(f.objects.Pods) == 0 {
 		return nil
@@ -33,12 +33,11 @@ func (f facing) containers() []corev1.Container {
 	return f.objects.Pods[0].Object.Spec.Containers
 }
 
-// AnnotationRestart requests a restart of the pod when a ConfigMap or Secret that it
-// refers to changes.
+// AnnotationRestart requests a restart of the pod when a ConfigMap or Secret to which it
+// refers changes.
 const AnnotationRestart = "podrun.dev/restart-on-change"
 
-// situation reads the input for deciding the pod's next step. The error is that of the
-// pod's state files.
+// situation reads the inputs for Decide. The error is that of the pod's state files.
 func (p *pod) situation(now time.Time) (facing, error) {
 	layout := p.node().Layout()
 	record, err := store.ReadSource(layout, p.id)
@@ -84,7 +83,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	known := observe.ReadKnown(layout, in.id)
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
 	unknown := owner == nil || owner.Origin == nil
-	if in.Broken { // attending it cannot find out
+	if in.Broken { // supervising the pod cannot determine it
 		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
 		in.Unclaimed = unknown
 	}
@@ -99,8 +98,8 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	return in, nil
 }
 
-// storedPod finds the directory of a pod without an owner record: an older podrun
-// made it.
+// storedPod finds the directory of a pod without an owner record, which an older podrun
+// created.
 func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	stored, err := store.StoredPods(layout)
 	for _, s := range stored {
@@ -111,7 +110,7 @@ func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	return id, err
 }
 
-// wanted is the state of a pod in the manifest directories.
+// wanted returns the state of a pod in the manifest directories.
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,11 +127,11 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing 
 	return facing{Situation: Situation{Source: Gone}, path: record.Path}
 }
 
-// hashOf is the hash of a pod and of the objects that it refers to.
+// hashOf returns a hash of a pod and of the objects to which it refers.
 func hashOf(o *manifest.Objects) string {
 	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
 	if err != nil {
-		return "" // of no pod, which Merge does not return
+		return "" // without a pod, which Merge never returns
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

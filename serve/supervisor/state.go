@@ -25,8 +25,8 @@ const (
 
 var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
 
-// stuckAfter is for how long a worker may hold its pod's lock: every call under it
-// is bounded by runtimeRequestTimeout.
+// stuckAfter is the time after which a worker that holds its pod's lock counts as stuck:
+// every call under the lock is limited by runtimeRequestTimeout.
 const stuckAfter = 10 * time.Minute
 
 // heartbeat reports the progress.
@@ -61,8 +61,8 @@ func (s *Supervisor) Summary() Summary {
 
 // Summary is the state of a supervisor, as `podrun serve` reports it to systemd.
 type Summary struct {
-	Pods  map[string]int // number of pods in each state, according to Situation
-	Down  time.Time      // since when the runtime does not answer; zero while it does
+	Pods  map[string]int // number of pods in each state
+	Down  time.Time      // since when the runtime does not respond; zero if it does
 	Stuck []string       // pods whose workers make no progress
 	// Corrupt are the pods whose checkpoints cannot be read, by name.
 	Corrupt []Corrupt
@@ -95,7 +95,7 @@ func (s Summary) String() string {
 	return out
 }
 
-// publish writes which pods could not be started, whenever that changes.
+// publish writes the list of pods that could not be started whenever it changes.
 func (s *Supervisor) publish(ctx context.Context) {
 	list := []store.Unstarted{}
 	for {

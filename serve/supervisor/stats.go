@@ -29,28 +29,28 @@ type stats struct {
 	node *node.Node
 
 	mu    sync.Mutex
-	files map[string][]string // observe.RuntimeFiles, by the container's ID: they never change
+	files map[string][]string // observe.RuntimeFiles by container ID, which never change
 }
 
-// NewStats reads the resource usage of a node and its pods: memory and process IDs from
-// cgroups, layers of containers from the runtime, all other files from the disk.
+// NewStats returns a Stats for a node: memory usage and process IDs come from cgroups,
+// container layers from the runtime, and all other files from the disk.
 func NewStats(n *node.Node) Stats { return &stats{node: n} }
 
-// Node is Stats.
+// Node implements Stats.
 func (s *stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
-// measureWithin limits the time for measuring the disk usage of one directory; after
-// that, the partial result is used.
+// measureWithin limits the time for measuring the disk usage of one directory; after that,
+// the partial result is used.
 const measureWithin = 30 * time.Second
 
-// Pods is Stats. What a pod uses is not known if neither its control group nor the
+// Pods implements Stats. The usage of a pod is unknown if neither its cgroup nor the
 // runtime reports it.
 func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
 	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
 	if err != nil {
-		return nil // the runtime does not answer, which is reported elsewhere
+		return nil // the runtime does not respond, which is reported elsewhere
 	}
 	list, err := s.node.Client.ListContainerStats(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -75,7 +75,8 @@ func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evicti
 	return out
 }
 
-// newest are the stats of the newest attempt of each container, by pod UID and name.
+// newest returns the stats of the latest attempt of each container, by pod UID and
+// container name.
 func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi.ContainerStats {
 	out := map[string]map[string]*runtimeapi.ContainerStats{}
 	for _, c := range list {
@@ -91,8 +92,8 @@ func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi
 	return out
 }
 
-// usage is a pod's disk usage, and the memory usage of its containers. Files are those of
-// runtimeFiles.
+// usage returns a pod's disk usage, and the memory usage of its containers. Files are the
+// result of runtimeFiles.
 func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats, files []string) *evictions.Usage {
 	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
@@ -121,10 +122,11 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	return u
 }
 
-// runtimeFiles are the files that the runtime mounted into the containers of these pods
-// and to which they can write, by pod UID: that is where a container can write without a
-// volume, a layer or a log (the class of CVE-2020-8557). If the runtime does not report
-// those of a container, the usage of its pod is too low, which is a warning.
+// runtimeFiles returns, by pod UID, the files that the runtime mounted into the pods'
+// containers and to which these can write: without counting them, a container could write
+// data outside of volumes, layers and logs (the class of CVE-2020-8557). If the runtime
+// does not report those of a container, the usage of its pod is too low, which is a
+// warning.
 func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
 	list, err := s.node.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -147,7 +149,7 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 			known[c.GetId()] = files
 		}
 		if measured[uid] == nil {
-			continue // it may be another client's
+			continue // may belong to another client
 		}
 		if !ok {
 			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
@@ -157,7 +159,7 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 		}
 		known[c.GetId()] = files
 		for _, f := range files {
-			if !slices.Contains(out[uid], f) { // containers of a sandbox share them
+			if !slices.Contains(out[uid], f) { // containers of a sandbox share the files
 				out[uid] = append(out[uid], f)
 			}
 		}
@@ -166,8 +168,8 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 	return out
 }
 
-// uncounted warns that the runtime's files of a container do not count as ephemeral
-// storage of its pod, unless the container has been removed.
+// uncounted warns that the runtime's files of a container do not count towards the
+// ephemeral storage of its pod, unless the container has been removed.
 func (s *stats) uncounted(ctx context.Context, p *corev1.Pod, err error) {
 	if ctx.Err() != nil || status.Code(err) == codes.NotFound {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// apply applies the source's definition to the pod, and supervises the pod from then on.
+// apply applies the source's definition to the pod, and then supervises the pod.
 func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
@@ -36,8 +36,8 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		objects = c.Objects()
 	}
 	if !fromCheckpoint && in.recorded == "" {
-		// Before the pod comes from the source: if the supervisor is killed afterwards, the
-		// next one knows the pod's source, even if the file has been removed.
+		// Before the pod is created: if the supervisor is killed afterwards, the next one
+		// knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects
 	return reconcile.NewWorkers(n, targets, objects, locks)[0], targets[0], nil
 }
 
-// attend supervises the pod as it is.
+// attend supervises the pod without changing it.
 func (p *pod) attend(ctx context.Context, in facing) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
@@ -111,7 +111,7 @@ func (p *pod) attend(ctx context.Context, in facing) error {
 	return errors.Join(err, w.Close())
 }
 
-// resizePending is the reason why the pod could not be resized in place to its source's
+// resizePending returns why the pod could not be resized in place to its source's
 // definition; nil if the definition requires no resize, or no reason is known. The resize
 // is Deferred for every reason, unless it is Infeasible (SetPodResizePendingCondition in
 // pkg/kubelet/status).
@@ -145,8 +145,8 @@ func (p *pod) supervision() *reconcile.Supervision {
 // notifications.
 const ownerPoll = 10 * time.Second
 
-// noteEnded remembers under which generation the pod has ended: a command that
-// starts it again makes another one.
+// noteEnded records the generation in which the pod has terminated: a command that starts
+// the pod again creates a new generation.
 func (p *pod) noteEnded(n *node.Node) {
 	if r, err := store.ReadOwner(n.Layout(), p.id); err == nil && r != nil {
 		p.mu.Lock()
@@ -168,8 +168,8 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 	if err != nil {
 		return err
 	}
-	// Under the lock: while this step waited for it, a command may have applied another pod of
-	// that name.
+	// Under the lock: while this step waited for it, a command may have applied another pod
+	// with the same name.
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
@@ -182,7 +182,7 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 	return nil
 }
 
-// awaitRuntime waits for a runtime that is known not to answer.
+// awaitRuntime waits until the runtime responds, if it is known not to respond.
 func (p *pod) awaitRuntime(ctx context.Context) error {
 	if p.s.hub.Down().IsZero() {
 		return nil

@@ -18,51 +18,50 @@ import (
 
 // Options are the inputs of a Supervisor.
 type Options struct {
-	// Sources reads the manifest directories; nil where there is none.
+	// Sources reads the manifest directories; nil if there are none.
 	Sources Sources
-	// Changed signals that Sources may read something else.
+	// Changed signals that the result of Sources may have changed.
 	Changed <-chan struct{}
-	// StateChanges gets the names of pods whose state on disk may have changed; nil
-	// where that is polled.
+	// StateChanges receives the names of pods whose state on disk may have changed; if nil,
+	// the state is polled.
 	StateChanges <-chan identity.Pod
-	// Locked is called once the root directory is this process's to supervise; nil for
-	// nothing.
+	// Locked is called when this process has become the supervisor of the root directory;
+	// may be nil.
 	Locked func()
-	// Starting is called when a pod that is not on this host begins to be applied. It
-	// must not block; nil for nothing.
+	// Starting is called before a pod that is not on this host is applied. It must not
+	// block; may be nil.
 	Starting func(identity.Pod)
-	// Listed is called after each complete list of the runtime's pods; see
-	// observe.Hub.
+	// Listed is called after each complete list of the runtime's pods; see observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
-	// Evicted is called after each eviction of a pod, with the kubelet's signal of why; nil
-	// for nothing.
+	// Evicted is called after each eviction of a pod, with the kubelet's signal that caused
+	// it; may be nil.
 	Evicted func(signal string)
 	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool
-	// Ready is called once the directories were read, and every pod is supervised.
+	// Ready is called after the directories have been read, and every pod is supervised.
 	Ready func()
 	// Progress is called every Heartbeat with the state of the supervisor, as long as no
 	// worker is stuck.
 	Progress  func(Summary)
 	Heartbeat time.Duration // 0 is 10 s
-	// Housekeeping is called every now and then with the containers that run, from
-	// one goroutine; nil for nothing.
+	// Housekeeping is called periodically with the running containers, from one goroutine;
+	// may be nil.
 	Housekeeping      func(context.Context, []observe.Running)
 	HousekeepingEvery time.Duration // 0 is 10 s
-	// Stats reads what evictions are decided by; nil evicts no pod, and removes no
-	// image.
+	// Stats reads the resource usage on which evictions are based; if nil, no pod is
+	// evicted, and no image is removed.
 	Stats Stats
-	// Images are those of the runtime, of which those are removed that nothing uses;
-	// nil for none.
+	// Images provides access to the runtime's images, of which unused ones are removed; if
+	// nil, none are removed.
 	Images Images
-	// Shutdowns connects to what announces shutdowns of this host; nil for nothing.
+	// Shutdowns connects to the service that announces shutdowns of this host; may be nil.
 	Shutdowns func(context.Context) (Shutdowns, error)
-	// Collect removes leftovers of deleted pods, every 5 minutes, from one goroutine; nil
-	// for nothing.
+	// Collect removes leftovers of deleted pods, every 5 minutes, from one goroutine; may
+	// be nil.
 	Collect func(context.Context)
 }
 
-// Sources reads the definitions of pods; source.Reader with source.Merge is one.
+// Sources reads the definitions of pods, for example with source.Reader and source.Merge.
 type Sources interface {
 	// Read reads the directories. The error is that of the context.
 	Read(ctx context.Context) (*source.Snapshot, *source.Desired, error)
@@ -76,26 +75,26 @@ type Supervisor struct {
 	pressure pressure
 	images   imageUse
 	shutdown shuttingDown
-	// published has something when the list of pods that could not be started may
-	// have changed.
+	// published has a signal if the list of pods that could not be started may have
+	// changed.
 	published chan struct{}
 
 	mu       sync.Mutex
 	node     *node.Node
 	pods     map[identity.Pod]*pod // by namespace and name
-	snapshot *source.Snapshot      // nil before the directories were read
-	desired  map[identity.Pod]int  // index of want.Pods
+	snapshot *source.Snapshot      // nil before the directories are read
+	desired  map[identity.Pod]int  // index in want.Pods
 	want     *source.Desired
 }
 
 // errChanged ends a step because the pod's situation requires another one.
 var errChanged = errors.New("the situation of the pod has changed")
 
-// pollEvery is how often state on disk is read whose changes are not signaled, and
-// in any case to find pods whose owner was killed.
+// pollEvery is the interval at which state on disk is read if its changes are not signaled;
+// it is also polled to find pods whose owner was killed.
 const pollEvery = 2 * time.Second
 
-// New returns a supervisor of a node's pods.
+// New returns a supervisor for a node's pods.
 func New(n *node.Node, o Options) *Supervisor {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 10 * time.Second
@@ -107,8 +106,8 @@ func New(n *node.Node, o Options) *Supervisor {
 	return s
 }
 
-// Reload makes the supervisor continue with other settings. Pods keep the settings that
-// they were applied with.
+// Reload makes the supervisor continue with other settings. Pods keep the settings with
+// which they were applied.
 func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,9 @@ func (s *Supervisor) Reload(n *node.Node) {
 	signal(s.shutdown.reloaded)
 }
 
-// Run supervises until ctx ends. Running containers keep running afterwards. The error
-// explains why nothing was supervised: another supervisor uses the root directory.
+// Run supervises pods until ctx ends. Running containers keep running afterwards. It
+// returns an error if it did not supervise anything because another supervisor uses the
+// root directory.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.options.Locked()
 	}
 	inner, cancel := context.WithCancel(ctx)
-	// However Run ends, nothing acts any more when another supervisor can get the lock.
-	// Loops start workers: they end first.
+	// Regardless of how Run returns, all goroutines have stopped before another supervisor
+	// can get the lock. The loops start workers, so the loops end first.
 	defer s.workers.Wait()
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -189,7 +189,7 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 }
 
-// reportRuntime reports that the runtime does not answer, or that it does again.
+// reportRuntime reports that the runtime does not respond, or that it responds again.
 func (s *Supervisor) reportRuntime(down time.Time) {
 	p := problem.Problem{Object: "container runtime " + s.current().Client.Endpoint(), Warning: true,
 		Message: "does not answer: containers keep running, nothing is restarted until it does"}
@@ -203,7 +203,7 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 func (s *Supervisor) lock() (*store.ServeLock, error) {
 	var lock *store.ServeLock
 	var err error
-	// A command that checks whether there is a supervisor locks the file for a moment.
+	// A command that checks whether a supervisor runs locks the file for a moment.
 	for try := 0; lock == nil && try < lockTries; try++ {
 		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
 			return nil, err
@@ -219,10 +219,10 @@ func (s *Supervisor) lock() (*store.ServeLock, error) {
 	return lock, nil
 }
 
-// lockTries is how often the lock is tried.
+// lockTries limits the attempts to lock.
 const lockTries = 5
 
-// current is the node as of the last reload.
+// current returns the node as of the last reload.
 func (s *Supervisor) current() *node.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	s.mu.Lock()
 	n, before := s.node, s.want
 	s.mu.Unlock()
-	// Without s.mu: they are written to stderr, whose reader may have stopped.
+	// Without s.mu: warnings are written to stderr, whose reader may have stopped.
 	n.SendWarnings(snapshot.News)
 	n.SendWarnings(want.News(before))
 	s.mu.Lock()
@@ -265,7 +265,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	}
 }
 
-// add supervises a pod, if that has not begun. s.mu must be held.
+// add starts the supervision of a pod, unless it has already begun. s.mu must be held.
 func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
 	id.UID = ""
 	p := s.pods[id]
@@ -277,8 +277,8 @@ func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
 	return p
 }
 
-// forget ends the supervision of a pod that does not exist, unless there is news
-// about it.
+// forget ends the supervision of a pod that does not exist, unless a new signal is pending
+// for it.
 func (s *Supervisor) forget(p *pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (s *Supervisor) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := store.StoredPods(layout) // those of an older podrun have no owner record
+	stored, err := store.StoredPods(layout) // pods of an older podrun have no owner record
 	if err != nil {
 		return err
 	}
@@ -356,8 +356,8 @@ func (s *Supervisor) watchState(ctx context.Context) {
 	}
 }
 
-// pollIdle makes the pods check their state that wait for another command to end,
-// which no file event may report.
+// pollIdle makes the pods that wait until another command exits check their state, because
+// possibly no file event reports the exit.
 func (s *Supervisor) pollIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +377,7 @@ func (s *Supervisor) resourcesFreed() {
 	}
 }
 
-// housekeeping calls its option.
+// housekeeping periodically calls options.Housekeeping.
 func (s *Supervisor) housekeeping(ctx context.Context) {
 	every := s.options.HousekeepingEvery
 	if every <= 0 {

@@ -6,12 +6,13 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// Snapshot is the content of the manifest sources when they were last read; nil before.
+// Snapshot returns the content of the manifest sources when they were last read; nil before
+// the first read.
 func (s *Supervisor) Snapshot() *source.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot
 }
 
-// Inventory is the runtime's last list; see observe.Hub.
+// Inventory returns the runtime's last list; see observe.Hub.
 func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// DelayPath is the drop-in by which logind delays a shutdown for long enough
+// DelayPath is the drop-in that makes logind delay a shutdown for long enough
 // (logind.conf(5)).
 const DelayPath = "/etc/systemd/logind.conf.d/50-podrun.conf"
 
 // defaultDelay is logind's InhibitDelayMaxSec without a drop-in.
 const defaultDelay = 5 * time.Second
 
-// DelayMargin is added to the periods of pods for logind's delay: the time for recording
-// that pods were stopped, and for calls to the runtime.
+// DelayMargin is added to the shutdown periods of pods for logind's delay: time for
+// recording that pods were stopped, and for calls to the runtime.
 const DelayMargin = 5 * time.Second
 
-// delayDropIn is the drop-in's text for pods that get so long to end; nil if logind
-// waits for that long by default.
+// delayDropIn returns the text of the drop-in for the given shutdown periods; nil if logind
+// waits that long by default.
 func delayDropIn(periods time.Duration) []byte {
 	if periods <= 0 || periods+DelayMargin <= defaultDelay {
 		return nil

@@ -14,40 +14,40 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Service is podrun.service on this host, or in another host's files.
+// Service is podrun.service on this host, or in the file system of another host.
 type Service struct {
-	// Prefix is put before every path: "" for this host, else the root of another
-	// host's files, such as an image.
+	// Prefix is put before every path: "" for this host, otherwise the root of another
+	// host's file system, such as an image.
 	Prefix string
-	// Manager is this host's systemd; nil for another host's files, in which the
-	// unit is enabled by a link and nothing is started.
+	// Manager is this host's systemd; if nil, the files are those of another host: the unit
+	// is enabled by a link, and nothing is started.
 	Manager Manager
 }
 
-// InstallOptions are the choices of Install.
+// InstallOptions are the options of Install.
 type InstallOptions struct {
-	Unit  []byte   // by Unit
-	Dirs  []string // made where they are missing, 0750
+	Unit  []byte   // the result of Unit
+	Dirs  []string // created if they are missing, with mode 0750
 	Force bool     // replace a unit that podrun did not write
-	Now   bool     // start the service, or restart it; not without a Manager
-	// Delay is for how long pods may delay a shutdown of the host; 0 for not.
+	Now   bool     // start or restart the service; requires a Manager
+	// Delay is how long pods may delay a shutdown of the host; 0 for no delay.
 	Delay time.Duration
 	// Settings is created if it does not exist, before the service starts; nil for none.
 	Settings *File
-	Created  func() // called after Settings was created
+	Created  func() // called after Settings has been created
 }
 
-// File is a file of the host.
+// File is a file on the host.
 type File struct {
 	Path string // absolute
 	Text []byte
 }
 
-// modeDir is the mode of the directories of manifests: these may hold Secrets.
+// modeDir is the mode of the manifest directories, which may contain Secrets.
 const modeDir = 0o750
 
-// Install writes the unit, makes the directories, and enables the service. It may
-// be repeated. Containers run on when the service is restarted.
+// Install writes the unit, creates the directories, and enables the service. It may be
+// repeated. Containers keep running when the service is restarted.
 func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	return nil
 }
 
-// setDelay makes logind's drop-in have that text; nil removes it. A drop-in of that name
-// that podrun did not write stays.
+// setDelay writes this text to logind's drop-in; nil removes the drop-in. A drop-in with
+// that name that podrun did not write is kept.
 func (s Service) setDelay(ctx context.Context, text []byte) error {
 	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
 	switch {
@@ -118,15 +118,15 @@ func (s Service) setDelay(ctx context.Context, text []byte) error {
 		return failure("write "+DelayPath, err, "")
 	}
 	if s.Manager != nil {
-		// logind reads its files again at SIGHUP, as the kubelet asks it to. Where it does
-		// not run, podrun reports that when it starts.
+		// logind reads its files again on SIGHUP, which the kubelet sends, too. If logind
+		// does not run, podrun reports that when it starts.
 		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
 	}
 	return nil
 }
 
-// makeDir makes a directory of manifests. Its mode is exact, whatever the umask;
-// one that exists stays as it is.
+// makeDir creates a directory for manifests with an exact mode, regardless of the umask; an
+// existing directory is not changed.
 func (s Service) makeDir(dir string) error {
 	if err := s.makeAll(filepath.Dir(dir)); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (s Service) makeDir(dir string) error {
 	return os.Chmod(dir, modeDir)
 }
 
-// makeAll makes a directory and those above it. Below a prefix it follows no link
-// out of the prefix: an absolute link there means the other host's directory.
+// makeAll creates a directory and its parents. Below a prefix, it does not follow links out
+// of the prefix: an absolute link there refers to the other host's directory.
 func (s Service) makeAll(dir string) error {
 	if s.Prefix == "" {
 		return os.MkdirAll(dir, 0o755)
@@ -160,11 +160,10 @@ func (s Service) makeAll(dir string) error {
 	return root.MkdirAll("."+dir, 0o755)
 }
 
-// wantedBy is the link that enables the unit: [Install] of Unit.
+// wantedBy is the link that enables the unit, as specified in [Install] of Unit.
 const wantedBy = "/etc/systemd/system/multi-user.target.wants/" + UnitName
 
-// link enables the unit in another host's files, as `systemctl --root enable`
-// does.
+// link enables the unit in another host's file system, as `systemctl --root enable` does.
 func (s Service) link() error {
 	err := s.makeAll(filepath.Dir(wantedBy))
 	if err == nil {
@@ -176,8 +175,8 @@ func (s Service) link() error {
 	return failure("enable the unit", err, "")
 }
 
-// refuseOther refuses to touch a unit that podrun did not write. Err is of reading
-// it: a link, by which systemd masks units, is another's, too.
+// refuseOther refuses to change a unit that podrun did not write. Err is the error of
+// reading it: a link, with which systemd masks units, was not written by podrun either.
 func refuseOther(unit []byte, err error, force bool, verb string) error {
 	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
 		return nil

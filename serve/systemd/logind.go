@@ -10,7 +10,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Where logind is on the system bus (org.freedesktop.login1(5)).
+// Address of logind on the system bus (org.freedesktop.login1(5)).
 const (
 	logindName   = "org.freedesktop.login1"
 	logindPath   = dbus.ObjectPath("/org/freedesktop/login1")
@@ -18,7 +18,7 @@ const (
 	prepareEvent = "PrepareForShutdown"
 )
 
-// logindTimeout bounds a call to logind.
+// logindTimeout limits a call to logind.
 const logindTimeout = 10 * time.Second
 
 // Logind is a connection to systemd-logind, which announces that this host shuts down
@@ -28,8 +28,8 @@ type Logind struct {
 	events chan bool
 }
 
-// DialLogind connects to logind by the system bus, and begins to listen. The connection
-// ends with ctx, or by Close.
+// DialLogind connects to logind over the system bus, and begins to listen. The connection
+// ends with ctx, or with Close.
 func DialLogind(ctx context.Context) (*Logind, error) {
 	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
 	if err != nil {
@@ -43,7 +43,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		_, err = l.DelayMax(bounded) // starts logind, or reports that it is missing
+		_, err = l.DelayMax(bounded) // starts logind, or fails if it is missing
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen to logind: %w", err), conn.Close())
@@ -52,7 +52,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	return l, nil
 }
 
-// forward passes announcements on, until the connection ends.
+// forward forwards announcements until the connection ends.
 func (l *Logind) forward(ctx context.Context, signals <-chan *dbus.Signal) {
 	defer close(l.events)
 	for s := range signals {
@@ -71,11 +71,12 @@ func (l *Logind) forward(ctx context.Context, signals <-chan *dbus.Signal) {
 	}
 }
 
-// Events gets true when a shutdown begins, and false when it was canceled. It is closed
+// Events receives true when a shutdown begins, and false when it was canceled. It is closed
 // when the connection ends.
 func (l *Logind) Events() <-chan bool { return l.events }
 
-// Inhibit takes a lock that delays shutdowns until it is released, DelayMax at most.
+// Inhibit takes a lock that delays shutdowns until it is released, but at most for
+// DelayMax.
 func (l *Logind) Inhibit(ctx context.Context) (release func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, logindTimeout)
 	defer cancel()
@@ -87,7 +88,8 @@ func (l *Logind) Inhibit(ctx context.Context) (release func() error, err error) 
 	return os.NewFile(uintptr(fd), "logind inhibitor").Close, nil
 }
 
-// DelayMax is how long logind delays a shutdown at most: its InhibitDelayMaxSec.
+// DelayMax returns the maximum time for which logind delays a shutdown: its
+// InhibitDelayMaxSec.
 func (l *Logind) DelayMax(ctx context.Context) (time.Duration, error) {
 	var us uint64
 	err := l.property(ctx, "InhibitDelayMaxUSec", &us)
@@ -114,5 +116,5 @@ func (l *Logind) property(ctx context.Context, name string, into any) error {
 	return nil
 }
 
-// Close ends the connection. Locks that were taken stay until they are released.
+// Close closes the connection. Locks remain until they are released.
 func (l *Logind) Close() error { return l.conn.Close() }

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 )
 
-// privateBus starts a message bus of the test's own, which stands for the system's.
+// privateBus starts a message bus for the test, which replaces the system bus.
 func privateBus(t *testing.T) {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -32,7 +32,7 @@ func privateBus(t *testing.T) {
 	must(t, err)
 	must(t, c.Start())
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may have ended
+		_ = c.Process.Kill() // it may have exited
 		_ = c.Wait()
 	})
 	address, err := bufio.NewReader(out).ReadString('\n')
@@ -40,12 +40,12 @@ func privateBus(t *testing.T) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", strings.TrimSpace(address))
 }
 
-// fakeLogind is logind on the bus: each lock is the reading end of a pipe.
+// fakeLogind implements logind on the bus: each lock is the reading end of a pipe.
 type fakeLogind struct {
 	t     *testing.T
 	conn  *dbus.Conn
 	locks chan *os.File // the reading ends
-	sent  chan *os.File // the writing ends, to be closed once the client has them
+	sent  chan *os.File // the writing ends, to be closed after the client has received them
 	asked chan []string
 }
 
@@ -125,7 +125,7 @@ func TestLogind(t *testing.T) {
 			t.Fatal("no event")
 		}
 	}
-	// Another program cannot announce one: its messages have another sender.
+	// Another program cannot announce a shutdown: its messages have another sender.
 	other, err := dbus.ConnectSystemBus()
 	must(t, err)
 	defer other.Close()
@@ -140,7 +140,7 @@ func TestLogind(t *testing.T) {
 	}
 }
 
-// TestLogindEndsWithItsContext: a connection to a bus that does not answer is given up.
+// TestLogindEndsWithItsContext: a connection to a bus that does not respond is aborted.
 func TestLogindEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendLimit bounds a message to systemd, whose queue may be full.
+// sendLimit limits the time to send a message to systemd, whose queue may be full.
 const sendLimit = 2 * time.Second
 
-// Notifier reports the state of this process to systemd, by the protocol of
-// sd_notify(3). The nil Notifier, and one without a socket, do nothing. It may be
-// used concurrently. Every method takes at most 2 s; an error concerns that
-// message only.
+// Notifier reports the state of this process to systemd with the protocol of sd_notify(3).
+// The nil Notifier, and one without a socket, do nothing. It is safe for concurrent use.
+// Every method takes at most 2 s; an error concerns only that message.
 type Notifier struct{ socket string }
 
 // NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no
-// service manager expects messages. Unset the variable, because it must not be passed on
-// to other processes.
+// service manager expects messages. The caller must unset the variable, because other
+// processes must not inherit it.
 func NewNotifier(socket string) (*Notifier, error) {
 	if socket == "" {
 		return &Notifier{}, nil
@@ -30,7 +29,7 @@ func NewNotifier(socket string) (*Notifier, error) {
 	return &Notifier{socket: socket}, nil
 }
 
-// Enabled reports whether there is a socket.
+// Enabled reports whether the notifier has a socket.
 func (n *Notifier) Enabled() bool { return n != nil && n.socket != "" }
 
 // Ready reports that the start, or a reload, is complete.
@@ -40,8 +39,8 @@ func (n *Notifier) Ready() error { return n.send("READY=1") }
 // bytes; control characters become spaces.
 func (n *Notifier) Status(text string) error { return n.send(statusMessage(text)) }
 
-// Reloading reports the begin of a reload, which Ready ends. The message has the
-// time that Type=notify-reload requires.
+// Reloading reports the beginning of a reload, which Ready ends. The message contains the
+// timestamp that Type=notify-reload requires.
 func (n *Notifier) Reloading() error {
 	if !n.Enabled() {
 		return nil
@@ -53,15 +52,14 @@ func (n *Notifier) Reloading() error {
 	return n.send(reloadingMessage(time.Duration(now.Nano())))
 }
 
-// Stopping reports the begin of the shutdown.
+// Stopping reports the beginning of the shutdown.
 func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 
 // Watchdog reports that the process makes progress; see WatchdogInterval.
 func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
 
-// ExtendTimeout asks systemd to wait at least that long, from now on, for the next
-// message while the service starts, reloads or stops. It does nothing for zero and
-// less.
+// ExtendTimeout asks systemd to wait at least this long, from now on, for the next message
+// while the service starts, reloads or stops. It does nothing if more is not positive.
 func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	if more <= 0 {
 		return nil
@@ -69,8 +67,8 @@ func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	return n.send(extendMessage(more))
 }
 
-// send connects for each message: after `systemctl daemon-reexec` the socket may
-// be another one of the same name.
+// send connects for each message: after `systemctl daemon-reexec`, another socket may have
+// the same name.
 func (n *Notifier) send(message string) error {
 	if !n.Enabled() {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxStatus bounds a status text, in bytes.
+// maxStatus limits the length of a status text, in bytes.
 const maxStatus = 512
 
-// statusMessage is the message of a status: one line of UTF-8, because each line of a
+// statusMessage returns the message for a status: one line of UTF-8, because each line of a
 // message is a separate assignment.
 func statusMessage(text string) string {
 	text = strings.Map(func(r rune) rune {
@@ -32,13 +32,13 @@ func statusMessage(text string) string {
 	return "STATUS=" + strings.TrimSpace(text)
 }
 
-// reloadingMessage is the message of the begin of a reload at a time of
-// CLOCK_MONOTONIC.
+// reloadingMessage returns the message for the beginning of a reload at a CLOCK_MONOTONIC
+// time.
 func reloadingMessage(monotonic time.Duration) string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
 }
 
-// extendMessage requests more time, rounded up to a microsecond.
+// extendMessage returns the message that requests more time, rounded up to a microsecond.
 func extendMessage(more time.Duration) string {
 	usec := more / time.Microsecond
 	if more%time.Microsecond > 0 {
@@ -47,11 +47,11 @@ func extendMessage(more time.Duration) string {
 	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", usec)
 }
 
-// WatchdogInterval returns how long systemd waits for a Notifier.Watchdog before
-// it ends the service, and whether it watches this process, whose ID is pid:
-// sd_watchdog_enabled(3), from WATCHDOG_USEC and WATCHDOG_PID. Send one at half of
-// that interval. getenv returns "" for a variable that is not set; values that
-// systemd does not write count as not set.
+// WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it
+// terminates the service, and whether it watches the process with ID pid:
+// sd_watchdog_enabled(3), from WATCHDOG_USEC and WATCHDOG_PID. Call Watchdog at half of
+// that interval. Getenv returns "" for a variable that is not set; values that systemd
+// never writes count as not set.
 func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool) {
 	usec, err := strconv.ParseUint(getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec == 0 || usec > math.MaxInt64/uint64(time.Microsecond) {
@@ -68,7 +68,7 @@ func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool)
 func socketAddress(socket string) error {
 	longest := 107 // sun_path without the NUL at the end of a path (unix(7))
 	if strings.HasPrefix(socket, "@") {
-		longest++ // the NUL at the begin of an abstract name is in the place of the @
+		longest++ // the NUL at the beginning of an abstract name replaces the @
 	}
 	switch {
 	case len(socket) > longest:

@@ -57,8 +57,7 @@ func TestWatchdogInterval(t *testing.T) {
 	}
 }
 
-// TestNotifier sends every message to a socket, one with a path and an abstract
-// one.
+// TestNotifier sends every message to a socket with a path, and to an abstract one.
 func TestNotifier(t *testing.T) {
 	for _, socket := range []string{filepath.Join(t.TempDir(), "notify"), "@podrun-test-" + strconv.Itoa(os.Getpid())} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -130,8 +129,8 @@ func TestNotifierWithoutSocket(t *testing.T) {
 	}
 }
 
-// TestNotifierSocketLength: an address has 108 bytes, of which a path requires one for a NUL,
-// and the name of an abstract socket none (unix(7)).
+// TestNotifierSocketLength: an address has 108 bytes; a path requires one of them for a
+// NUL, and the name of an abstract socket none (unix(7)).
 func TestNotifierSocketLength(t *testing.T) {
 	dir := t.TempDir()
 	for _, longest := range []string{
@@ -168,7 +167,8 @@ func TestNotifierSocketLength(t *testing.T) {
 	}
 }
 
-// TestNotifierWithFullQueue: the socket is not read, and a message does not wait forever.
+// TestNotifierWithFullQueue: if the socket is not read, sending a message does not block
+// forever.
 func TestNotifierWithFullQueue(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

@@ -7,15 +7,15 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// maxUnit bounds a unit file, in bytes.
+// maxUnit limits the size of a unit file, in bytes.
 const maxUnit = 1 << 20
 
-// unit reads the unit file. It follows no link.
+// unit reads the unit file. It does not follow links.
 func (s Service) unit(ctx context.Context) ([]byte, error) {
 	return hostfile.ReadNoFollow(ctx, s.path(UnitPath), maxUnit)
 }
 
-// ready refuses a host that systemd does not run.
+// ready refuses a host that is not run by systemd.
 func (s Service) ready() error {
 	if s.Manager != nil && !s.Manager.Booted() {
 		return failure("", errors.New("systemd is not running on this host"), "run 'podrun serve' under another supervisor")
@@ -23,8 +23,8 @@ func (s Service) ready() error {
 	return nil
 }
 
-// Status asks systemd for the state of the service, also of one that is not
-// installed, whose Load is not-found. It requires a Manager.
+// Status asks systemd for the state of the service; if it is not installed, Load is
+// not-found. It requires a Manager.
 func (s Service) Status(ctx context.Context) (State, error) {
 	if err := s.ready(); err != nil {
 		return State{}, err

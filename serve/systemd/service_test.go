@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// fakeManager is a systemd that notes what is asked of it.
+// fakeManager is a systemd that records the calls.
 type fakeManager struct {
 	down   bool
 	calls  []string
-	fail   string // of the call that begins so
+	fail   string // prefix of the call that fails
 	output string
 }
 
@@ -83,7 +83,7 @@ func TestInstall(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Again, with another unit: the directory stays as its owner set it.
+	// Again, with another unit: the directory keeps the mode that its owner has set.
 	must(t, os.Chmod(s.path("/etc/podrun/manifests"), 0o700))
 	m.calls, options.Now, options.Unit = nil, true, []byte(unit(t, UnitOptions{Flags: []string{"-v"}}))
 	must(t, s.Install(t.Context(), options))
@@ -103,7 +103,7 @@ func TestInstallRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*testing.T, Service, *fakeManager)
 		want    string
-		forced  bool // --force helps
+		forced  bool // whether --force makes it succeed
 		written bool
 	}{
 		"a unit of the administrator's": {func(t *testing.T, s Service, _ *fakeManager) { s.write(t, "[Unit]\n") },
@@ -186,7 +186,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestOtherHost: in another host's files the unit is enabled by a link.
+// TestOtherHost: in another host's file system, the unit is enabled by a link.
 func TestOtherHost(t *testing.T) {
 	s := Service{Prefix: t.TempDir()}
 	for range 2 {
@@ -249,7 +249,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestSystemctl runs a stand-in for systemctl.
+// TestSystemctl runs a script in place of systemctl.
 func TestSystemctl(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
@@ -288,8 +288,8 @@ func TestSystemctl(t *testing.T) {
 	}
 }
 
-// TestDelay: logind's drop-in is written where pods may take longer than logind waits
-// for, and removed with the service. One that podrun did not write stays.
+// TestDelay: logind's drop-in is written if pods may take longer than logind waits, and
+// removed with the service. One that podrun did not write is kept.
 func TestDelay(t *testing.T) {
 	s, m := newService(t)
 	drop := func() string {
@@ -317,7 +317,7 @@ func TestDelay(t *testing.T) {
 	if slices.Contains(m.calls, hup) {
 		t.Error("logind reads its files again though nothing has changed")
 	}
-	m.fail = "kill" // no logind here
+	m.fail = "kill" // logind does not run
 	install(time.Minute)
 	if !strings.Contains(drop(), "InhibitDelayMaxSec=65") {
 		t.Errorf("drop-in %q", drop())
@@ -325,7 +325,7 @@ func TestDelay(t *testing.T) {
 	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "" {
 		t.Errorf("uninstall: %v, %q", err, drop())
 	}
-	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755)) // went with the drop-in
+	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755)) // it was removed with the drop-in
 	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
 	install(time.Minute)
 	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "[Login]\n" {
@@ -333,18 +333,18 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestSettings: a settings file is created only where there is nothing, and removed with the
-// service only if it was not changed.
+// TestSettings: a settings file is created only if its path does not exist, and removed
+// with the service only if it was not changed.
 func TestSettings(t *testing.T) {
 	const path, text, other = "/etc/podrun/config.yaml", "seccompDefault: true\n", "maxPods: 3\n"
 	for name, tc := range map[string]struct {
-		have, change  string // before Install, and after it
+		have, change  string // before and after Install
 		created, stay bool
 	}{
 		"no file":                    {"", "", true, false},
 		"a changed file":             {"", text + other, true, true},
 		"the administrator's":        {other, "", false, true},
-		"the same text":              {text, "", false, false}, // of an earlier Install
+		"the same text":              {text, "", false, false}, // by an earlier Install
 		"an empty file":              {"\n", "", false, true},
 		"a link to a file, dangling": {"link", "", false, true},
 	} {
@@ -366,7 +366,7 @@ func TestSettings(t *testing.T) {
 				t.Error("no error of systemctl")
 			}
 			m.fail = ""
-			must(t, s.Install(t.Context(), options)) // again: the file is there before the service starts
+			must(t, s.Install(t.Context(), options)) // again: the file exists before the service starts
 			if want := map[bool]int{true: 1}[tc.created]; created != want {
 				t.Errorf("created %d times, want %d", created, want)
 			}

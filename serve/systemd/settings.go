@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// create creates a file, mode 0644, unless its path exists, as a file or as anything else:
-// settings of the administrator, including a link to a file that is mounted later, stay.
+// create creates a file with mode 0644, unless its path exists, whatever its type: this
+// keeps settings of the administrator, including a link to a file that is mounted later.
 func (s Service) create(f *File, created func()) error {
 	if f == nil || s.Exists(f.Path) {
 		return nil
@@ -21,7 +21,7 @@ func (s Service) create(f *File, created func()) error {
 		return err
 	}
 	path := s.path(f.Path)
-	// The link makes the whole file appear at once, and never replaces one.
+	// The link makes the complete file appear atomically, and never replaces a file.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := hostfile.Write(temporary, f.Text, 0o644); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (s Service) create(f *File, created func()) error {
 	return err
 }
 
-// ignore is nil for an error of that kind.
+// ignore returns nil for an error of this kind, and other errors unchanged.
 func ignore(err, kind error) error {
 	if errors.Is(err, kind) {
 		return nil
@@ -42,20 +42,20 @@ func ignore(err, kind error) error {
 	return err
 }
 
-// Exists reports whether there is anything at a path of the host.
+// Exists reports whether a path of the host exists.
 func (s Service) Exists(name string) bool {
 	_, err := os.Lstat(s.path(name))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// removeUnchanged removes a file that create made, if its text is still the same.
+// removeUnchanged removes a file that create has created, if its text is unchanged.
 func (s Service) removeUnchanged(ctx context.Context, f *File) error {
 	if f == nil {
 		return nil
 	}
 	have, err := hostfile.ReadNoFollow(ctx, s.path(f.Path), maxUnit)
 	if err != nil || !bytes.Equal(have, f.Text) {
-		return nil // there is none, or it is the administrator's
+		return nil // it does not exist, or is the administrator's
 	}
 	return s.unlink(f.Path)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// State is podrun.service as systemd sees it. The words are systemd's
-// (systemctl(1)); the fields may be empty. It marshals to stable JSON.
+// State is podrun.service as systemd sees it. The values are systemd's (systemctl(1)); the
+// fields may be empty. It marshals to stable JSON.
 type State struct {
 	Unit     string `json:"unit"`
 	Load     string `json:"load"`               // loaded, not-found, masked…
@@ -18,12 +18,12 @@ type State struct {
 	Since    string `json:"since,omitempty"`    // when it became active, as systemd writes it
 	MainPID  int    `json:"mainPID,omitempty"`  // 0: no process
 	Result   string `json:"result,omitempty"`   // success, exit-code, watchdog…
-	ExitCode int    `json:"exitCode,omitempty"` // of the last process that ended
+	ExitCode int    `json:"exitCode,omitempty"` // of the last process that exited
 	Restarts int    `json:"restarts"`           // by systemd, since the unit was started
 	Status   string `json:"status,omitempty"`   // the last status that the service reported
 }
 
-// fields are the properties of systemd that State has.
+// fields are the systemd properties in State.
 var fields = []struct {
 	name string
 	set  func(*State, string)
@@ -41,7 +41,7 @@ var fields = []struct {
 	{"StatusText", func(s *State, v string) { s.Status = v }},
 }
 
-// properties lists them for `systemctl show`.
+// properties lists the properties for `systemctl show`.
 func properties() string {
 	var names []string
 	for _, f := range fields {
@@ -50,8 +50,8 @@ func properties() string {
 	return strings.Join(names, ",")
 }
 
-// parseState reads the output of `systemctl show`: NAME=VALUE lines, in any order.
-// An older systemd leaves out properties that it does not have.
+// parseState parses the output of `systemctl show`: NAME=VALUE lines, in any order. Older
+// systemd versions omit properties that they do not support.
 func parseState(out []byte) State {
 	s := State{Unit: UnitName}
 	for line := range strings.Lines(string(out)) {
@@ -65,7 +65,7 @@ func parseState(out []byte) State {
 	return s
 }
 
-// number is 0 for text that is not a number, such as "[not set]".
+// number returns 0 for text that is not a number, such as "[not set]".
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -74,7 +74,7 @@ func number(text string) int {
 	return n
 }
 
-// String is the state for a person: one line, then a line a fact.
+// String formats the state for users: a summary line, then one line per property.
 func (s State) String() string {
 	if s.Load == "not-found" {
 		return fmt.Sprintf("%s: not installed\n", s.Unit)

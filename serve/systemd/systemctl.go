@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/output"
 )
 
-// Manager is systemd, by systemctl.
+// Manager is systemd, accessed with systemctl.
 type Manager interface {
 	// Booted reports whether systemd runs this host, as sd_booted(3) does.
 	Booted() bool
@@ -26,7 +26,7 @@ type Manager interface {
 // Systemctl is the Manager of this host.
 type Systemctl struct{}
 
-// Booted looks for the directory that systemd makes first.
+// Booted checks for the directory that systemd creates first.
 func (Systemctl) Booted() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
@@ -53,7 +53,7 @@ func find() (string, error) {
 // maxOutput limits how much of systemctl's output is kept, in bytes.
 const maxOutput = 64 << 10
 
-// Run runs systemctl until it ends or the context does.
+// Run runs systemctl until it exits or ctx ends.
 func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := find()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// UninstallOptions are the choices of Uninstall.
+// UninstallOptions are the options of Uninstall.
 type UninstallOptions struct {
 	Force    bool     // remove a unit that podrun did not write
-	Settings *File    // as Install created it: removed if its text is the same; nil for none
-	Empty    []string // directories, absolute, removed if they are empty
+	Settings *File    // as created by Install; removed if its text is unchanged; nil for none
+	Empty    []string // absolute paths of directories that are removed if they are empty
 }
 
-// Uninstall stops and disables the service and removes its unit; false if there is
-// none. It removes logind's directory of drop-ins if it is empty. Pods, manifests, settings
-// that were changed and the administrator's drop-ins stay. An Uninstall that was interrupted
-// can be repeated.
+// Uninstall stops and disables the service and removes its unit; it returns false if there
+// is no unit. It removes logind's drop-in directory if it is empty. Pods, manifests,
+// changed settings and the administrator's drop-ins are kept. An interrupted Uninstall can
+// be repeated.
 func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
@@ -56,12 +56,12 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 	return true, s.forget(ctx)
 }
 
-// removeEmpty removes a directory if it is empty. Below a prefix it follows no link out of
-// the prefix.
+// removeEmpty removes a directory if it is empty. Below a prefix, it does not follow links
+// out of the prefix.
 func (s Service) removeEmpty(dir string) {
 	root, err := os.OpenRoot(s.path("/"))
 	if err != nil {
-		return // there is nothing below it
+		return // the prefix does not exist
 	}
 	defer root.Close()
 	name := strings.TrimPrefix(dir, "/")
@@ -70,8 +70,7 @@ func (s Service) removeEmpty(dir string) {
 	}
 }
 
-// forget has systemd drop the unit that is removed, by this or an interrupted
-// Uninstall.
+// forget makes systemd drop the unit that this or an interrupted Uninstall has removed.
 func (s Service) forget(ctx context.Context) error {
 	if s.Manager == nil {
 		return nil
@@ -82,7 +81,7 @@ func (s Service) forget(ctx context.Context) error {
 	return nil
 }
 
-// unlink removes a file. Below a prefix it follows no link out of the prefix.
+// unlink removes a file. Below a prefix, it does not follow links out of the prefix.
 func (s Service) unlink(name string) error {
 	remove := func() error { return os.Remove(name) }
 	if s.Prefix != "" {

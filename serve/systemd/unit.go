@@ -13,14 +13,14 @@ import (
 )
 
 // UnitName is the name of podrun's unit, and UnitPath its file on the host, in the
-// directory of the administrator's units (systemd.unit(5)).
+// directory for the administrator's units (systemd.unit(5)).
 const (
 	UnitName = "podrun.service"
 	UnitPath = "/etc/systemd/system/" + UnitName
 )
 
-// marker is the first line of a unit file that Install wrote: without it the file
-// is the user's own, and Install and Uninstall refuse to touch it.
+// marker is the first line of a unit file that Install has written: without it, the file is
+// the user's, and Install and Uninstall refuse to change it.
 const marker = "# Written by 'podrun service install'."
 
 // Limits of a unit's command line.
@@ -29,11 +29,11 @@ const (
 	maxArgument  = 4096 // bytes; PATH_MAX
 )
 
-// UnitOptions are what differs between hosts in the unit.
+// UnitOptions are the parts of the unit that differ between hosts.
 type UnitOptions struct {
 	Binary string   // absolute path of podrun
-	Dirs   []string // absolute paths of the manifests' directories; empty: those of the settings
-	Flags  []string // of `podrun serve`, such as --config=/etc/podrun/edge.yaml
+	Dirs   []string // absolute paths of the manifest directories; if empty, those in the settings
+	Flags  []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
 }
 
 // Unit returns the text of podrun.service. It is pure. The error names the
@@ -134,12 +134,12 @@ LockPersonality=yes
 DevicePolicy=closed
 `
 
-// commandLine is the value of ExecStart.
+// commandLine returns the value of ExecStart.
 func commandLine(o UnitOptions) (string, error) {
 	if !path.IsAbs(o.Binary) {
 		return "", fmt.Errorf("binary %q: systemd requires an absolute path", o.Binary)
 	}
-	// systemd refuses quotes and backslashes in the path of a program; and it expands
+	// systemd does not accept quotes and backslashes in the path of a program. It expands
 	// variables in arguments, where $$ is a dollar, but not in that path.
 	if strings.ContainsAny(o.Binary, "$\"'\\") {
 		return "", fmt.Errorf("binary %q: systemd does not support the path of a program with a dollar sign, a quote or a backslash: move podrun", o.Binary)
@@ -175,13 +175,12 @@ func checkArgument(word string) error {
 	return nil
 }
 
-// plain are the characters, beside letters and digits, of an argument that needs
+// plain are the characters, in addition to letters and digits, of an argument that requires
 // no quotes.
 const plain = "/._-=:,+@"
 
-// quote writes an argument for ExecStart (systemd.service(5), command lines):
-// specifiers and variables are expanded within quotes, too, so % and $ are
-// doubled.
+// quote formats an argument for ExecStart (systemd.service(5), command lines): specifiers
+// and variables are expanded within quotes, too, so % and $ are doubled.
 func quote(word string) string {
 	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
 	special := func(r rune) bool {
@@ -193,5 +192,5 @@ func quote(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
 }
 
-// written reports whether Install wrote a unit file.
+// written reports whether Install has written a unit file.
 func written(unit []byte) bool { return bytes.HasPrefix(unit, []byte(marker+"\n")) }

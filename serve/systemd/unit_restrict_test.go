@@ -29,7 +29,7 @@ var needed = map[string]string{
 	"CAP_SETPCAP":          "mount helpers and credential plugins may drop privileges",
 }
 
-// TestUnitRestrictions: what podrun.service must not be able to do, and what it must.
+// TestUnitRestrictions checks what podrun.service must not be able to do, and what it must.
 func TestUnitRestrictions(t *testing.T) {
 	options := map[string][]string{}
 	for _, m := range option.FindAllStringSubmatch(unit(t, UnitOptions{}), -1) {
@@ -75,10 +75,10 @@ func TestUnitRestrictions(t *testing.T) {
 	}
 }
 
-// goal is the exposure level that systemd calculates, of 10, which the unit must not exceed.
+// goal is the maximum exposure level, of 10, that systemd may calculate for the unit.
 const goal = "6.0"
 
-// TestUnitExposure has systemd rate the unit.
+// TestUnitExposure makes systemd rate the unit.
 func TestUnitExposure(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

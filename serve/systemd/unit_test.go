@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// mountNamespace are the options that give a service a mount namespace of its own
-// (systemd.exec(5), systemd 257): the runtime would not see the volumes that
-// podrun mounts. *: every option that begins so.
+// mountNamespace lists the options that give a service its own mount namespace
+// (systemd.exec(5), systemd 257): the runtime would not see the volumes that podrun mounts.
+// *: every option with this prefix.
 var mountNamespace = []string{
 	"BindPaths", "BindReadOnlyPaths", "BindLogSockets", "DynamicUser", "ExecPaths", "ExtensionDirectories", "ExtensionImages", "ImportCredential",
 	"InaccessiblePaths", "LoadCredential*", "LogNamespace", "MountAPIVFS", "MountFlags", "MountImages", "NetworkNamespacePath", "NoExecPaths",
@@ -22,7 +22,7 @@ var mountNamespace = []string{
 	"TemporaryFileSystem",
 }
 
-// harmful are other options with which podrun cannot do its work, with the reason.
+// harmful lists other options with which podrun cannot work, with the reason.
 var harmful = map[string]string{
 	"RestrictSUIDSGID":       "volumes of a pod with fsGroup have the setgid bit",
 	"NoNewPrivileges":        "mount helpers change their SELinux domain",
@@ -123,8 +123,7 @@ func TestUnitCommand(t *testing.T) {
 	}
 }
 
-// TestUnitVerify has systemd itself check a unit with every character that needs
-// quoting.
+// TestUnitVerify makes systemd check a unit with every character that requires quoting.
 func TestUnitVerify(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -150,6 +149,6 @@ func TestUnitVerify(t *testing.T) {
 		}
 	}
 	if err != nil {
-		t.Logf("systemd-analyze verify: %v\n%s", err, out) // of other units of this host
+		t.Logf("systemd-analyze verify: %v\n%s", err, out) // may be about other units of this host
 	}
 }
