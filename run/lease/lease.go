@@ -15,60 +15,60 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// errLost ends a long call of a command that no longer owns the pod.
+// errLost ends a long call of a command that no longer owns its pod.
 var errLost = errors.New("another podrun has taken the pod over")
 
-// deletedError is the error that another podrun has deleted the pod.
+// deletedError means that another podrun has deleted the pod.
 type deletedError struct{ by string }
 
-// Error names the process that deleted the pod.
+// Error returns a message that names the process that deleted the pod.
 func (e deletedError) Error() string { return "was deleted by " + e.by }
 
-// IsDeleted reports whether an error means that another command deleted the worker's pod.
-// It is false for nil.
+// IsDeleted reports whether an error means that another command deleted the worker's pod. It returns
+// false for nil.
 func IsDeleted(err error) bool {
 	_, ok := errors.AsType[deletedError](err)
 	return ok
 }
 
-// staleAfter is how old an observation may be that is still acted upon although
-// no other podrun had the pod's lock.
+// staleAfter is the maximum age of an observation, if no other podrun has held the pod's lock since it
+// was made.
 const staleAfter = time.Second
 
-// Lease is a process's ownership of one pod: it says whether the process may act on the pod
-// now. What the process knows of the pod is read again whenever it may have changed.
+// Lease is a process's ownership of one pod. It reports whether the process may act on the pod now, and
+// reads the pod's state again whenever it may have changed.
 type Lease struct {
 	Pod  *pod.Pod
 	Lock *store.PodLock
 	Undo Undo
 	Pace Pace
-	// Attends is true if the operation does not require the pod to exist, but supervises
-	// it as long as it does.
+	// Attends is true if the operation does not require the pod to exist, but supervises it while it
+	// does.
 	Attends bool
 	// Ending is true if the operation stops or removes the pod.
 	Ending bool
 	// HasDir is true if the pod has a directory.
 	HasDir bool
-	// startNoted is true if the owner record shows that a container was started.
+	// startNoted is true if the owner record already shows that a container was started.
 	startNoted bool
-	// outage is since when the runtime has been away; zero while it answers.
+	// outage is when the runtime became unavailable; zero while it is available.
 	outage time.Time
 }
 
-// New returns the ownership that the lock's process has, or takes, of a pod.
+// New returns a lease on a pod. The process that holds the lock owns the pod or will acquire it.
 func New(p *pod.Pod, lock *store.PodLock) *Lease {
 	return &Lease{Pod: p, Lock: lock, Pace: commandPace()}
 }
 
-// Pace is how an operation checks, during a long call, whether it still owns its pod.
+// Pace configures how an operation checks, during a long call, whether it still owns its pod.
 type Pace struct {
 	Next     func(context.Context) error // waits for the next check
-	Corrupt  func() bool                 // whether the pod's checkpoint is corrupt
-	Progress *Progress                   // nil for none
-	Endless  bool                        // waits without limit for a runtime that is away
+	Corrupt  func() bool                 // reports whether the pod's checkpoint is corrupt
+	Progress *Progress                   // may be nil
+	Endless  bool                        // waits without limit for an unavailable runtime
 }
 
-// commandPace is that of a command.
+// commandPace returns the Pace of a command.
 func commandPace() Pace {
 	return Pace{
 		Next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
@@ -76,14 +76,12 @@ func commandPace() Pace {
 	}
 }
 
-// Do does something slow without the pod's lock. It ends early when
-// another command takes the pod over. Afterwards the lock is held again, unless
-// ctx has ended: then nothing is left to do but a rollback, which takes the lock
-// itself.
+// Do calls slow without the pod's lock. It cancels slow once over returns true. It takes the lock again
+// afterwards, unless ctx has ended: only a rollback can follow then, which takes the lock itself.
 //
-// The result is nil where no other command took the pod over; an old observation
-// is replaced. It is store.ErrChanged where one did: the pod was observed again, and the
-// caller has to decide again. Any other error ends the command's work on the pod.
+// If no other command has taken over the pod, Do returns nil, and replaces an old observation. If
+// another command has, it observes the pod and returns store.ErrChanged: the caller must decide again.
+// Any other error ends the command's work on the pod.
 func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	if l.Lock.Pinned {
 		return slow(ctx)
@@ -103,7 +101,7 @@ func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Cont
 	return l.reobserve(ctx, err, changed || time.Since(begun) > staleAfter)
 }
 
-// orCause is err, or what ended ctx if there is none.
+// orCause returns err or, if it is nil or errLost, the cause that ended ctx.
 func orCause(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errLost) {
 		return context.Cause(ctx)
@@ -111,7 +109,7 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// whileNot does something slow, and ends it with errLost once over is true.
+// whileNot calls slow, and cancels it once over returns true; it then returns errLost.
 func (l *Lease) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -139,21 +137,20 @@ func (l *Lease) Lost() bool {
 	return err == nil && now != l.Lock.Seen || l.Removed() || l.Pace.Corrupt()
 }
 
-// Ended reports whether another command stops, replaces or removes the pod, or has
-// done so.
+// Ended reports whether another command is stopping, replacing or removing the pod, or has done so.
 func (l *Lease) Ended() bool {
 	r, err := l.Lock.Owner()
 	return err == nil && r != nil && r.Generation != l.Lock.Seen && r.Ends() || l.Removed()
 }
 
-// StartedByOther reports whether another command has taken the pod over and begun
-// to start its containers, or to end it.
+// StartedByOther reports whether another command has taken over the pod and has begun to start its
+// containers, or to stop, replace or remove it.
 func (l *Lease) StartedByOther() bool {
 	r, err := l.Lock.Owner()
 	return err == nil && r != nil && r.Generation != l.Lock.Seen && (!r.Fresh || r.Ends()) || l.Removed()
 }
 
-// Removed reports whether a pod that had a directory has none.
+// Removed reports whether the pod had a directory that no longer exists.
 func (l *Lease) Removed() bool {
 	if !l.HasDir {
 		return false
@@ -162,8 +159,8 @@ func (l *Lease) Removed() bool {
 	return os.IsNotExist(err)
 }
 
-// reobserve must be called after every wait without the lock. Old means that the known
-// state must be observed again, even if the owner has not changed.
+// reobserve must be called after every wait without the lock. If old is true, the pod is observed again
+// even if its owner has not changed.
 func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := l.Lock.Current()
 	if ownerErr != nil {
@@ -181,7 +178,7 @@ func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	}
 	switch {
 	case err != nil && !lost:
-		return err // not wrapped: the caller checks its type
+		return err // not wrapped, because the caller checks its type
 	case !lost && !old:
 		return nil
 	}
@@ -194,7 +191,7 @@ func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	return nil
 }
 
-// Deleted is the error of a command whose pod another one removed.
+// Deleted returns the error for a command whose pod another command removed.
 func (l *Lease) Deleted() error {
 	by := "another podrun"
 	if l.Lock.Held != nil && l.Lock.Held.Before != "" {
@@ -203,21 +200,21 @@ func (l *Lease) Deleted() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
-// A Standing is how an operation stands to its pod.
+// A Standing describes whether an operation owns its pod.
 type Standing struct {
-	Owned bool               // it owns the pod
-	By    *store.OwnerRecord // otherwise, who owned it last; nil for none
-	Live  bool               // and still works on it
+	Owned bool               // the operation owns the pod
+	By    *store.OwnerRecord // otherwise, the last owner; nil if there is none
+	Live  bool               // the last owner is still working on it
 }
 
-// Standing returns, under the lock, how the operation stands to its pod, which it may have
-// lost while it waited. An error explains why it can neither own nor follow it;
-// store.ErrChanged means that the caller must decide again.
+// Standing reports, under the lock, whether the operation still owns its pod: it may have lost the pod
+// while it waited. An error explains why the operation can neither own the pod nor follow its new
+// owner; store.ErrChanged means that the caller must decide again.
 func (l *Lease) Standing(ctx context.Context) (Standing, error) {
 	if l.Lock.Owned() {
 		return Standing{Owned: true}, nil
 	}
-	l.Undo.Forget() // the record lists what must be undone
+	l.Undo.Forget() // the owner record lists what must be undone
 	r, err := l.Lock.Owner()
 	if err != nil {
 		return Standing{}, err
@@ -235,12 +232,12 @@ func (l *Lease) Standing(ctx context.Context) (Standing, error) {
 	return Standing{By: r, Live: live}, nil
 }
 
-// Operates reports whether a command that owns the pod works on it, and that work ends: to
-// wait for any other owner could last for as long as the pod exists.
+// Operates reports whether the owner is a live command whose operation on the pod ends by itself.
+// Waiting for any other owner could take as long as the pod exists.
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
-// AwaitEnd waits, without the lock, for the end of the operation of the command that owns the
-// pod (Operates), or until over is true; nil is never. The error is store.ErrChanged then.
+// AwaitEnd waits, without the lock, until the operation of the command that owns the pod has ended
+// (Operates), or over returns true. Over may be nil. AwaitEnd then returns store.ErrChanged.
 func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }
@@ -258,8 +255,8 @@ func (l *Lease) Acquire(p store.Purpose) error {
 	return l.Lock.Acquire(l.Pod.Plan.ID.UID, p, !l.Attends, false)
 }
 
-// BeforeStart notes, before the first container is started, that from now on a
-// failure leaves the pod in place for diagnosis.
+// BeforeStart records, before the first container is started, that failures no longer remove the pod,
+// so that they can be diagnosed.
 func (l *Lease) BeforeStart() error {
 	l.Undo.Forget()
 	if l.startNoted {
@@ -270,13 +267,11 @@ func (l *Lease) BeforeStart() error {
 	return err
 }
 
-// longestOutage is how long a runtime may be away while a pod is waited for: one
-// that is restarted is back by then.
+// longestOutage is how long a waiting command tolerates an unavailable runtime; a restart takes less.
 const longestOutage = time.Minute
 
-// Refresh observes the pod again. While the runtime does not answer or the pod cannot be
-// read, the known state remains: nothing that podrun records may follow from a failed
-// observation.
+// Refresh observes the pod again. If the runtime is unavailable or the pod cannot be read, it keeps the
+// known state, because podrun must never record conclusions from a failed observation.
 func (l *Lease) Refresh(ctx context.Context) error {
 	err := l.Pod.Observe(ctx)
 	if !observe.IsUnavailable(err) {
@@ -292,10 +287,10 @@ func (l *Lease) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Away reports whether the runtime did not answer when the pod was observed last.
+// Away reports whether the runtime was unavailable when the pod was last observed.
 func (l *Lease) Away() bool { return !l.outage.IsZero() }
 
-// Fresh reports whether no container of the pod was started yet.
+// Fresh reports whether no container of the pod has been started yet.
 func (l *Lease) Fresh() (bool, error) {
 	if l.startNoted {
 		return false, nil

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// UndoTimeout bounds a whole rollback.
+// UndoTimeout limits the duration of a whole rollback.
 const UndoTimeout = 30 * time.Second
 
-// Undo is the list of undo steps. A step is registered before the call that it undoes,
-// because a call that returns an error may have taken effect; so every step is idempotent
-// and uses identifiers from the plan.
+// Undo is the list of undo steps. A step is registered before the call that it undoes, because a call
+// that returns an error may have taken effect. Therefore every step is idempotent and uses identifiers
+// from the plan.
 type Undo struct {
 	mu    sync.Mutex
 	steps []undoStep
-	off   bool // nothing is undone: a supervisor tries again, without end
+	off   bool // nothing is undone, because a supervisor retries forever
 }
 
 type undoStep struct {
@@ -25,7 +25,7 @@ type undoStep struct {
 	do   func(context.Context) error
 }
 
-// Push registers a step; the name is for errors.
+// Push registers a step; its name is used in errors.
 func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -35,7 +35,7 @@ func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, undoStep{name, do})
 }
 
-// Keep drops every step, and those to come.
+// Keep discards all steps, including those that are pushed later.
 func (u *Undo) Keep() {
 	u.Forget()
 	u.mu.Lock()
@@ -50,16 +50,16 @@ func (u *Undo) Forget() {
 	u.steps = nil
 }
 
-// Empty reports whether there is anything to take back.
+// Empty reports whether there is nothing to undo.
 func (u *Undo) Empty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.steps) == 0
 }
 
-// Run executes all steps in reverse order, with a separate context: the caller's has
-// often ended already, which is the reason for the rollback. It continues after errors
-// and returns all of them; each names what was left behind.
+// Run executes all steps in reverse order. It uses a separate context, because the end of the caller's
+// context is often the reason for the rollback. It continues after errors and returns all of them; each
+// names an object that was not removed.
 func (u *Undo) Run(ctx context.Context) error {
 	u.mu.Lock()
 	steps := u.steps

@@ -7,19 +7,19 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// The kubelet's back-off of containers that crash: none before the first restart,
-// then 10 s doubling to 300 s; a run of 10 minutes starts it over, whatever the
-// longest delay (pkg/kubelet/kubelet.go, initialCrashLoopBackOff,
-// MaxCrashLoopBackOff and HasExpiredFunc of crashLoopBackOff).
+// The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
+// doubling up to 300 s. A container that runs for 10 minutes resets it, whatever the longest delay
+// (pkg/kubelet/kubelet.go, initialCrashLoopBackOff, MaxCrashLoopBackOff and HasExpiredFunc of
+// crashLoopBackOff).
 const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 300 * time.Second
 	restartDelayReset = 10 * time.Minute
 )
 
-// RestartBackOff are the delays before a container that has exited is started
-// again: First before its second restart, doubled each time up to Longest. A zero is
-// the kubelet's default; nodeconfig.Settings.CrashLoopBackOff returns a node's.
+// RestartBackOff configures the delays before an exited container is started again: First applies to
+// the second restart, and each later delay is twice the one before, up to Longest. Zero means the
+// kubelet's default; nodeconfig.Settings.CrashLoopBackOff returns a node's values.
 type RestartBackOff struct{ First, Longest time.Duration }
 
 func (b RestartBackOff) withDefaults() RestartBackOff {
@@ -28,9 +28,8 @@ func (b RestartBackOff) withDefaults() RestartBackOff {
 	return b
 }
 
-// RestartDelay is the delay, counted from its end, before an exited container is started
-// again. It is stored on the container, because the runtime's data outlives podrun
-// processes.
+// RestartDelay returns the delay, counted from its exit, before an exited container is started again.
+// It is stored on the container, because the runtime's data outlives podrun processes.
 func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	if c.ranLong() {
 		return 0
@@ -38,15 +37,13 @@ func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	return c.backOff(limits.withDefaults())
 }
 
-// ranLong reports whether the container ran long enough to start the back-off
-// over.
+// ranLong reports whether the container ran long enough to reset the back-off.
 func (c *Container) ranLong() bool {
 	return !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset
 }
 
-// backOff is the delay that the container was made with: the one before the
-// next restart, if it ends soon. Without one, as in a pod of an older podrun,
-// its restarts show.
+// backOff returns the delay before the next restart, which was stored when the container was created.
+// For a pod of an older podrun, which did not store it, it is computed from the restart count.
 func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
 		return min(max(d, 0), limits.Longest)
@@ -61,10 +58,9 @@ func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	return min(delay, limits.Longest)
 }
 
-// NextBackOff returns the restart delay of the container that replaces last; last
-// is nil for the first container of a name. A container whose definition changed
-// starts with no delay: it has another key of the kubelet's back-off, which
-// includes the container's hash.
+// NextBackOff returns the restart delay to store on the container that replaces last, which is nil for
+// the first container of a name. A container whose definition changed starts without a delay, because
+// the kubelet's back-off key includes the container's hash.
 func NextBackOff(last *Container, hash string, limits RestartBackOff) time.Duration {
 	limits = limits.withDefaults()
 	switch {

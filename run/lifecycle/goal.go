@@ -15,17 +15,17 @@ type Goal string
 // The goals that have names.
 const (
 	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
-	GoalReady     Goal = "ready"     // and its condition Ready is true
-	GoalCompleted Goal = "completed" // every app container has ended for good
+	GoalReady     Goal = "ready"     // GoalStarted, and the condition Ready is true
+	GoalCompleted Goal = "completed" // every app container has exited and will not be restarted
 	GoalDeleted   Goal = "delete"    // the pod does not exist
-	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
+	GoalNever     Goal = "never"     // for supervision: no state of the pod reaches it
 )
 
-// GoalDebugged is the goal that an ephemeral container was started. No other container
-// of the pod is then acted upon.
+// GoalDebugged returns the goal that an ephemeral container was started. No other container of the pod
+// is then changed.
 func GoalDebugged(container string) Goal { return Goal("ephemeral=" + container) }
 
-// Debugs returns the ephemeral container that the goal names, or nothing.
+// Debugs returns the ephemeral container that the goal names, or "".
 func (g Goal) Debugs() string {
 	name, _ := strings.CutPrefix(string(g), "ephemeral=")
 	if name == string(g) {
@@ -34,10 +34,9 @@ func (g Goal) Debugs() string {
 	return name
 }
 
-// ParseGoal parses the value of --for or --wait as kubectl wait does: case is ignored,
-// and the required status of a condition is True unless it is specified
-// (condition=Ready=False). Of kubectl's jsonpath, only the phase is supported:
-// jsonpath={.status.phase}=Running. The error lists the valid goals.
+// ParseGoal parses the value of --for or --wait like kubectl wait: case is ignored, and the required
+// status of a condition is True unless specified (condition=Ready=False). Of kubectl's jsonpath, only
+// the phase is supported: jsonpath={.status.phase}=Running. The error lists the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -75,7 +74,7 @@ func ParseGoal(text string) (Goal, error) {
 	return "", fmt.Errorf("%q is not started, ready, completed, delete, condition=TYPE[=STATUS] or phase=PHASE", text)
 }
 
-// phase is the phase that the goal names, or nothing.
+// phase returns the phase that the goal names, or "".
 func (g Goal) phase() corev1.PodPhase {
 	phase, _ := strings.CutPrefix(string(g), "phase=")
 	if phase == string(g) {
@@ -84,8 +83,7 @@ func (g Goal) phase() corev1.PodPhase {
 	return corev1.PodPhase(phase)
 }
 
-// condition is the condition that the goal names and the status that it is to
-// have, or nothing.
+// condition returns the condition that the goal names and the status that it requires, or "".
 func (g Goal) condition() (string, corev1.ConditionStatus) {
 	if g == GoalReady {
 		return string(corev1.PodReady), corev1.ConditionTrue
@@ -101,15 +99,15 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
-// Readiness reports whether the goal is about what readiness probes find, and whether
-// they are to succeed.
+// Readiness reports whether the goal depends on the results of readiness probes (is), and whether the
+// probes must succeed (ready).
 func (g Goal) Readiness() (ready, is bool) {
 	kind, want := g.condition()
 	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))
 	return want == corev1.ConditionTrue, is
 }
 
-// Missing returns why a goal about the pod's status is not reached yet.
+// Missing explains why a pod with that status has not reached the goal.
 func (g Goal) Missing(status corev1.PodStatus) string {
 	kind, want := g.condition()
 	for _, c := range status.Conditions {
@@ -120,12 +118,11 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
-// StartedGoal reports whether the pod has started: its init containers have completed,
-// every app container was started in the current sandbox, and every postStart hook has
-// finished. Mine are the containers that this command started: one of these that has
-// terminated since counts as started; any other terminated container must be restarted
-// first, if the restartPolicy requires it. Waiting describes what is missing; it is empty
-// when the pod has started.
+// StartedGoal reports whether the pod has started: its init containers have completed, every app
+// container was started in the current sandbox, and every postStart hook has finished. A container in
+// mine, which this command started, counts as started even if it has terminated since. Any other
+// terminated container must first be restarted if the restartPolicy requires it. If the pod has not
+// started, waiting describes what is missing.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -155,8 +152,8 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 	return true, ""
 }
 
-// ContainerEnded reports whether a container has exited and is not to be started again.
-// A sidecar is, as long as the pod runs.
+// ContainerEnded reports whether a container has exited and will not be started again. A sidecar is
+// started again as long as the pod runs.
 func ContainerEnded(pod *corev1.Pod, obs *Observed, name string) bool {
 	spec, last := FindContainer(pod, name), obs.Latest(name)
 	if spec.Container == nil || last == nil || last.State != Exited {

@@ -10,37 +10,37 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Kept is the part of a pod's status that cannot be derived from the runtime's records.
-// The owner of the pod writes it when it changes, for other commands and for later
-// owners. The zero value means that no status was written.
+// Kept is the part of a pod's status that cannot be derived from the runtime's records. The owner of
+// the pod writes it when it changes, for other commands and later owners. The zero value means that no
+// status was written.
 type Kept struct {
-	// Phase is Succeeded or Failed of a pod that has ended, and empty for any other.
-	// A terminal phase is never undone (pkg/kubelet/status/status_manager.go).
+	// Phase is Succeeded or Failed for a pod that has ended, and empty otherwise. A terminal phase is
+	// final (pkg/kubelet/status/status_manager.go).
 	Phase   corev1.PodPhase `json:"phase,omitempty"`
-	Reason  string          `json:"reason,omitempty"`  // of the phase: DeadlineExceeded, Evicted…
-	Message string          `json:"message,omitempty"` // of the phase
+	Reason  string          `json:"reason,omitempty"`  // for the phase: DeadlineExceeded, Evicted…
+	Message string          `json:"message,omitempty"` // for the phase
 	// Conditions are the kubelet's own conditions.
 	Conditions []KeptCondition `json:"conditions,omitempty"`
 	// OOMKilled are the IDs of the containers whose OOM kill was reported.
 	OOMKilled []string `json:"oomKilled,omitempty"`
-	// Evicted is how the pod was evicted; nil if it was not.
+	// Evicted describes the pod's eviction; nil if it was not evicted.
 	Evicted *Evicted `json:"evicted,omitempty"`
-	// StartFailures are why the last starts of containers failed, by name.
+	// StartFailures describe why the last starts of containers failed, by container name.
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
-	// Unmade are the last containers of each name that could not be created.
+	// Unmade are the last attempts of containers that could not be created, one for each name.
 	Unmade []Container `json:"unmade,omitempty"`
-	// Removed are the most recent containers of each name with their exits, of a pod that is
-	// being removed: the removal takes them from the runtime first.
+	// Removed are the last exited containers of a pod that is being removed, one for each name: the
+	// removal deletes them from the runtime first.
 	Removed []Container `json:"removed,omitempty"`
-	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
-	// not, or runs again.
+	// ShutDown is when the pod was stopped because the node was shutting down; zero if it was not, or
+	// has been started again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
-	// ResizePending is a resize in place that this host cannot do now; nil for none.
+	// ResizePending is an in-place resize that cannot be done now; nil if there is none.
 	ResizePending *ResizePending `json:"resizePending,omitempty"`
 }
 
-// ResizePending is why a resize in place was not begun: it is Deferred while others
-// have the resources, or Infeasible (KEP-1287).
+// ResizePending explains why an in-place resize has not begun: it is Deferred while other pods use the
+// resources, or Infeasible (KEP-1287).
 type ResizePending struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
@@ -54,31 +54,31 @@ func (p *ResizePending) Is(other *ResizePending) bool {
 // Evicted is the record of a pod's eviction. Its phase is Failed.
 type Evicted struct {
 	At time.Time `json:"at"`
-	// ForNode is true if the pod was evicted because the node was short of a resource, not because
-	// the pod exceeded a limit. The pod then has the condition DisruptionTarget.
+	// ForNode is true if the pod was evicted because the node was short of a resource, not because the
+	// pod exceeded a limit. The pod then has the condition DisruptionTarget.
 	ForNode bool `json:"forNode,omitempty"`
-	// Containers are the most recent containers of each name with their exits; the
-	// eviction removed them from the runtime to free disk space.
+	// Containers are the last exited containers, one for each name. The eviction removed them from the
+	// runtime to free disk space.
 	Containers []Container `json:"containers,omitempty"`
 }
 
-// ReasonEvicted is the reason of a pod that was evicted (pkg/kubelet/eviction).
+// ReasonEvicted is the reason of an evicted pod (pkg/kubelet/eviction).
 const ReasonEvicted = "Evicted"
 
-// Evict is k of a pod that is evicted.
+// Evict returns k for a pod that is being evicted.
 func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
 	return k
 }
 
-// StopForShutdown is k of a pod that is stopped because the node shuts down.
+// StopForShutdown returns k for a pod that is stopped because the node shuts down.
 func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message, k.ShutDown = corev1.PodFailed, reason, message, now
 	return k
 }
 
-// AfterShutdown is k of a pod that runs again after the node's shutdown, or after that
+// AfterShutdown returns k for a pod that runs again after the node's shutdown, or after the shutdown
 // was canceled.
 func (k Kept) AfterShutdown() Kept {
 	if !k.ShutDown.IsZero() {
@@ -87,8 +87,7 @@ func (k Kept) AfterShutdown() Kept {
 	return k
 }
 
-// disrupted is when the pod was evicted or stopped for the node's sake; zero if it was
-// not.
+// disrupted returns when the pod was evicted or stopped because of the node; zero if it was not.
 func (k Kept) disrupted() time.Time {
 	if k.Evicted != nil && k.Evicted.ForNode {
 		return k.Evicted.At
@@ -96,7 +95,7 @@ func (k Kept) disrupted() time.Time {
 	return k.ShutDown
 }
 
-// WithContainers is k of an evicted pod with how its containers have ended.
+// WithContainers returns k of an evicted pod with the exits of its containers.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
 	e.Containers = lastExits(all)
@@ -104,14 +103,14 @@ func (k Kept) WithContainers(all []Container) Kept {
 	return k
 }
 
-// WithRemoved is k of a pod that is being removed with how its containers have ended.
+// WithRemoved returns k of a pod that is being removed with the exits of its containers.
 func (k Kept) WithRemoved(all []Container) Kept {
 	k.Removed = lastExits(slices.Concat(all, k.Removed))
 	return k
 }
 
-// WithRemoved is o with the containers of a pod that is being removed that the runtime no
-// longer has. It is for showing the pod only: they need not be removed.
+// WithRemoved returns o with the containers of a pod that is being removed that the runtime no longer
+// has. The result is only for display: these containers need not be removed.
 func (o *Observed) WithRemoved() *Observed {
 	shown := *o
 	shown.Containers = slices.Clone(o.Containers)
@@ -124,8 +123,7 @@ func (o *Observed) WithRemoved() *Observed {
 	return &shown
 }
 
-// lastExits are the first containers of each name that have exited, of a list with the
-// newest first.
+// lastExits returns the first exited container of each name. The list has the newest containers first.
 func lastExits(all []Container) (out []Container) {
 	for _, c := range all {
 		if slices.ContainsFunc(out, func(kept Container) bool { return kept.Name == c.Name }) || c.State != Exited {
@@ -137,11 +135,11 @@ func lastExits(all []Container) (out []Container) {
 	return out
 }
 
-// maxKeptMessage bounds how a container's end is described, in bytes.
+// maxKeptMessage limits the length of a container's message, in bytes.
 const maxKeptMessage = 1024
 
-// WithUnmade is k with a container that could not be created, in place of an earlier one
-// of its name.
+// WithUnmade returns k with a container that could not be created, which replaces an earlier one of
+// that name.
 func (k Kept) WithUnmade(c Container) Kept {
 	k = k.WithoutUnmade(c.Name)
 	c.Message = event.CutBytes(c.Message, maxKeptMessage)
@@ -149,14 +147,14 @@ func (k Kept) WithUnmade(c Container) Kept {
 	return k
 }
 
-// WithoutUnmade is k without such a container of a name.
+// WithoutUnmade returns k without the container of that name that could not be created.
 func (k Kept) WithoutUnmade(name string) Kept {
 	k.Unmade = slices.DeleteFunc(slices.Clone(k.Unmade), func(c Container) bool { return c.Name == name })
 	return k
 }
 
-// PutKept adds the containers of an evicted pod that the runtime no longer has, and those
-// that it could not create in sandboxes that it has.
+// PutKept adds containers that the runtime does not have: those of an evicted pod, and those that it
+// could not create, unless their sandbox no longer exists.
 func (o *Observed) PutKept() {
 	var kept []Container
 	if o.Kept.Evicted != nil {
@@ -178,8 +176,8 @@ type KeptCondition struct {
 	Since  time.Time               `json:"since"`
 }
 
-// Terminal reports whether the pod has ended for good: whatever the runtime has of it,
-// nothing of it is started again.
+// Terminal reports whether the pod has ended permanently: none of its containers is started again,
+// whatever the runtime reports.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
 // Equal reports whether two values are equal.
@@ -193,9 +191,8 @@ func (k Kept) Equal(other Kept) bool {
 		})
 }
 
-// Keep returns the part of a status to be kept. Ended is the Ended of Next: the phase is
-// kept only for a pod that has ended without being stopped, because a stopped pod can be
-// started again.
+// Keep returns the part of a status to record. Ended is Decision.Ended: the phase is recorded only for
+// a pod that has ended without being stopped, because a stopped pod can be started again.
 func Keep(status corev1.PodStatus, ended bool) Kept {
 	var k Kept
 	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {
@@ -209,7 +206,7 @@ func Keep(status corev1.PodStatus, ended bool) Kept {
 	return k
 }
 
-// OOMKilled lists the containers that were killed for their memory, newest first.
+// OOMKilled lists the containers that were killed because they ran out of memory, newest first.
 func (o *Observed) OOMKilled() []Container {
 	var out []Container
 	for _, c := range o.Containers {
@@ -220,11 +217,11 @@ func (o *Observed) OOMKilled() []Container {
 	return out
 }
 
-// oomKilled is the reason that runtimes give a container of which the kernel killed a
-// process for its memory (cri-api, ContainerStatus.reason).
+// oomKilled is the reason that runtimes report for a container if the kernel's OOM killer killed one of
+// its processes (cri-api, ContainerStatus.reason).
 const oomKilled = "OOMKilled"
 
-// condition finds a condition that was kept; nil if it was not.
+// condition returns a recorded condition; nil if there is none.
 func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 	at := slices.IndexFunc(k.Conditions, func(c KeptCondition) bool { return c.Type == kind })
 	if at < 0 {
@@ -233,11 +230,10 @@ func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 	return &k.Conditions[at]
 }
 
-// since returns the time of a condition's last transition. Derived is the time that
-// follows from the runtime's timestamps. If the status differs from the kept one, it has
-// changed after that: at the derived time if that is later, otherwise now. If probes
-// decide a condition that became true, only the current time is known, because the
-// runtime has no knowledge of probes.
+// since returns the time of a condition's last transition. Derived is the time according to the
+// runtime's timestamps. If the status differs from the recorded one, it changed after that one: at the
+// derived time if that is later, otherwise now. For a condition that probes have made true the result
+// is now, because the runtime has no record of probes.
 func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
 	old := k.condition(c.Type)
 	switch {
@@ -251,8 +247,8 @@ func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) 
 	return now
 }
 
-// ProbePeriod is the shortest period of the probes by which it is known whether the
-// running containers of a pod have started and are ready; 0 if there are none.
+// ProbePeriod returns the shortest period of the startup and readiness probes of the pod's running
+// containers; 0 if there are none.
 func ProbePeriod(pod *corev1.Pod, obs *Observed) (shortest time.Duration) {
 	if pod == nil {
 		return 0
@@ -271,7 +267,7 @@ func ProbePeriod(pod *corev1.Pod, obs *Observed) (shortest time.Duration) {
 	return shortest
 }
 
-// hasProbes reports whether the readiness of a container of the pod depends on probes.
+// hasProbes reports whether the readiness of any container of the pod depends on probes.
 func hasProbes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(SpecContainers(pod), func(c specContainer) bool {
 		return c.Container.ReadinessProbe != nil || c.Container.StartupProbe != nil

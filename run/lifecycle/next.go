@@ -19,43 +19,43 @@ const (
 	CreateSandbox Verb = "CreateSandbox"
 	// KillContainer stops one container.
 	KillContainer Verb = "KillContainer"
-	// StartContainer creates and starts a container and runs its postStart
-	// hook; Attempt is its restart count.
+	// StartContainer creates and starts a container and runs its postStart hook; Attempt is its restart
+	// count.
 	StartContainer Verb = "StartContainer"
 	// RestartAll stops every container and starts the pod over in its sandbox,
 	// init containers included.
 	RestartAll Verb = "RestartAll"
-	// RunPostStart runs a hook that an earlier podrun did not see finish.
+	// RunPostStart runs a postStart hook again that may not have finished under an earlier podrun.
 	RunPostStart Verb = "RunPostStart"
 	// ResizePod sets the resources of the pod's cgroup and its running containers to
 	// those of the spec (KEP-1287).
 	ResizePod Verb = "ResizePod"
 )
 
-// Action is one step on a pod. Actions are executed in order.
+// Action is one step. Actions are executed in order.
 type Action struct {
 	Verb      Verb   `json:"verb"`
 	Container string `json:"container,omitempty"`   // name in the pod's spec
 	ID        string `json:"containerID,omitempty"` // for KillContainer, RunPostStart
 	Attempt   uint32 `json:"attempt"`
 	Why       string `json:"why,omitempty"`
-	// Message is that of the Killing event, for KillContainer.
+	// Message is the message of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
-	// Restart is why the killed containers are started again, for KillContainer and KillPod;
-	// empty if they are not, or if their exit codes decide. It is recorded before the kill.
+	// Restart is the reason why the killed containers are started again, for KillContainer and KillPod.
+	// It is empty if they are not, or if their exit codes decide. It is recorded before the kill.
 	Restart RestartCause `json:"restart,omitempty"`
-	// Grace is the seconds that a container is given to end, where they are not
-	// the pod's own: a probe's terminationGracePeriodSeconds.
+	// Grace is the grace period of the container in seconds, if it differs from the pod's: a probe's
+	// terminationGracePeriodSeconds.
 	Grace *int64 `json:"grace,omitempty"`
 }
 
-// Decision is what to do about a pod now. With no actions, there is nothing to do
+// Decision contains the actions that a pod requires now. If there are none, nothing has to be done
 // until a container in Watch exits or Until has passed.
 type Decision struct {
 	Actions []Action
-	Watch   []string  // IDs of running containers whose end changes things
-	Until   time.Time // end of the shortest back-off; zero for none
-	BackOff []string  // names of the containers that are held back
+	Watch   []string  // IDs of running containers whose exit requires a new decision
+	Until   time.Time // end of the shortest back-off; zero if there is none
+	BackOff []string  // names of the containers in back-off
 	// Ended is true if no container of the pod runs or will run again.
 	Ended bool
 	// Overdue is true if the pod has run longer than activeDeadlineSeconds.
@@ -68,49 +68,48 @@ type World struct {
 	Observed *Observed
 	Hashes   map[string]string // container name → hash of its spec
 	Now      time.Time
-	// Started are the containers whose startup probe has succeeded, by ID.
+	// Started are the IDs of containers whose startup probe has succeeded.
 	Started map[string]bool
-	// Unhealthy are the containers whose startup or liveness probe has failed
-	// for good, by ID.
+	// Unhealthy are the containers whose startup or liveness probe has reached its failure threshold,
+	// by ID.
 	Unhealthy map[string]Unhealthy
-	// Since is when the pod was first taken on, from which
-	// activeDeadlineSeconds counts; zero if it was not yet.
+	// Since is the pod's start time, from which activeDeadlineSeconds counts; zero if it has not been
+	// started yet.
 	Since time.Time
 	// GroupLost is true if the pod's cgroup existed and no longer does. The kubelet kills such a
 	// pod and starts it again (syncPod in pkg/kubelet).
 	GroupLost bool
-	// Ephemeral are the names of the ephemeral containers that are started if they
-	// never were.
+	// Ephemeral are the names of the ephemeral containers to start, unless they were created before.
 	Ephemeral []string
 	// DebugOnly is true if only ephemeral containers are handled.
 	DebugOnly bool
-	// BackOff are the node's delays before a container that has exited is started
-	// again; the zero value is the kubelet's defaults.
+	// BackOff are the node's delays before an exited container is started again; the zero value means
+	// the kubelet's defaults.
 	BackOff RestartBackOff
 }
 
-// changed reports whether a container was made from another definition than the pod
-// has now.
+// changed reports whether a container was created from a definition that differs from the pod's current
+// one.
 func (w World) changed(c *Container) bool {
 	want := w.Hashes[c.Name]
 	return want != "" && c.Hash != "" && want != c.Hash
 }
 
-// Unhealthy is a probe of a container that has reached its failure threshold.
+// Unhealthy describes a container whose probe has reached its failure threshold.
 type Unhealthy struct {
 	Message string // "Container app failed liveness probe"
 	Grace   *int64 // the probe's own terminationGracePeriodSeconds
 }
 
-// Next decides what to do about a pod. It is pure and has all of the lifecycle's
-// logic; the caller executes the actions, observes the pod and calls it again.
+// Next decides which actions a pod requires. It is pure and contains the complete lifecycle logic; the
+// caller executes the actions, observes the pod and calls it again.
 //
-// The order is the kubelet's: a sandbox first; init containers one after the
-// other, each to success; sidecars (KEP-753) started in their turn and kept
-// running; then the app containers in list order.
+// The order is the kubelet's: the sandbox; init containers, each of which must succeed before the next
+// one; sidecars (KEP-753), which are started in turn and kept running; then the app containers in list
+// order.
 func Next(pod *corev1.Pod, w World) Decision {
 	if w.Observed.Kept.Terminal() {
-		return end(w.Observed) // whatever the runtime has forgotten since
+		return end(w.Observed) // even if the runtime has forgotten its containers
 	}
 	due := deadline(pod, w.Since)
 	if !due.IsZero() && !w.Now.Before(due) && !allEndedBefore(pod, w.Observed, due) {
@@ -125,14 +124,14 @@ func Next(pod *corev1.Pod, w World) Decision {
 	return d
 }
 
-// nextStep is Next without the pod's deadline.
+// nextStep is Next without activeDeadlineSeconds.
 func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
 	if !create && w.GroupLost {
 		create, attempt, why = true, attempt+1, "its control group was removed"
 	}
 	if create && w.DebugOnly {
-		return Decision{Ended: true} // an ephemeral container starts no pod
+		return Decision{Ended: true} // an ephemeral container does not start a pod
 	}
 	if create {
 		return startOver(pod, w, attempt, why)
@@ -156,15 +155,14 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		running += nextApp(pod, &pod.Spec.Containers[i], w, &d)
 	}
 	if running == 0 {
-		return end(w.Observed) // whatever the sidecars would need: they keep no pod alive
+		return end(w.Observed) // whether or not sidecars need an action, because they do not keep a pod alive
 	}
 	d.resize(pod, w.Observed, apps)
 	return d
 }
 
-// ephemeral starts ephemeral containers (KEP-277): before the pod is initialized, too,
-// and never a second time, not in a later sandbox either (computePodActions in
-// pkg/kubelet/kuberuntime).
+// ephemeral starts ephemeral containers (KEP-277), even before the pod is initialized. It never starts
+// one a second time, not even in a later sandbox (computePodActions in pkg/kubelet/kuberuntime).
 func (d *Decision) ephemeral(w World) {
 	for _, name := range w.Ephemeral {
 		if w.Observed.Newest(name) == nil {
@@ -173,7 +171,7 @@ func (d *Decision) ephemeral(w World) {
 	}
 }
 
-// deadline is when the pod's activeDeadlineSeconds end; zero for never.
+// deadline returns when activeDeadlineSeconds expire; zero if they never do.
 func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	if pod.Spec.ActiveDeadlineSeconds == nil || since.IsZero() {
 		return time.Time{}
@@ -181,8 +179,8 @@ func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// allEndedBefore reports whether the app containers had all ended for good before
-// the deadline: then it came too late to matter.
+// allEndedBefore reports whether all app containers had exited, and were not to be restarted, before
+// the deadline, which then has no effect.
 func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -194,19 +192,19 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	return true
 }
 
-// until takes a time in at which there will be something to do.
+// until requires another decision at t, unless one is due earlier.
 func (d *Decision) until(t time.Time) {
 	if d.Until.IsZero() || t.Before(d.Until) {
 		d.Until = t
 	}
 }
 
-// nextApp plans one app container; it returns 1 if the container runs or will.
+// nextApp plans one app container. It returns 1 if the container runs or will run, otherwise 0.
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
 	case have == nil && w.Observed.hasEnded(pod, c, w.Observed.Latest(c.Name)):
-		return 0 // it ended in an earlier sandbox, and for good
+		return 0 // it exited in an earlier sandbox and is not restarted
 	case have == nil:
 		d.start(c.Name, w.Observed, "not created yet")
 	case have.State == Running:
@@ -223,8 +221,8 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	return 1
 }
 
-// nextRunning plans a running container and reports whether it is as it should
-// be. A changed spec (name or image: all that the API lets change) replaces it.
+// nextRunning plans a running container, and reports whether it requires no action. A container whose
+// definition has changed is replaced; the API allows changes of the image only.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
 		d.replace(c.Name, have.ID, w.Observed, Action{Why: "its definition changed",
@@ -254,7 +252,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 	return true
 }
 
-// replace kills a container and starts it again, whatever its restart policy. Kill has the
+// replace kills a container and starts it again, regardless of its restart policy. Kill contains the
 // reason and the message.
 func (d *Decision) replace(name, id string, obs *Observed, kill Action) {
 	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, name, id, RestartChanged
@@ -270,8 +268,8 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll restarts all containers of the pod, after the back-off of the container
-// whose rule requires it.
+// restartAll restarts all containers of the pod, after the back-off of the container whose restart rule
+// requires it.
 func (d *Decision) restartAll(c *Container, w World) {
 	if d.holdBack(c, w) {
 		return
@@ -280,16 +278,16 @@ func (d *Decision) restartAll(c *Container, w World) {
 		Why: fmt.Sprintf("container %s exited with %d, for which all are restarted", c.Name, c.ExitCode)})
 }
 
-// restart starts an exited container again, unless its back-off has not ended. One
-// that was killed to be resized has none.
+// restart starts an exited container again, unless it is in back-off. A container that was killed to be
+// resized has no back-off.
 func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
 	if w.Observed.resizeRestarts(pod, c, last) || !d.holdBack(last, w) {
 		d.start(last.Name, w.Observed, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }
 
-// holdBack reports whether the back-off of an exited container has not ended, and
-// takes its end in. The back-off of another definition does not count.
+// holdBack reports whether an exited container is in back-off, and requires another decision at its
+// end. The back-off of an earlier definition does not apply.
 func (d *Decision) holdBack(c *Container, w World) bool {
 	if w.changed(c) {
 		return false

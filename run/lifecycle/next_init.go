@@ -5,8 +5,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// nextInit plans the init containers and reports whether the app containers'
-// turn has come.
+// nextInit plans the init containers, and reports whether the app containers may start.
 func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	initialized := AnyAppContainer(pod, w.Observed)
 	for i := range pod.Spec.InitContainers {
@@ -18,7 +17,7 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 			continue
 		}
 		if initialized {
-			continue // an app container was created: every init container had succeeded
+			continue // an app container was created, so all init containers had succeeded
 		}
 		if done := nextRegularInit(pod, c, w, d); !done {
 			return false
@@ -27,9 +26,8 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	return true
 }
 
-// AnyAppContainer reports whether an app container was created in the current
-// sandbox. All init containers had then succeeded, even if their records have
-// been pruned (k/k#86531).
+// AnyAppContainer reports whether an app container was created in the current sandbox. All init
+// containers had succeeded by then, even if the runtime has pruned their records (k/k#86531).
 func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	for i := range pod.Spec.Containers {
 		if obs.Container(pod.Spec.Containers[i].Name) != nil {
@@ -68,8 +66,8 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(c.Name, w.Observed, "next sidecar")
 		return false
 	case have.State == Running:
-		// Watched, because later containers may depend on it: an init container that
-		// requires its sidecar would otherwise wait for a dead one.
+		// Its exit must be noticed even while later containers start: an init container that requires
+		// the sidecar would otherwise wait forever.
 		good := nextRunning(pod, c, have, w, d)
 		if good {
 			d.Watch = append(d.Watch, have.ID)

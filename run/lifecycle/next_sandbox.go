@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// needSandbox reports whether the pod needs a new sandbox, of which attempt.
+// needSandbox reports whether the pod needs a new sandbox, and returns its attempt and the reason.
 func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	s := obs.Sandbox()
 	if s == nil {
@@ -38,8 +38,8 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {
-		// The sandbox of a pod that must not be restarted went away, as after
-		// a reboot: its containers are over, and so is the pod.
+		// A pod that must not be restarted has lost its sandbox, for example by a reboot: its
+		// containers have exited, so the pod has ended.
 		return end(obs)
 	}
 	var d Decision
@@ -64,8 +64,8 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// anyStartsAgain reports whether podrun killed an app container to start it again, whatever
-// its restart policy.
+// anyStartsAgain reports whether podrun killed an app container in order to start it again regardless
+// of its restart policy.
 func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		last := obs.Latest(c.Name)
@@ -73,9 +73,9 @@ func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	})
 }
 
-// AnyStarted reports whether any container of the pod was started. A container
-// that was only created does not count; the kubelet counts it and leaves the pod
-// pending without end. CRI-O ends such a container when its sandbox is stopped.
+// AnyStarted reports whether any container of the pod was started. A container that was only created
+// does not count; the kubelet counts it and leaves the pod pending forever. CRI-O reports such a
+// container as exited once its sandbox is stopped.
 func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool {
 		unstarted := c.State == Exited && c.StartedAt.IsZero() && c.Reason != reasonStartError
@@ -83,7 +83,7 @@ func AnyStarted(obs *Observed) bool {
 	})
 }
 
-// reasonStartError is containerd's reason for a container whose start failed; it has no
+// reasonStartError is containerd's reason for a container whose start failed. Such a container has no
 // start time either.
 const reasonStartError = "StartError"
 

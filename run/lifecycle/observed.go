@@ -32,10 +32,10 @@ type Sandbox struct {
 	HostNetwork bool              `json:"hostNetwork,omitempty"`
 	Handler     string            `json:"handler,omitempty"` // the runtime handler; "" is the default
 	IPs         []string          `json:"ips,omitempty"`
-	Managed     bool              `json:"managed"` // carries podrun's annotation
-	RootDir     string            // of another podrun that made it; empty for this one
+	Managed     bool              `json:"managed"` // has podrun's annotation
+	RootDir     string            // root directory of the podrun that created it; empty if it is this one's
 	Invocation  string            `json:"invocation,omitempty"`
-	Generation  string            `json:"generation,omitempty"` // of the owner that made it
+	Generation  string            `json:"generation,omitempty"` // of the owner that created it
 	Labels      map[string]string `json:"labels,omitempty"`
 }
 
@@ -45,10 +45,10 @@ type Container struct {
 	Name       string    `json:"name"`
 	SandboxID  string    `json:"sandboxID"`
 	State      State     `json:"state"`
-	Restarts   uint32    `json:"restarts"` // how often a container of that name was started before
-	Image      string    `json:"image"`    // as the pod names it
+	Restarts   uint32    `json:"restarts"` // number of earlier starts of containers of that name
+	Image      string    `json:"image"`    // as in the pod's spec
 	ImageID    string    `json:"imageID"`  // the runtime's reference
-	Hash       string    `json:"hash"`     // of the spec it was made from
+	Hash       string    `json:"hash"`     // of the spec from which it was created
 	CreatedAt  time.Time `json:"createdAt"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
@@ -56,24 +56,23 @@ type Container struct {
 	Reason     string    `json:"reason,omitempty"`
 	Message    string    `json:"message,omitempty"`
 	LogPath    string    `json:"logPath,omitempty"` // absolute
-	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime reports it
-	// User is the identity that the first process began with; nil where the
-	// runtime does not report it (containerd 1.x).
+	PID        int       `json:"pid,omitempty"`     // on this host, if the runtime reports it
+	// User is the identity of the first process at its start; nil if the runtime does not report it
+	// (containerd 1.x).
 	User *corev1.ContainerUser `json:"user,omitempty"`
-	// Actual are the resources that it has; nil where the runtime does not report
-	// them (containerd 1.6).
+	// Actual are its current resources; nil if the runtime does not report them (containerd 1.6).
 	Actual *Actual `json:"actual,omitempty"`
 
-	// TerminationLog is the host's file that holds the container's termination
-	// message.
+	// TerminationLog is the path, on this host, of the file for the container's termination message.
 	TerminationLog string `json:"terminationLog,omitempty"`
 
-	// Unmade is true for a container that the runtime failed to create because its program
-	// cannot be executed. Only podrun records it, as exited, with an ID from podrun.
+	// Unmade is true for a container that the runtime failed to create because its program cannot be
+	// executed. Such a container exists only in podrun's records, as exited and with an ID that podrun
+	// generated.
 	Unmade bool `json:"unmade,omitempty"`
 
-	// Annotations are those with which the container was created. They remain available
-	// if the pod's checkpoint is lost.
+	// Annotations are those with which the container was created. They are available even if the pod's
+	// checkpoint is lost.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -86,14 +85,13 @@ type Probed struct {
 // HookState is the recorded state of a container's postStart hook.
 type HookState string
 
-// A hook is pending from before its container starts until it has ended: a
-// podrun that is killed between the two leaves it pending, and the next one
-// runs it (k/k#60053, k/k#122803).
+// A hook is pending from before the start of its container until it has ended. If podrun is killed in
+// between, the hook remains pending, and the next podrun runs it (k/k#60053, k/k#122803).
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
-	// HookFailed means that a hook failed when the command that ran it no longer owned
-	// the pod: the owner kills the container.
+	// HookFailed means that a hook failed after the command that ran it had lost ownership of the pod:
+	// the owner kills the container.
 	HookFailed HookState = "Failed"
 )
 
@@ -102,24 +100,24 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
-	// Restarted are the IDs of the containers that the last restart of all containers of
-	// the pod ended (KEP-5532): they do not count for the pod's progress. Their times of
-	// creation do not identify them: the host's clock may be set.
+	// Restarted are the IDs of the containers that ended with the last restart of all containers
+	// (KEP-5532): they are ignored when the next actions are decided. Creation times would not identify
+	// them, because the host's clock can be changed.
 	Restarted map[string]bool `json:"restarted,omitempty"`
-	// PendingRestarts are the containers that podrun kills, or has killed, to start them
-	// again, by name. An entry is recorded before the kill, and counts until a newer container
-	// of that name was started.
+	// PendingRestarts are the containers that podrun kills, or has killed, in order to start them
+	// again, by name. An entry is recorded before the kill, and applies until a newer container of that
+	// name has been started.
 	PendingRestarts map[string]PendingRestart `json:"pendingRestarts,omitempty"`
-	Probes          map[string]Probed         `json:"probes,omitempty"` // last results of probes, by container ID
-	// Kept is what an owner of the pod wrote down of its status.
+	Probes          map[string]Probed         `json:"probes,omitempty"` // last probe results, by container ID
+	// Kept is the part of the pod's status that an owner recorded.
 	Kept Kept `json:"kept,omitzero"`
-	// Resize is a resize in place that has not ended; nil for none.
+	// Resize is an in-place resize in progress; nil if there is none.
 	Resize *Resize `json:"resize,omitempty"`
-	// ImageFailures are why containers wait for their images, by name, as the process
-	// that pulls them has written it down.
+	// ImageFailures are the reasons why containers wait for their images, by container name. The
+	// process that pulls the images records them.
 	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
-	// Unreadable are warnings about optional state files that are corrupt. They
-	// count as missing.
+	// Unreadable has a warning for each optional state file that is corrupt. Such a file counts as
+	// missing.
 	Unreadable problem.List `json:"-"`
 }
 
@@ -131,9 +129,9 @@ func (o *Observed) Sandbox() *Sandbox {
 	return &o.Sandboxes[0]
 }
 
-// Container returns the newest container of a name in the current sandbox; nil if
-// there is none. Containers of older sandboxes never count: their init containers
-// do not apply to the new sandbox (k/k#140309).
+// Container returns the newest container of a name in the current sandbox; nil if there is none.
+// Containers of older sandboxes never count, because the new sandbox requires its init containers to
+// run again (k/k#140309).
 func (o *Observed) Container(name string) *Container {
 	s := o.Sandbox()
 	if s == nil {
@@ -158,8 +156,8 @@ func (o *Observed) Newest(name string) *Container {
 	return nil
 }
 
-// Latest returns the newest container of a name in any sandbox that was created
-// since all containers were last restarted together; nil if there is none.
+// Latest returns the newest container of a name in any sandbox, if it was created after the last
+// restart of all containers; otherwise nil.
 func (o *Observed) Latest(name string) *Container {
 	if c := o.Newest(name); c != nil && !o.Restarted[c.ID] {
 		return c
@@ -177,7 +175,7 @@ func (o *Observed) Previous(c *Container) *Container {
 	return nil
 }
 
-// Put replaces the state of a container, or adds it as the newest.
+// Put replaces the container with the same ID, or adds c as the newest.
 func (o *Observed) Put(c Container) {
 	for i := range o.Containers {
 		if o.Containers[i].ID == c.ID {
@@ -196,8 +194,8 @@ func (o *Observed) SetHook(containerID string, s HookState) {
 	o.Hooks[containerID] = s
 }
 
-// TakenOn is when podrun first took the pod on: when it was written down, or
-// the creation of its oldest sandbox; zero if neither is known.
+// TakenOn returns the pod's start time: when podrun first accepted it or, if that is not recorded, when
+// its oldest sandbox was created; zero if neither is known.
 func TakenOn(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time
@@ -208,8 +206,8 @@ func TakenOn(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// Order sorts sandboxes and containers newest first: by their attempts, which increase with
-// each one of a name, and only then by time, since the host's clock may have been set back.
+// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, take
+// precedence over creation times, because the host's clock may have been set back.
 func (o *Observed) Order() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {
 		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
@@ -217,17 +215,17 @@ func (o *Observed) Order() {
 	slices.SortStableFunc(o.Containers, func(a, b Container) int { return -a.compare(&b) })
 }
 
-// compare orders the containers of a name from the oldest to the newest.
+// compare orders containers of the same name from the oldest to the newest.
 func (c *Container) compare(other *Container) int {
 	return cmp.Or(cmp.Compare(c.Restarts, other.Restarts), c.CreatedAt.Compare(other.CreatedAt))
 }
 
-// Drop removes a container that was deleted in the runtime.
+// Drop removes a container that was removed from the runtime.
 func (o *Observed) Drop(id string) {
 	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
 }
 
-// Probed are the results that were kept.
+// Probed returns the recorded results of startup and readiness probes, by container ID.
 func (o *Observed) Probed() (started, ready map[string]bool) {
 	started, ready = map[string]bool{}, map[string]bool{}
 	for id, p := range o.Probes {

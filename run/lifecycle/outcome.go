@@ -14,13 +14,12 @@ type ExitPolicy string
 
 // The exit policies.
 const (
-	ExitAny  ExitPolicy = "any"  // the first container that failed, in the order of the spec
-	ExitAll  ExitPolicy = "all"  // the same, but only where every app container failed
-	ExitNone ExitPolicy = "none" // no container's: 0 if the pod ran to completion
+	ExitAny  ExitPolicy = "any"  // that of the first failed container, in the order of the spec
+	ExitAll  ExitPolicy = "all"  // like ExitAny, but 0 unless every app container failed
+	ExitNone ExitPolicy = "none" // 0 if the pod ran to completion
 )
 
-// ParseExitPolicy parses the value of --exit-code-policy. The error names the
-// valid policies.
+// ParseExitPolicy parses the value of --exit-code-policy. The error lists the valid policies.
 func ParseExitPolicy(text string) (ExitPolicy, error) {
 	switch p := ExitPolicy(text); p {
 	case ExitAny, ExitAll, ExitNone:
@@ -29,7 +28,7 @@ func ParseExitPolicy(text string) (ExitPolicy, error) {
 	return "", fmt.Errorf("%q is not any, all or none", text)
 }
 
-// Ended is how one container terminated.
+// Ended describes how one container terminated.
 type Ended struct {
 	Name       string    `json:"name"`
 	Kind       string    `json:"kind"` // init, sidecar or app
@@ -41,8 +40,7 @@ type Ended struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 }
 
-// EndedContainers lists the terminated containers of a pod in the order of the
-// spec.
+// EndedContainers lists the terminated containers of a pod in the order of the spec.
 func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	byName := map[string]corev1.ContainerStatus{}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -70,12 +68,12 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	return out
 }
 
-// ExitCode returns the exit code of a pod that has ended: that of the container
-// from, or, if from is empty, as the policy selects. Sidecars never count. Ok is
-// false if the pod failed for a reason other than a container's exit code.
+// ExitCode returns the exit code of a pod that has ended: the exit code of container from or, if from
+// is empty, the one that the policy selects. Sidecars never count. Ok is false if the pod failed for
+// another reason than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
-		return 0, false // DeadlineExceeded: the codes are those of being killed
+		return 0, false // DeadlineExceeded: the exit codes only show that the containers were killed
 	}
 	if from != "" {
 		for _, e := range ended {

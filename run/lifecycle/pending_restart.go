@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// RestartCause is why podrun kills a container that it starts again. The kubelet decides to
-// kill and to start in one pass (computePodActions in pkg/kubelet/kuberuntime); podrun records
-// the cause before the kill, because a pass can be interrupted: the exit code of a container
-// that podrun killed says nothing about what its restart policy requires.
+// RestartCause is the reason why podrun kills a container and starts it again. The kubelet decides to
+// kill and to start in one pass (computePodActions in pkg/kubelet/kuberuntime). podrun records the
+// cause before the kill, because a pass can be interrupted, and the exit code of a container that
+// podrun killed does not show whether the container must be started again.
 type RestartCause string
 
 // The causes.
 const (
-	// RestartChanged means that the definition of the container changed, or that a resize
-	// requires its restart (KEP-1287). Its restart policy does not matter.
+	// RestartChanged means that the definition of the container changed, or that a resize requires its
+	// restart (KEP-1287). Its restart policy is ignored.
 	RestartChanged RestartCause = "Changed"
-	// RestartUnhealthy means that its startup or liveness probe failed. Its own restart policy,
-	// otherwise that of the pod, is not Never; its restart rules do not count.
+	// RestartUnhealthy means that its startup or liveness probe failed. The container is started again
+	// unless its restart policy, or else the pod's, is Never; its restart rules are ignored.
 	RestartUnhealthy RestartCause = "Unhealthy"
-	// RestartSandbox means that the pod is started over in a new sandbox. A pod whose restart
-	// policy is Never is not; otherwise no policy of a container that ran matters.
+	// RestartSandbox means that the pod is started over in a new sandbox, unless its restart policy is
+	// Never. The containers' own policies are ignored.
 	RestartSandbox RestartCause = "Sandbox"
 )
 
@@ -34,8 +34,8 @@ type PendingRestart struct {
 	NewSandbox bool `json:"newSandbox,omitempty"`
 }
 
-// WithPendingRestarts returns the pending restarts with those of more containers, by ID. A
-// container that is killed for a new sandbox keeps its earlier cause. The result is a new map.
+// WithPendingRestarts returns a copy of the pending restarts to which the containers with these IDs are
+// added. A container that is killed for a new sandbox keeps its earlier cause.
 func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	if out == nil {
@@ -55,10 +55,10 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 	return out
 }
 
-// CurrentRestarts returns the pending restarts without those that are done: a newer container of
-// the name was started; one that was only created does not count, because it may be removed
-// again. Those whose containers run and were not asked to stop are left out as well:
-// the causes are evaluated again. Ending are the containers that were asked to stop, by ID.
+// CurrentRestarts returns the pending restarts without those that are complete because a newer
+// container of the name was started; one that was only created does not count, because it may be
+// removed again. It also omits containers that run and were not asked to stop, because their causes are
+// evaluated again. Ending are the containers that were asked to stop, by ID.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
@@ -76,8 +76,8 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 	return out
 }
 
-// pendingRestart is the pending restart of a container, or of a later one of its name that is
-// no longer observed; the zero value for none.
+// pendingRestart returns the pending restart of a container, or of a newer one of its name that is no
+// longer observed; the zero value if there is none.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
 		return p
@@ -85,8 +85,8 @@ func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	return PendingRestart{}
 }
 
-// leavesSandbox reports whether podrun has killed containers of the current sandbox, or was
-// about to, to start the pod over in a new one.
+// leavesSandbox reports whether podrun has killed containers of the current sandbox, or was about to,
+// in order to start the pod over in a new one.
 func (o *Observed) leavesSandbox() bool {
 	s := o.Sandbox()
 	return s != nil && slices.ContainsFunc(o.Containers, func(c Container) bool {

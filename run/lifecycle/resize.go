@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Resources are those of a container that can be resized in place (KEP-1287): CPU in
-// milli-CPUs, memory in bytes, 0 for none.
+// Resources are the resources of a container that can be resized in place (KEP-1287): CPU in
+// milli-CPUs, memory in bytes; 0 means not set.
 type Resources struct {
 	CPURequest    int64 `json:"cpuRequest,omitempty"`
 	CPULimit      int64 `json:"cpuLimit,omitempty"`
@@ -16,8 +16,8 @@ type Resources struct {
 	MemoryLimit   int64 `json:"memoryLimit,omitempty"`
 }
 
-// ResourcesOf returns the resources of a container of the pod. Limits that the container
-// does not set are the pod's (KEP-2837).
+// ResourcesOf returns the resources of a container of the pod. If the container sets no limit, the
+// pod's limit applies (KEP-2837).
 func ResourcesOf(pod *corev1.Pod, c *corev1.Container) Resources {
 	r := resourcesOf(c.Resources)
 	if pod.Spec.Resources != nil {
@@ -39,22 +39,22 @@ func resourcesOf(r corev1.ResourceRequirements) Resources {
 	}
 }
 
-// Resize is a resize in place that has begun and has not ended (KEP-1287). It is
-// written down before the pod's new definition is.
+// Resize is an in-place resize that has begun and is not complete (KEP-1287). It is recorded before the
+// pod's new definition.
 type Resize struct {
-	// Group is true if the pod's cgroup has the resources of the spec.
+	// Group is true if the pod's cgroup already has the resources of the spec.
 	Group bool `json:"group,omitempty"`
-	// Containers are what containers were last given, by ID, of those that ran when
-	// the resize began.
+	// Containers are the current resources, by ID, of the containers that were running when the resize
+	// began.
 	Containers map[string]Resources `json:"containers,omitempty"`
-	// Error is why the last try failed; empty if it did not.
+	// Error explains why the last attempt failed; empty if it did not.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// BeginResize returns the resize from one pod to another with the same containers; nil if
-// CPU and memory are the same. A container that an earlier resize has not reached keeps
-// its current resources.
+// BeginResize returns the resize from one definition of a pod to another with the same containers; nil
+// if CPU and memory are the same. If an earlier resize has not reached a container, the container's
+// current resources are still those from before that resize.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil
@@ -75,7 +75,7 @@ func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	return r
 }
 
-// Resizes reports whether CPU or memory of two pods with the same containers differ.
+// Resizes reports whether two definitions with the same containers differ in CPU or memory.
 func Resizes(was, will *corev1.Pod) bool {
 	pod := func(p *corev1.Pod) (r Resources) {
 		if p.Spec.Resources != nil {
@@ -95,7 +95,7 @@ func Resizes(was, will *corev1.Pod) bool {
 	return false
 }
 
-// Resizing returns the resources that a container has, if they differ from those of the
+// Resizing returns the current resources of a container, and whether they differ from those of the
 // spec.
 func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Container) (had Resources, differs bool) {
 	if o.Resize == nil || have == nil {
@@ -105,8 +105,8 @@ func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Containe
 	return had, ok && had != ResourcesOf(pod, c)
 }
 
-// resizeRestarts reports whether the container has to be restarted to be resized, by its
-// resizePolicy.
+// resizeRestarts reports whether the resizePolicy of a container requires a restart for its pending
+// resize.
 func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	had, differs := o.Resizing(pod, c, have)
 	want := ResourcesOf(pod, c)
@@ -115,13 +115,12 @@ func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Co
 	return differs && (cpu && RestartsToResize(c, corev1.ResourceCPU) || memory && RestartsToResize(c, corev1.ResourceMemory))
 }
 
-// RestartsToResize reports whether a container is restarted when a resource of it is
-// resized.
+// RestartsToResize reports whether a container must be restarted when the named resource is resized.
 func RestartsToResize(c *corev1.Container, name corev1.ResourceName) bool {
 	return slices.Contains(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: name, RestartPolicy: corev1.RestartContainer})
 }
 
-// ToResize lists the running containers that are resized without a restart.
+// ToResize lists the running containers to be resized without a restart.
 func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	var out []Container
 	for _, s := range SpecContainers(pod) {
@@ -133,8 +132,8 @@ func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	return out
 }
 
-// Resized reports whether a resize is complete: the pod's cgroup, and every container
-// that runs or will be started again, have the resources of the spec.
+// Resized reports whether a resize is complete: the pod's cgroup, and every container that runs or will
+// be started again, have the resources of the spec.
 func (o *Observed) Resized(pod *corev1.Pod) bool {
 	if o.Resize == nil || !o.Resize.Group {
 		return false
@@ -148,9 +147,9 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	return true
 }
 
-// resize plans the resize of the pod's control group and of its running containers:
-// after those are killed that it restarts, and before any is started (SyncPod in
-// pkg/kubelet/kuberuntime). From is where the actions of app containers begin.
+// resize plans the resize of the pod's control group and its running containers: after containers that
+// require a restart are killed, and before any is started (SyncPod in pkg/kubelet/kuberuntime). From is
+// the index of the first action for an app container.
 func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {
 	if obs.Resize == nil || obs.Resize.Group && len(obs.ToResize(pod)) == 0 {
 		return

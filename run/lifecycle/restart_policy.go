@@ -5,8 +5,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// startsAgain reports whether a container that has exited is started again: because podrun
-// killed it for that, or by its own restart policy and rules (KEP-5307) or the pod's.
+// startsAgain reports whether an exited container is started again: either podrun killed it in order to
+// restart it, or the restart policy and rules of the container (KEP-5307) or the pod require it.
 func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	switch o.pendingRestart(have).Cause {
 	case RestartChanged, RestartSandbox:
@@ -17,14 +17,14 @@ func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Conta
 	return podutil.ContainerShouldRestart(*c, pod.Spec, have.ExitCode)
 }
 
-// hasEnded reports whether a container has exited and is not started again.
+// hasEnded reports whether a container has exited and will not be started again.
 func (o *Observed) hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 	return last != nil && last.State == Exited && !o.startsAgain(pod, c, last)
 }
 
-// restartsWhenKilled reports whether a container that podrun kills because of a probe is
-// started again (computePodActions in pkg/kubelet/kuberuntime: restart rules are about exit
-// codes, and a running container has none).
+// restartsWhenKilled reports whether a container that podrun kills because of a failed probe is started
+// again. Restart rules do not apply: they depend on exit codes, and a running container has none
+// (computePodActions in pkg/kubelet/kuberuntime).
 func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	if c.RestartPolicy != nil {
 		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
@@ -32,9 +32,9 @@ func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
-// requestsRestartAll finds a container that has exited in a way for which its rules
-// restart the whole pod (KEP-5532). The exit code of a container that podrun killed to start
-// it again counts for no rule.
+// requestsRestartAll returns an exited container whose restart rules require a restart of the whole pod
+// (KEP-5532), or nil. The rules ignore the exit code of a container that podrun killed in order to
+// start it again.
 func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)

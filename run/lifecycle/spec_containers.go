@@ -6,14 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// specContainer is a container of a pod's spec, with where it stands.
+// specContainer is a container of a pod's spec and its position in the spec.
 type specContainer struct {
 	Container *corev1.Container
 	Field     string // spec.initContainers[0]
 	EventPath string // spec.initContainers{setup}
 	Init      bool
 	// Ephemeral is true if the container debugs the pod (KEP-277). Target is the container whose
-	// processes it sees; empty for only its own.
+	// process namespace it shares; empty if it has its own.
 	Ephemeral bool
 	Target    string
 }
@@ -39,7 +39,7 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	return out
 }
 
-// FindContainer returns the container of a name; the zero value if there is none.
+// FindContainer returns the container with that name; the zero value if there is none.
 func FindContainer(pod *corev1.Pod, name string) specContainer {
 	for _, c := range SpecContainers(pod) {
 		if c.Container.Name == name {

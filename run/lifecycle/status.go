@@ -12,37 +12,34 @@ import (
 
 // StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
-	// Observed is the pod on the runtime; nil when it has nothing of the pod.
+	// Observed is the observed state of the pod; nil if the runtime has nothing of the pod.
 	Observed *Observed
-	// NodeIPs are this host's addresses, the primary first; at most two count,
-	// one a family.
+	// NodeIPs are this host's addresses, the primary one first. At most two are used, one of each
+	// family.
 	NodeIPs []string
-	// RuntimeName is what container IDs begin with; empty is containerd.
+	// RuntimeName is the prefix of container IDs; "" means containerd.
 	RuntimeName string
-	// Waiting is the reason, by container name, why a container is not started.
+	// Waiting explains why containers are not started, by container name.
 	Waiting map[string]Waiting
 	// Messages are the termination messages, by container ID.
 	Messages map[string]string
-	// Started and Ready are the results of startup and readiness probes, by
-	// container ID. A container whose probe has no result is not started, or
-	// not ready; one without that probe is both while it runs.
+	// Started and Ready are the results of startup and readiness probes, by container ID. A container
+	// whose probe has no result is not started, or not ready; a running container without the probe is.
 	Started, Ready map[string]bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
 	// (KEP-3857).
 	RecursiveReadOnly bool
 
-	// Over is true if no container of the pod will be started again, regardless of its restart
-	// policy, because the pod is being, or was, stopped permanently.
+	// Over is true if no container of the pod will be started again, regardless of its restart policy,
+	// because the pod was stopped permanently or is being stopped.
 	Over bool
-	// Undefined is true if the pod has no definition: it is a leftover on the runtime, which
-	// is never ready.
+	// Undefined is true for a leftover in the runtime, which has no pod definition. It is never ready.
 	Undefined bool
 	// Reason and Message describe why the whole pod failed (Evicted, DeadlineExceeded, a
 	// refusal such as OutOfcpu); empty if it did not.
 	Reason, Message string
 
-	// StartTime is when podrun first took the pod on. If zero, it is the
-	// creation of its oldest sandbox.
+	// StartTime is the pod's start time. If zero, the creation time of its oldest sandbox is used.
 	StartTime time.Time
 	Now       time.Time
 }
@@ -50,12 +47,11 @@ type StatusInput struct {
 // Status computes a pod's status as the kubelet (v1.36) does
 // (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
 //
-// It requires no earlier status: terminations are derived from the runtime's records.
-// Transition times, and the phase of a pod that has ended, are those that the pod's owner
-// recorded (Observed.Kept); if there are none, they are derived from the runtime's
-// timestamps, so that two calls with the same input return the same result. Conditions in
-// pod.Status that the kubelet does not set are kept. There is one deliberate difference:
-// an init container of an older sandbox never counts as completed (k/k#140309).
+// It requires no earlier status: terminations are derived from the runtime's records. Transition times,
+// and the phase of a pod that has ended, are those that the pod's owner recorded (Observed.Kept). If
+// there are none, they are derived from the runtime's timestamps, so that two calls with the same input
+// return the same result. Conditions in pod.Status that the kubelet does not set are kept. There is one
+// deliberate difference: an init container of an older sandbox never counts as completed (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	if kept := in.Observed.Kept; kept.Terminal() {
@@ -96,8 +92,8 @@ func (in StatusInput) withDefaults() StatusInput {
 	return in
 }
 
-// setIPs fills in the host's addresses and the pod's, which are the host's for
-// a pod on the host's network.
+// setIPs sets the addresses of the host and of the pod. A pod in the host's network has the host's
+// addresses.
 func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	hostIPs := in.NodeIPs[:min(2, len(in.NodeIPs))]
 	for _, ip := range hostIPs {
@@ -121,9 +117,8 @@ func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	}
 }
 
-// OrderIPs returns the first address of the primary node address's family, then
-// the first of the other family (k/k#97979). It skips text that is not an
-// address.
+// OrderIPs returns the first address of the same family as the node's primary address, then the first
+// of the other family (k/k#97979). It skips strings that are not addresses.
 func OrderIPs(ips, nodeIPs []string) []string {
 	wantV6 := false
 	if len(nodeIPs) > 0 {
@@ -151,8 +146,8 @@ func OrderIPs(ips, nodeIPs []string) []string {
 	return out
 }
 
-// setPodResources fills in the sums that the kubelet reports since pod-level
-// resources can be resized in place (KEP-5419, on by default in v1.36).
+// setPodResources sets the pod-level sums, which the kubelet reports since pod-level resources can be
+// resized in place (KEP-5419, enabled by default in v1.36).
 func setPodResources(s *corev1.PodStatus, pod *corev1.Pod) {
 	s.AllocatedResources = resource.PodRequests(pod)
 	s.Resources = &corev1.ResourceRequirements{Requests: resource.PodRequests(pod), Limits: resource.PodLimits(pod)}

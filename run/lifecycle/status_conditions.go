@@ -10,7 +10,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// The kubelet's reasons of conditions (pkg/kubelet/status/generate.go).
+// The kubelet's reasons for conditions (pkg/kubelet/status/generate.go).
 const (
 	podCompleted             = "PodCompleted"
 	podFailed                = "PodFailed"
@@ -20,8 +20,8 @@ const (
 	unknownContainerStatuses = "UnknownContainerStatuses"
 )
 
-// ownConditions are those that a kubelet sets; all others are set by others
-// and are kept as they are.
+// ownConditions are the conditions that a kubelet sets. All others come from elsewhere and are kept
+// unchanged.
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
 	corev1.PodReadyToStartContainers, corev1.PodResizeInProgress, corev1.PodResizePending, corev1.AllContainersRestarting,
@@ -55,7 +55,7 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 	return append(out, disruption(pod, in.Observed.Kept)...)
 }
 
-// disruption is the condition of a pod that was evicted, or stopped, for the node's sake.
+// disruption returns the condition of a pod that was evicted or stopped because of the node.
 func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 	at := kept.disrupted()
 	if at.IsZero() {
@@ -66,8 +66,8 @@ func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 	return []corev1.PodCondition{c}
 }
 
-// resizeConditions report that a resize in place is pending or in progress. A pod that
-// has ended is not resized.
+// resizeConditions returns the conditions for a pending or current in-place resize. A pod that has
+// ended has none.
 func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	if obs.Kept.Terminal() {
 		return nil
@@ -85,16 +85,16 @@ func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	return out
 }
 
-// readyToStartCondition reports whether there is a sandbox, with its network, in which
-// containers can start (KEP-3085).
+// readyToStartCondition reports whether the pod has a sandbox with a network, in which containers can
+// start (KEP-3085).
 func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 	missing, _, _ := needSandbox(pod, obs)
 	return condition(corev1.PodReadyToStartContainers, !missing, "", "")
 }
 
-// initializedCondition reports whether the init containers have completed, and the
-// sidecars have started. A running or exited app container of the current sandbox proves
-// this, even if a sidecar restarts later.
+// initializedCondition reports whether the init containers have completed and the sidecars have
+// started. A running or exited app container in the current sandbox proves this, even if a sidecar
+// restarts later.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")
@@ -116,16 +116,16 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 	return condition(corev1.PodInitialized, false, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %s", incomplete))
 }
 
-// anyAppRan reports whether an app container of the current sandbox runs or has
-// ended. One that waits to be restarted does not count, as in the kubelet.
+// anyAppRan reports whether an app container of the current sandbox is running or has exited. As in the
+// kubelet, one that waits to be restarted does not count.
 func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
 	return slices.ContainsFunc(s.ContainerStatuses, func(st corev1.ContainerStatus) bool {
 		return st.State.Waiting == nil && obs.Container(st.Name) != nil
 	})
 }
 
-// containersReadyCondition reports whether all app containers and sidecars are ready;
-// sidecars are named first, then app containers, each in the spec's order.
+// containersReadyCondition reports whether all app containers and sidecars are ready. The message lists
+// sidecars first, then app containers, each in the spec's order.
 func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase) corev1.PodCondition {
 	switch phase {
 	case corev1.PodSucceeded:
@@ -151,9 +151,9 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 	return condition(corev1.ContainersReady, false, containersNotReady, fmt.Sprintf("containers with unready status: %s", unready))
 }
 
-// readyCondition reports whether the pod is ready: its containers are ready, and its
-// readiness gates are true. Without a cluster, no controller sets the condition of a
-// gate, so a pod with gates is ready only if its file contains these conditions.
+// readyCondition reports whether the pod is ready: its containers are ready, and its readiness gates
+// are true. Without a cluster, no controller sets a gate's condition, so a pod with gates is ready only
+// if its file contains these conditions.
 func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		return condition(corev1.PodReady, false, containersReady.Reason, containersReady.Message)
@@ -182,9 +182,9 @@ func condition(kind corev1.PodConditionType, ok bool, reason, message string) co
 	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// transition returns the time of a condition's last transition: from an earlier status or
-// the pod's owner, or otherwise derived from the runtime's timestamps, so that it is the
-// same at each observation of the pod.
+// transition returns the time of a condition's last transition. It is taken from an earlier status or
+// the owner's record; otherwise it is derived from the runtime's timestamps, so that it is the same
+// each time the pod is observed.
 func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
 	for _, old := range pod.Status.Conditions {
 		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
@@ -214,8 +214,8 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 	return in.Observed.Kept.since(c, at, in.Now, hasProbes(pod))
 }
 
-// latest returns the last time at which one of the containers ended or, if
-// starts is set, started.
+// latest returns the last time at which one of the containers exited or, if starts is true, started; it
+// returns at if that is later.
 func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
 	later := func(t time.Time) {
 		if t.After(at) {

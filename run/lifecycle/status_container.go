@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// The kubelet's words for a container that was not created yet.
+// The kubelet's reasons for a container that has not been created yet.
 const (
 	containerCreating = "ContainerCreating"
 	podInitializing   = "PodInitializing"
@@ -23,8 +23,8 @@ func appStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		// Where the current sandbox has none, that of an older one still shows
-		// how the container ended: it may be one that is not run again.
+		// If the current sandbox has no such container, one of an older sandbox shows how the container
+		// exited, because it may not be run again.
 		out = append(out, statusOf(pod, c, in.Observed.Newest(c.Name), in))
 	}
 	slices.SortFunc(out, func(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
@@ -72,8 +72,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 	return out
 }
 
-// prunedInitStatus is the status of an init container that the runtime no
-// longer has while an app container exists: it must have succeeded (k/k#86531).
+// prunedInitStatus returns the status of an init container that the runtime no longer has. An app
+// container exists, so it must have succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false
@@ -85,7 +85,7 @@ func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) core
 	return s
 }
 
-// newStatus is the status of a container that was never created.
+// newStatus returns the status of a container that was never created.
 func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	reason := containerCreating
 	if len(pod.Spec.InitContainers) > 0 {
@@ -99,14 +99,13 @@ func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.Cont
 	}
 }
 
-// statusOf returns the status of a container, of which have is the current
-// attempt, or nil.
+// statusOf returns the status of a container. Have is the current attempt, or nil.
 func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	if have != nil {
 		setCurrent(&s, c, have, in)
 	} else if last := in.Observed.Newest(c.Name); last != nil {
-		// It ran in an older sandbox, and is to run again in this one.
+		// It ran in an older sandbox and will run again in this one.
 		s.RestartCount = int32(last.Restarts)
 		s.LastTerminationState.Terminated = terminated(last, in)
 	}
@@ -133,19 +132,19 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
 	case Exited:
 		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
-	case Created: // the reason of a container that is not created yet still applies
-	default: // the kubelet gives no reason either
+	case Created: // the reason for a container that is not created yet applies
+	default: // the kubelet sets no reason either
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
 	if last := in.Observed.Previous(have); last != nil {
 		s.LastTerminationState.Terminated = terminated(last, in)
-		if have.State == Created { // the pod runs, so it is not being initialized
+		if have.State == Created { // the pod has already run, so it is not being initialized
 			s.State.Waiting.Reason = ""
 		}
 	}
 }
 
-// setWaiting sets the reason why a container that should be started is not. A container
+// setWaiting sets the reason why a container that should be started has not been started. A container
 // that will not be started (again) keeps its state.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
@@ -158,7 +157,7 @@ func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container,
 	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
 }
 
-// due reports whether a container is to be started (again).
+// due reports whether a container should be started (again).
 func due(pod *corev1.Pod, c *corev1.Container, have *Container, obs *Observed) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -179,13 +178,13 @@ func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return !podutil.IsRestartableInitContainer(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// probed reports whether a container passes a probe: it has none, or its last
-// result was a success.
+// probed reports whether a container passes a probe: it has no such probe, or the last result was a
+// success.
 func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])
 }
 
-// terminated returns how an attempt ended, or nil if it has not.
+// terminated returns how an attempt exited; nil if it has not exited.
 func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 	if c.State != Exited {
 		return nil
@@ -207,14 +206,12 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 	}
 }
 
-// maxTerminationMessages is how much the termination messages of a pod's
-// containers may have together, in bytes, shared out evenly
-// (pkg/kubelet/container, MaxPodTerminationMessageLogLength). The kubelet cuts
-// within a character; podrun does not.
+// maxTerminationMessages limits the total size of the termination messages of a pod, in bytes. Each
+// container gets an equal share (pkg/kubelet/container, MaxPodTerminationMessageLogLength). The kubelet
+// may truncate within a character; podrun does not.
 const maxTerminationMessages = 12 << 10
 
-// boundMessages cuts the termination messages, which containers and the runtime
-// write.
+// boundMessages truncates the termination messages, which containers and the runtime write.
 func boundMessages(s *corev1.PodStatus) {
 	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses}
 	limit := maxTerminationMessages / max(1, len(lists[0])+len(lists[1])+len(lists[2]))
@@ -229,7 +226,7 @@ func boundMessages(s *corev1.PodStatus) {
 	}
 }
 
-// metaTime keeps a zero time zero: it prints as null, not as the year 1.
+// metaTime converts a time. A zero time remains zero, so that it is printed as null and not as year 1.
 func metaTime(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}
@@ -244,8 +241,8 @@ func containerID(c *Container, in StatusInput) string {
 	return in.RuntimeName + "://" + c.ID
 }
 
-// mountStatuses reports for each volume mount whether it is read-only, and whether
-// recursively (KEP-3857).
+// mountStatuses reports for each volume mount whether it is read-only and whether it is recursively
+// read-only (KEP-3857).
 func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStatus {
 	var out []corev1.VolumeMountStatus
 	for i := range c.VolumeMounts {
@@ -263,8 +260,8 @@ func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStat
 	return out
 }
 
-// wantsRecursive reports whether a read-only mount asks to be recursively so. One
-// that propagates cannot be.
+// wantsRecursive reports whether a read-only mount requests to be recursively read-only. A mount with
+// propagation cannot be.
 func wantsRecursive(m *corev1.VolumeMount) bool {
 	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
 		return false

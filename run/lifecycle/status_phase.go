@@ -9,19 +9,18 @@ import (
 
 // tally counts a pod's containers by their effect on its phase.
 type tally struct {
-	initFailed     bool // a regular init container failed and is not run again
-	initPending    bool // a regular init container has not ended for the first time
-	sidecarPending bool // a sidecar has not started for the first time
+	initFailed     bool // a regular init container failed and is not restarted
+	initPending    bool // a regular init container has never finished
+	sidecarPending bool // a sidecar has never started
 	running        int  // app containers and sidecars
-	waiting        int  // app containers and sidecars that never ran
-	stopped        int  // app containers that ended, in this attempt or the last
-	restarting     int  // of stopped: will be started again
-	succeeded      int  // of stopped: ended with 0, now
+	waiting        int  // app containers and sidecars that have never run
+	stopped        int  // app containers that exited, in this attempt or the last one
+	restarting     int  // those of stopped that will be started again
+	succeeded      int  // those of stopped whose current attempt exited with 0
 }
 
-// phaseOf returns the phase by the kubelet's rules. Sidecars never hold
-// completion: their ends count for nothing, and the engine stops them once
-// every app container has ended (k/k#125935).
+// phaseOf returns the phase by the kubelet's rules. Sidecars never delay completion: their exits are
+// ignored, and the engine stops them once every app container has exited (k/k#125935).
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPhase {
 	switch kept := in.Observed.Kept; {
 	case kept.Terminal():
@@ -35,8 +34,8 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	case t.initFailed:
 		return corev1.PodFailed
 	case in.Over && t.neverStarted():
-		// What has not started yet never will, so it is not pending (TerminatePod in
-		// pkg/kubelet/status).
+		// A container that has not been started yet never will be, so the pod is not pending
+		// (TerminatePod in pkg/kubelet/status).
 		return corev1.PodFailed
 	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
 		return corev1.PodPending
@@ -52,15 +51,14 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// neverStarted reports whether no container of the pod runs, and one of them has not
-// completed its part: an init container that has not succeeded, or an app container or
-// sidecar that never ran.
+// neverStarted reports whether no container of the pod is running, and an init container has not
+// succeeded or an app container or sidecar has never run.
 func (t *tally) neverStarted() bool {
 	return t.running == 0 && (t.initPending || t.waiting > 0)
 }
 
-// restartsAll reports whether all containers are being restarted (KEP-5532), and an app
-// container has not been restarted yet: its earlier exit does not count for the pod's
+// restartsAll reports whether all containers are being restarted (KEP-5532) and at least one app
+// container has not been restarted yet. The earlier exit of that container does not affect the pod's
 // phase.
 func restartsAll(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
@@ -121,15 +119,13 @@ func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSta
 	if last := obs.Latest(c.Name); last != nil && !obs.hasEnded(pod, c, last) || podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
 		t.restarting++
 	}
-	// A container that waits to be started again has not succeeded, however
-	// its last attempt ended.
+	// A container that waits to be restarted has not succeeded, whatever its last exit code.
 	if s.State.Terminated != nil && end.ExitCode == 0 {
 		t.succeeded++
 	}
 }
 
-// ended returns how a container that does not run ended last, or nil if it runs
-// or never ran.
+// ended returns the last exit of a container that is not running; nil if it is running or never ran.
 func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	switch {
 	case s.State.Running != nil:
@@ -140,8 +136,8 @@ func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return s.LastTerminationState.Terminated
 }
 
-// held keeps a pod out of a terminal phase while any of its containers runs: a pod in a
-// terminal phase must use no resources.
+// held keeps a pod out of a terminal phase while any of its containers is running: a pod in a terminal
+// phase must not use resources.
 func held(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase {
 	if phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 		return phase

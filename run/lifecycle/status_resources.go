@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Actual are the resources of a container that the runtime reports, in CRI units;
-// 0 means not set.
+// Actual are the resources of a container as reported by the runtime, in CRI units; 0 means not set.
 type Actual struct {
 	CPUShares   int64 `json:"cpuShares,omitempty"`
 	CPUQuota    int64 `json:"cpuQuota,omitempty"`
@@ -14,23 +13,22 @@ type Actual struct {
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 }
 
-// The smallest effective values: for values at or below them, the status shows those of
-// the spec (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
+// The smallest effective values. At or below them, the status shows the value of the spec
+// (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
 const (
 	minMilliCPULimit = 10
 	minShares        = 2
 )
 
-// actualResources are a container's resources as its status shows them
-// (KEP-1287): the spec's, and, while it runs, the runtime's values in their
-// place, which differ while a resize has not taken effect.
+// actualResources returns a container's resources for its status (KEP-1287): those of the spec or,
+// while it is running, those of the runtime, which differ until a resize has taken effect.
 func actualResources(c *corev1.Container, have *Container, resize *Resize) *corev1.ResourceRequirements {
 	r := c.Resources.DeepCopy()
 	a := have.Actual
 	if have.State != Running {
 		return r
 	}
-	if resize != nil && r.Requests != nil { // which the runtime knows nothing of
+	if resize != nil && r.Requests != nil { // memory requests, which the runtime does not know
 		if had := resize.Containers[have.ID]; had.MemoryRequest > 0 {
 			r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(had.MemoryRequest, resource.BinarySI)
 		}

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unwatched lists the settings of a pod that only long-running supervision can
-// enforce, and that have no effect after `apply` returns.
+// Unwatched lists the settings of a pod that only long-running supervision can enforce, so they have no
+// effect after `apply` returns.
 func Unwatched(pod *corev1.Pod) []string {
 	var out []string
 	add := func(s string) { out = append(out, s) }

@@ -7,44 +7,43 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// The kubelet's reasons for which a container that it tried to start is not running
+// The kubelet's reasons why a container that it tried to start is not running
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go).
 const (
-	CreateContainerConfigError = "CreateContainerConfigError" // its CRI configuration cannot be made
+	CreateContainerConfigError = "CreateContainerConfigError" // its CRI configuration cannot be created
 	CreateContainerError       = "CreateContainerError"       // the runtime cannot create it
 	RunContainerError          = "RunContainerError"          // the runtime cannot start it
 	PostStartHookError         = "PostStartHookError"
 )
 
-// Waiting is why a container is not started, with the kubelet's reasons: those above,
-// ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull, CrashLoopBackOff.
+// Waiting explains why a container is not started. The reasons are the kubelet's: those above,
+// ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull and CrashLoopBackOff.
 type Waiting struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
 
-// Failure is why the last try to pull a container's image, or to start it, failed, and
-// when.
+// Failure explains why, and when, the last attempt to pull a container's image or to start the
+// container failed.
 type Failure struct {
 	Waiting
 	At time.Time `json:"at"`
 }
 
-// StartFailure is why the last try to start a container failed.
+// StartFailure explains why the last attempt to start a container failed.
 type StartFailure struct {
 	Failure
-	// Newest is the ID of the newest container of that name at the time: the one that was not
-	// started, the one before if none was created, or empty. Times of creation do not
-	// identify containers: the host's clock may be set.
+	// Newest is the ID of the newest container of that name at the time of the failure: the one that
+	// was not started or, if none was created, the one before it; it may be empty. Creation times would
+	// not identify containers, because the host's clock can be changed.
 	Newest string `json:"newest,omitempty"`
 }
 
-// startErrorShown is how long the failure of a start is shown during the back-off that it
-// caused. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in
-// pkg/kubelet).
+// startErrorShown is how long a start failure is shown before it is replaced by the back-off that it
+// caused. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in pkg/kubelet).
 const startErrorShown = 10 * time.Second
 
-// WithStartFailure is the kept status with the failure of a container's start.
+// WithStartFailure returns the kept status with the start failure of a container.
 func (o *Observed) WithStartFailure(name string, f Failure) Kept {
 	f.Message = event.CutBytes(f.Message, maxKeptMessage)
 	failure := StartFailure{Failure: f}
@@ -59,8 +58,8 @@ func (o *Observed) WithStartFailure(name string, f Failure) Kept {
 	return k
 }
 
-// CurrentStartFailures are the failures of starts after which the container was not
-// created again, and does not run; nil if there are none.
+// CurrentStartFailures returns the start failures of containers that are not running and were not
+// created again; nil if there are none.
 func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	for name, f := range o.Kept.StartFailures {
 		if c := o.Newest(name); c != nil && (c.State == Running || c.ID != f.Newest) {
@@ -74,9 +73,9 @@ func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	return out
 }
 
-// Waits returns why containers wait to be started: for the end of a back-off, for their
-// images, or because their last start failed. The most recent of the failures applies.
-// BackingOff may be nil; the result is a new map.
+// Waits returns why containers wait to be started: their back-off or image pull has not finished, or
+// their last start failed. The most recent failure applies. BackingOff may be nil; the result is a new
+// map.
 func (o *Observed) Waits(backingOff map[string]Waiting, now time.Time) map[string]Waiting {
 	failures := map[string]Failure{}
 	for name, f := range o.ImageFailures {

@@ -14,18 +14,17 @@ import (
 // AdmitOptions are the options of Admit.
 type AdmitOptions struct {
 	PrepareOptions
-	Continue bool // admit the other pods where some are refused
-	// Origin is recorded for the pods; its settings are the node's. FromCheckpoint keeps the
-	// recorded command of pods that were applied: their definition is not a new one.
+	Continue bool // admit the other pods if some are refused
+	// Origin is recorded for the pods, with the node's settings. FromCheckpoint keeps the recorded
+	// command of pods that were applied, because their definition is not new.
 	Origin         store.Origin
 	FromCheckpoint bool
 }
 
-// Admit reads the host, decides about all pods and reserves the resources of
-// those that are admitted, under the node's lock. An error of kind Refused names
-// every reason why a pod cannot run; with o.Continue such a pod's Target has them
-// instead. An error leaves nothing reserved. A warning about the runtime's sandbox image
-// may come later, until Settle returns.
+// Admit reads the host, plans all pods and reserves the resources of the admitted ones, under the
+// node's lock. An error of kind Refused lists every reason why a pod cannot run; with o.Continue, these
+// reasons are in the pod's Target instead. If there is an error, nothing remains reserved. A warning
+// about the runtime's sandbox image may be sent later, until Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
 	var problems problem.List
@@ -43,7 +42,7 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		}
 		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
-	// Without the lock, which other podruns wait for: the reader of stderr may have stopped.
+	// Sent without the lock: writing to stderr may block, and other podruns wait for the lock.
 	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err

@@ -21,33 +21,32 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Node is what all pods of a process share. Its fields are set once; it is safe
-// for concurrent use.
+// Node is the state that all pods of a process share. Its fields are set once; it is safe for
+// concurrent use.
 type Node struct {
 	Client   *cri.Client
 	Settings nodeconfig.Settings
-	Emit     event.Sink         // gets every pod's events
-	Progress event.Sink         // gets the progress of pulls; may be nil
-	Warn     func(problem.List) // gets warnings, which refuse nothing; may be nil
-	Command  string             // this command line, which locks show to others
-	// Invocation is the random ID of this process, which marks the objects that it
-	// creates.
+	Emit     event.Sink         // receives the events of all pods
+	Progress event.Sink         // receives the progress of pulls; may be nil
+	Warn     func(problem.List) // receives warnings; may be nil
+	Command  string             // the command line of this process, which lock files show to other processes
+	// Invocation is the random ID of this process. The objects that it creates carry the ID.
 	Invocation string
-	// Patient means that no user waits for this process: it does not report which command
-	// holds a lock.
+	// Patient is true if no user waits for this process. It then does not report which command holds a
+	// lock.
 	Patient bool
-	// PullLimit limits the pull of an image if the settings do not; 0: no limit.
+	// PullLimit is the timeout for pulling an image if the settings have none; 0 means no timeout.
 	PullLimit time.Duration
-	// Puller pulls the images of all pods; nil for a puller a command.
+	// Puller pulls the images of all pods; if nil, each command uses a separate puller.
 	Puller *Puller
-	// Observer receives metrics of the pods; its zero value counts nothing.
+	// Observer receives metrics of the pods; the zero value ignores them.
 	Observer Observer
-	// Facts reads this host's facts for pods that were admitted before; nil reads
-	// them each time.
+	// Facts reads this host's facts for pods that were admitted before; if nil, they are read each
+	// time.
 	Facts func(context.Context) (host.Facts, error)
 
-	turn   turn           // to wait for the node's lock
-	asking sync.WaitGroup // for what is only warned of
+	turn   turn           // orders the goroutines that wait for the node's lock
+	asking sync.WaitGroup // calls whose results are only used for warnings
 	ahead  atomic.Pointer[discover.Ahead]
 	warned recent // warnings that WarnOnce has sent
 }
@@ -55,23 +54,23 @@ type Node struct {
 // Observer receives metrics of a node's pods. Its functions are called concurrently and
 // must not block; nil ones are not called.
 type Observer struct {
-	// Probed gets the result of a probe: its kind (startup, readiness or liveness) and
-	// success, failure, warning or unknown.
+	// Probed receives the result of a probe: its kind (startup, readiness or liveness), and success,
+	// failure, warning or unknown.
 	Probed func(id identity.Pod, container, kind, result string)
-	// Pulled gets a successful pull of an image: its size in bytes and how long it took.
+	// Pulled receives the size in bytes and the duration of a successful image pull.
 	Pulled func(size uint64, took time.Duration)
 }
 
-// UseAhead gives the next Prepare facts that are being read; nil for none.
+// UseAhead provides facts that are already being read for the next Read; nil for none.
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
-// Settle waits for what was asked of the runtime only to warn of it.
+// Settle waits for pending checks whose results are only used for warnings.
 func (n *Node) Settle() { n.asking.Wait() }
 
-// Layout is where the files of this node are, by its settings.
+// Layout returns the paths of this node's files, according to its settings.
 func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }
 
-// SendWarnings gives warnings to Warn; nothing where it is nil or there are none.
+// SendWarnings passes warnings to Warn, unless Warn is nil or there are none.
 func (n *Node) SendWarnings(l problem.List) {
 	if n.Warn != nil && len(l) > 0 {
 		n.Warn(l)
@@ -90,7 +89,7 @@ func InParallel[T, R any](list []T, do func(T) R) []R {
 	return results
 }
 
-// Locks makes the locks of this process.
+// Locks returns the pod locks of this process.
 func (n *Node) Locks() store.Locks {
 	warn := n.SendWarnings
 	if n.Patient {
@@ -99,8 +98,8 @@ func (n *Node) Locks() store.Locks {
 	return store.NewLocks(n.Layout(), n.Holder(), warn)
 }
 
-// LockPods locks the pods of the objects. The caller must release the locks even if there
-// is an error, which is of kind Deadline or the cause that ended ctx.
+// LockPods locks the pods of the objects. The caller must release the locks even after an error. The
+// error is of kind Deadline, or the cause that ended ctx.
 func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {
 	ids := make([]identity.Pod, 0, len(objects.Pods))
 	for _, p := range objects.Pods {
@@ -109,14 +108,13 @@ func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.P
 	return n.Locks().LockPods(ctx, ids)
 }
 
-// Holder names this process in a lock file; the invocation makes it unique.
+// Holder returns the name of this process for lock files; the invocation makes it unique.
 func (n *Node) Holder() string {
 	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), n.Command, n.Invocation)
 }
 
-// Observe reads a pod by its UID (observe.ReadPod), and warns once of each state
-// file that cannot be read. The observation is never nil; the error is the
-// runtime's, without the pod's name.
+// Observe reads a pod by its UID (observe.ReadPod), and warns once about each state file that cannot be
+// read. The observation is never nil; the error is the runtime's, without the pod's name.
 func (n *Node) Observe(ctx context.Context, uid string) (*lifecycle.Observed, error) {
 	obs, err := observe.ReadPod(ctx, n.Client, n.Layout(), uid)
 	for _, p := range obs.Unreadable {

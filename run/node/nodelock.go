@@ -9,15 +9,15 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// UnderNodeLock calls do while it holds the node's lock, which covers admission,
-// reservations and the control groups that pods share: nothing slow. The error is
-// do's, or the cause that ended ctx.
+// UnderNodeLock calls do while holding the node's lock, which protects admission, reservations and the
+// control groups that pods share. Do must not do anything slow. The error is do's, or the cause that
+// ended ctx.
 func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }
 
-// RemoveUnderNodeLock is UnderNodeLock for a removal, which must also work if the file
-// system cannot be written (EROFS, ENOSPC, EDQUOT).
+// RemoveUnderNodeLock is like UnderNodeLock, for a removal, which must work even if the file system
+// cannot be written (EROFS, ENOSPC, EDQUOT).
 func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
 }
@@ -44,7 +44,7 @@ func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*s
 	return do()
 }
 
-// waitEnded is the error of a wait for the node's lock, with its object.
+// waitEnded adds the object "node" to the error of a wait for the node's lock.
 func waitEnded(err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || e.Object != "" {
@@ -55,19 +55,19 @@ func waitEnded(err error) error {
 	return &out
 }
 
-// turn lets one goroutine of this process after the other wait for the node's lock, in
-// their order: the lock is polled, and the pods of a command would delay each other. Its
-// zero value is free.
+// turn lets the goroutines of this process wait for the node's lock one at a time, in order: the lock
+// is polled, so concurrent waits of a command's pods would delay each other. The zero value is ready to
+// use.
 type turn struct {
 	once  sync.Once
 	taken chan struct{}
 }
 
-// take waits for the turn, or for the end of ctx: its error is that of ctx.
+// take waits for the turn. If ctx ends first, it returns ctx.Err().
 func (t *turn) take(ctx context.Context) error {
 	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
 	select {
-	case t.taken <- struct{}{}: // also if ctx has ended: the lock is tried once
+	case t.taken <- struct{}{}: // even if ctx has ended, so that the lock is tried once
 		return nil
 	default:
 	}
@@ -81,6 +81,6 @@ func (t *turn) take(ctx context.Context) error {
 
 func (t *turn) leave() { <-t.taken }
 
-// nodeLockPatience is how long a command waits for the node's lock without a word:
-// whoever holds it for longer is stopped, or its disk is slow.
+// nodeLockPatience is how long a command waits for the node's lock before it reports the holder. A
+// process that holds the lock longer is stopped or has a slow disk.
 const nodeLockPatience = time.Second

@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// takeOrigin makes the origin of a target, with this node's settings, the one that the
-// lock records: at once if the pod has the definition already or is new, otherwise when
-// the definition takes effect. Until then the pod is what it was: if its new definition
-// cannot be applied, its source still decides whether the pod is deleted.
+// takeOrigin sets the origin that lock records for a target, including this node's settings. It is
+// recorded immediately if the pod is new or already has the definition, otherwise when the definition
+// takes effect. Until then the previous origin applies: if the new definition cannot be applied, the
+// pod's source still decides whether the pod is deleted.
 func (n *Node) takeOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
 	lock.Origin, lock.NextOrigin = nil, nil
 	if o.Debug != nil {
@@ -42,10 +42,9 @@ func (n *Node) takeOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions)
 	return nil
 }
 
-// AppliedSettings are the settings that a pod was applied with: what an owner record
-// keeps, over this node's. How the runtime is reached and where podrun keeps its
-// state are always this node's. Settings that cannot be read are this node's, with a
-// warning.
+// AppliedSettings returns the settings with which a pod was applied: those of its owner record, and
+// this node's for all others. The settings for the runtime's connection and podrun's state are always
+// this node's. If the recorded settings cannot be read, it warns and returns this node's.
 func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 	s := n.Settings
 	if r == nil || r.Origin == nil || len(r.Origin.Settings) == 0 {

@@ -11,25 +11,25 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Puller pulls images, within limits that all its pods share. Events go to the
-// journals of their pods. It is safe for concurrent use.
+// Puller pulls images, within limits that all its pods share. It writes events to the journals of the
+// pods. It is safe for concurrent use.
 type Puller struct {
 	*imagepull.Puller
-	journals sync.Map // by UID
+	journals sync.Map // by pod UID
 }
 
-// Journal sends the events of the journal's pod to it.
+// Journal registers the journal for the events of its pod.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget discards a journal and the state of its pod, unless the pod has another journal,
-// which belongs to another worker.
+// Forget removes a journal and the state of its pod, unless the pod has another journal, which belongs
+// to another worker.
 func (p *Puller) Forget(j *store.Journal) {
 	if p.journals.CompareAndDelete(j.Pod.UID, j) {
 		p.Puller.Forget(j.Pod.UID)
 	}
 }
 
-// NewPuller returns n.Puller, or, where that is nil, a new puller for a command.
+// NewPuller returns n.Puller or, if it is nil, a new puller for a command.
 func (n *Node) NewPuller() *Puller {
 	if n.Puller != nil {
 		return n.Puller
@@ -46,14 +46,14 @@ func (n *Node) NewPuller() *Puller {
 			if j, ok := p.journals.Load(ev.UID); ok {
 				j.(*store.Journal).Emit(ev)
 			} else if ev.UID == "" && n.Emit != nil {
-				n.Emit(ev) // of an image that is no pod's
+				n.Emit(ev) // for an image that belongs to no pod
 			}
 		},
 	})
 	return p
 }
 
-// pullLimit bounds the pull of an image; 0: no limit.
+// pullLimit returns the timeout for pulling an image; 0 means no timeout.
 func (n *Node) pullLimit() time.Duration {
 	if n.Settings.PullTimeout != nil {
 		return *n.Settings.PullTimeout
@@ -61,8 +61,8 @@ func (n *Node) pullLimit() time.Duration {
 	return n.PullLimit
 }
 
-// imageRecords is the directory of the records of image credentials (KEP-2535); "" if the
-// feature gate is off.
+// imageRecords returns the directory for records of image credentials (KEP-2535); "" if the feature
+// gate is off.
 func (n *Node) imageRecords() string {
 	if !n.Settings.Gate(gateSecretPulled, true) {
 		return ""
@@ -70,10 +70,10 @@ func (n *Node) imageRecords() string {
 	return n.Layout().ImageRecords()
 }
 
-// gateSecretPulled is KEP-2535's, which is on since v1.35.
+// gateSecretPulled is the feature gate of KEP-2535, which is enabled by default since v1.35.
 const gateSecretPulled = "KubeletEnsureSecretPulledImages"
 
-// keychain finds the credentials for images by this node's settings.
+// keychain returns the image credentials according to this node's settings.
 func (n *Node) keychain() *auth.Keychain {
 	files, legacy := auth.HostFiles(n.Settings.RootDir, os.Getenv("DOCKER_CONFIG"), os.Getenv("HOME"))
 	return &auth.Keychain{AuthFile: n.Settings.RegistryAuth, Files: files, Legacy: legacy,

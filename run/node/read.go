@@ -24,18 +24,18 @@ import (
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
 	AllowKubelet bool
-	Force        bool // plan to run pods again that have not changed or have ended
+	Force        bool // plan to replace pods even if they are unchanged or have ended
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
-	Facts          *host.Facts // in place of this host's
-	// Debug is added to the ephemeral containers of the pods, whose origin stays as it
-	// is; nil for none.
+	Facts          *host.Facts // used instead of this host's
+	// Debug is added to the ephemeral containers of the pods, whose origins do not change; nil if there
+	// is none.
 	Debug *corev1.EphemeralContainer
-	Now   time.Time // the creation timestamp of new pods; zero leaves it unset
+	Now   time.Time // the creation timestamp of new pods; if zero, it is not set
 }
 
-// Prepare reads this host and plans the pods. Refusals are problems, of the targets and of the
-// list; the errors are those of Read.
+// Prepare reads this host and plans the pods. Refusals are in the list of problems and in the targets'
+// problems. The errors are those of Read.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
 	seen, err := n.Read(ctx, prepare.NewWanted(objects, n.Settings, o.AllowKubelet), o.Facts)
 	if err != nil {
@@ -45,10 +45,9 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 	return targets, problems, nil
 }
 
-// Read reads all that planning needs to know: the facts of this host, what its paths hold that
-// volumes name, and the pods on it. If replay replaces this host's facts, it reads nothing. The
-// error is of kind Runtime, or of a checkpoint that may not be read or that a newer podrun
-// wrote.
+// Read reads the state of this host that planning requires: its facts, the paths that volumes use, and
+// its pods. If replay is not nil, it returns these facts and reads nothing. The error is of kind
+// Runtime, or means that a checkpoint must not be read or was written by a newer podrun.
 func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.Seen, err error) {
 	if replay != nil {
 		return prepare.Seen{Facts: *replay}, nil
@@ -67,8 +66,8 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	return seen, err
 }
 
-// See adds to the facts of this host the wanted pods, and the pods of other root directories
-// that have cgroups on this host. It returns the error of Here.
+// See returns the facts with the wanted pods, and with the pods of other root directories that have
+// cgroups on this host. The errors are those of Here.
 func (n *Node) See(ctx context.Context, wanted prepare.Wanted, facts host.Facts) (prepare.Seen, error) {
 	ours := make(map[string]bool, len(facts.Pods))
 	for _, p := range facts.Pods {
@@ -79,16 +78,16 @@ func (n *Node) See(ctx context.Context, wanted prepare.Wanted, facts host.Facts)
 	return prepare.Seen{Facts: facts, Here: here, Holders: holders}, err
 }
 
-// plan decides about the pods, from what was read alone.
+// plan plans and admits the pods. It depends only on its inputs.
 func (n *Node) plan(ctx context.Context, seen prepare.Seen, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
 	return prepare.All(prepare.Input{Seen: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
 		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt})
 }
 
-// Here reads the checkpoints, owners and observations of the wanted pods on this host. The error is of kind Runtime, or of a
-// checkpoint that may not be read or that a newer podrun wrote; a corrupt one is
-// in Here.Broken.
+// Here reads the checkpoints, owners and observations of the wanted pods on this host. The error is of
+// kind Runtime, or means that a checkpoint must not be read or was written by a newer podrun. Corrupt
+// checkpoints are reported in Here.Broken.
 func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.Here, error) {
 	var out []prepare.Here
 	for _, p := range facts.Pods {
@@ -115,8 +114,8 @@ func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts
 	return out, n.observeHere(ctx, out)
 }
 
-// observeHere reads the runtime's state of pods whose checkpoints are readable, and
-// whether they have ended.
+// observeHere reads the runtime's state of pods whose checkpoints are readable, and determines whether
+// they have ended.
 func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -138,14 +137,14 @@ func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 	return group.Wait()
 }
 
-// ReadFacts reads the facts of this host that planning these objects needs. The
-// error is of kind Runtime.
+// ReadFacts reads the facts of this host that planning the objects requires. The error is of kind
+// Runtime.
 func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)
 }
 
-// HostFacts returns this host's facts, for a pod that was admitted before: those
-// of n.Facts, or read now where that is nil. The error is of kind Runtime.
+// HostFacts returns this host's facts for a pod that was admitted before: the result of n.Facts or, if
+// that is nil, facts that it reads now. The error is of kind Runtime.
 func (n *Node) HostFacts(ctx context.Context) (host.Facts, error) {
 	if n.Facts != nil {
 		return n.Facts(ctx)

@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// reserve makes this command the owner of the admitted pods and reserves their resources, or
-// of none of them. It removes what killed podruns left of reservations.
+// reserve makes this command the owner of the admitted pods and reserves their resources. If it fails
+// for one of them, it reserves none. It also removes leftover reservations of killed podrun processes.
 func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare.Target, locks store.PodLocks, o AdmitOptions) error {
 	defer trace.Begin(ctx, "reserve", "")()
 	if err := store.SweepDirs(n.Layout(), dirs); err != nil {
@@ -38,11 +38,10 @@ func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare
 	return nil
 }
 
-// reserveTarget makes this command the owner of an admitted pod and reserves the pod's
-// resources: for a new pod with its checkpoint; for a pod on this host, which is counted
-// with its current resources, with a locked file that contains its future resources. If
-// the pod will be replaced, the owner record belongs to the old pod until that is
-// removed.
+// reserveTarget makes this command the owner of an admitted pod and reserves the pod's resources. The
+// reservation of a new pod is its checkpoint. A pod on this host already counts with its current
+// resources; its future ones are reserved by a locked file. If the pod will be replaced, the owner
+// record belongs to the old pod until that pod has been removed.
 func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
 	if t.Refused() != nil {
 		return nil
@@ -68,9 +67,9 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 	return err
 }
 
-// Reserve makes a pod's directory and writes its checkpoint: from then on the
-// pod's requests count for other admissions. It is durable after SyncReserved, which comes
-// before the pod's first container. The node's lock must be held: nothing is synced.
+// Reserve creates a pod's directory and writes its checkpoint: from then on, other admissions count the
+// pod's requests. The files are durable only after SyncReserved, which is called before the pod's first
+// container is created. The node's lock must be held, so nothing is synced.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -84,8 +83,8 @@ func Reserve(p *prepare.Plan) error {
 	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
-// holdRange keeps which host IDs the pod's user namespace has. The node's lock is
-// held, but may have been another's since the plan was made.
+// holdRange records the host IDs of the pod's user namespace. The node's lock is held, but another
+// process may have held it since the plan was made.
 func holdRange(p *prepare.Plan) error {
 	first, has := p.IDRange()
 	if !has {
@@ -107,10 +106,10 @@ func holdRange(p *prepare.Plan) error {
 	return hostfile.WriteUnsynced(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
-// unreserveTimeout bounds how long reservations are undone.
+// unreserveTimeout limits the time for undoing reservations.
 const unreserveTimeout = 30 * time.Second
 
-// unreserve takes the reservations of new pods back.
+// unreserve undoes the reservations of new pods, and releases the others.
 func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
 	defer cancel()
@@ -124,8 +123,8 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	return errors.Join(errs...)
 }
 
-// HoldResources reserves the future requests of a pod on this host: with a locked file,
-// which other admissions count until it is released. The caller holds the node's lock.
+// HoldResources reserves the future requests of a pod on this host with a locked file, which other
+// admissions count until it is released. The caller holds the node's lock.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {
@@ -138,8 +137,7 @@ func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	return reserved, nil
 }
 
-// holdDevices keeps which devices the pod's containers have. The node's lock must
-// be held.
+// holdDevices records the devices of the pod's containers. The node's lock must be held.
 func holdDevices(p *prepare.Plan) error {
 	if !hasDevices(p) {
 		return nil
@@ -154,11 +152,12 @@ func holdDevices(p *prepare.Plan) error {
 	return nil
 }
 
-// hasDevices reports whether holdDevices keeps the devices of a pod.
+// hasDevices reports whether holdDevices records devices for a pod.
 func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.DevicesHere()) > 0 }
 
-// SyncReserved makes durable what Reserve wrote: the checkpoint last, so that it never is
-// without the others, and that the pod has a directory. The node's lock is not required.
+// SyncReserved makes the files of Reserve, and the pod's directory, durable. It syncs the checkpoint
+// after the other files, because a checkpoint must not exist without them. The node's lock is not
+// required.
 func SyncReserved(p *prepare.Plan) error {
 	var files []string
 	if _, has := p.IDRange(); has {
@@ -168,14 +167,14 @@ func SyncReserved(p *prepare.Plan) error {
 		files = append(files, p.Layout.Devices(p.ID.UID))
 	}
 	for _, file := range files {
-		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older podrun
+		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // a pod of an older podrun may not have it
 			return fmt.Errorf("pod %s: %w", p.ID, err)
 		}
 	}
 	if err := store.SyncCheckpoint(p.Layout, p.ID); err != nil {
 		return err
 	}
-	for _, dir := range []string{p.Layout.PodsDir(), p.Layout.RootDir} { // the latter has the former since the first pod
+	for _, dir := range []string{p.Layout.PodsDir(), p.Layout.RootDir} { // RootDir contains PodsDir, which is created with the first pod
 		if err := hostfile.SyncDir(dir); err != nil {
 			return fmt.Errorf("pod %s: %w", p.ID, err)
 		}
@@ -183,8 +182,8 @@ func SyncReserved(p *prepare.Plan) error {
 	return nil
 }
 
-// syncHeld makes durable which devices the pods on this host among the targets have, before
-// a container gets them. Those of a new pod are synced by SyncReserved.
+// syncHeld makes the recorded devices of existing pods durable before a container uses them.
+// SyncReserved does so for new pods.
 func syncHeld(targets []prepare.Target) error {
 	for _, t := range targets {
 		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {
@@ -197,11 +196,10 @@ func syncHeld(targets []prepare.Target) error {
 	return nil
 }
 
-// keepsDir reports whether a target reserves resources for a pod that has a directory and
-// keeps it.
+// keepsDir reports whether a target reserves resources for a pod that has a directory and keeps it.
 func keepsDir(t prepare.Target) bool {
 	switch t.Change {
-	case prepare.ChangeNew, prepare.ChangeReplace: // one that replaces another has no directory yet
+	case prepare.ChangeNew, prepare.ChangeReplace: // a replacement has no directory yet
 		return false
 	case prepare.ChangeUnchanged:
 		return !t.Plan.Runs()

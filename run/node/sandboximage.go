@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// sandboxImage is a warning where the runtime will have to pull its sandbox image
-// before the first pod can start: a host without a registry cannot.
+// sandboxImage returns a warning if the runtime will have to pull its sandbox image before the first
+// pod can start, which fails on a host without a registry.
 func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) problem.List {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)

@@ -11,11 +11,11 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// initEncoders makes encoding/json and protobuf examine the types that a pod's start
-// encodes and decodes. They do so at the first use, which takes 1 to 2 ms: podrun lets
-// them do it while it waits for the runtime's answers.
+// initEncoders makes encoding/json and protobuf inspect the types that are encoded and decoded when a
+// pod starts. They would do so at first use, which takes 1 to 2 ms; podrun does it while waiting for
+// the runtime's responses.
 var initEncoders = sync.OnceFunc(func() {
-	runtime.Gosched() // the calls to the runtime go first
+	runtime.Gosched() // the calls to the runtime have priority
 	manifest.StaticUID(&corev1.Pod{}, "", "")
 	runtime.Gosched()
 	sandbox := &runtimeapi.PodSandboxConfig{

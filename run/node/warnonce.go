@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WarnOnce sends a warning, unless n has sent it before: a problem of a file is found at
-// each observation of its pod. A supervisor runs for months and may warn about pods that
-// were deleted long ago, so only the last maxWarned warnings are remembered.
+// WarnOnce sends a warning, unless n has sent it before: a problem in a file is found each time its pod
+// is observed. A supervisor runs for months and may warn about pods that were deleted long ago, so only
+// the last maxWarned warnings are remembered.
 func (n *Node) WarnOnce(p problem.Problem) {
 	if n.warned.add(p.String()) {
 		p.Warning = true
@@ -16,17 +16,16 @@ func (n *Node) WarnOnce(p problem.Problem) {
 	}
 }
 
-// maxWarned is how many warnings are remembered: many more than the problems that a
-// host has at a time.
+// maxWarned is the number of warnings that are remembered: far more than a host has problems at a time.
 const maxWarned = 1024
 
-// recent are the last maxWarned texts. The zero value is ready; it is safe for
-// concurrent use.
+// recent contains the last maxWarned texts. The zero value is ready to use; it is safe for concurrent
+// use.
 type recent struct {
 	mu    sync.Mutex
 	known map[string]bool
-	order []string // a ring, once it is full
-	next  int      // the place of the oldest in it
+	order []string // a ring buffer once it is full
+	next  int      // the index of the oldest text
 }
 
 // add adds a text, and reports whether it is new.

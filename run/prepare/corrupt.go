@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// corruptState warns of state files that count for nothing in the verdict. They
-// refuse no pod. Pods that the command replaces for their checkpoints need no warning.
+// corruptState warns about corrupt state files, which the verdict ignores. It refuses no pod. Pods that
+// the command replaces because their checkpoints are corrupt need no warning.
 func (in Input) corruptState() problem.List {
 	var out problem.List
 	for _, what := range in.Facts.Unreadable {
@@ -27,10 +27,9 @@ func (in Input) corruptState() problem.List {
 	return out
 }
 
-// definedBy returns the pods that a pod replaces, of which one has an unreadable checkpoint.
-// If corrupt ones may be replaced, their definition is that of the pod: of all that are known,
-// its hooks and grace period are most likely theirs. What stays broken is refused
-// (brokenProblems).
+// definedBy returns the pods that pod replaces, at least one of which has an unreadable checkpoint. If
+// corrupt ones may be replaced, they get the definition of pod: of all known definitions, its hooks and
+// grace period are most likely theirs. Pods that remain broken are refused (brokenProblems).
 func (in Input) definedBy(pod *corev1.Pod, here []Here) []Here {
 	out := slices.Clone(here)
 	for i := range out {
@@ -41,8 +40,8 @@ func (in Input) definedBy(pod *corev1.Pod, here []Here) []Here {
 	return out
 }
 
-// brokenProblems refuses to replace a pod whose checkpoint is corrupt: neither its
-// grace period nor its preStop hooks are known, so the user has to decide.
+// brokenProblems refuses to replace a pod whose checkpoint is corrupt: its grace period and preStop
+// hooks are unknown, so the user has to decide.
 func (t Target) brokenProblems() problem.List {
 	var out problem.List
 	for _, h := range t.Old {

@@ -14,7 +14,7 @@ func (p *Plan) WithDevices(devices map[string][]string) {
 	}
 }
 
-// DevicesHere returns the devices that the pod was assigned before.
+// DevicesHere returns the devices that are already assigned to the pod.
 func (p *Plan) DevicesHere() map[string][]string {
 	at := slices.IndexFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID })
 	if at < 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// debugged is a pod with the ephemeral containers of the pod of its name on this host,
-// which its manifest need not list, and with in.Debug.
+// debugged returns a pod with in.Debug and the ephemeral containers of the existing pod of its name,
+// which the manifest need not list.
 func (in Input) debugged(pod *corev1.Pod) *corev1.Pod {
 	for _, h := range in.Here {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
@@ -18,8 +18,8 @@ func (in Input) debugged(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// withoutEphemeral is the pod of a target that is created again, without the ephemeral
-// containers of the one before: they are of a running pod.
+// withoutEphemeral returns pod without ephemeral containers if the target is created again: they
+// belonged to the earlier, running pod.
 func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || len(pod.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -29,9 +29,9 @@ func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// ephemeralProblems refuses ephemeral containers as the API server does: those of a
-// manifest that makes a pod, and others than additions to those of a running one. Pod
-// is that of the input, will that with the ephemeral containers that the pod has.
+// ephemeralProblems refuses ephemeral containers as the API server does: in a manifest that creates a
+// pod, and in a running pod if they are not additions. Pod is the pod of the input, will is that pod
+// with the existing pod's ephemeral containers.
 func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.EphemeralContainer) problem.List {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || debug == nil && len(pod.Spec.EphemeralContainers) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// imageProblems are the problems of images that are present and will not be pulled: each
-// start checks again, because the images may change (CVE-2019-11245).
+// imageProblems returns the problems of images that are present and will not be pulled. Every start
+// checks them again, because an image can change (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
 	if p.Runs() {
 		return nil // its containers were started
@@ -42,14 +42,14 @@ func (p *Plan) imageProblems() problem.List {
 	return out
 }
 
-// emulators are QEMU's names of architectures.
+// emulators maps architectures to QEMU's names for them.
 var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// RunsHere reports whether this host can run an image's programs: they are for
-// its architecture, for the 32-bit variant of it, or emulated. It returns true if
-// the image's architecture is unknown.
+// RunsHere reports whether this host can run an image's programs: they are for its architecture or for
+// the 32-bit variant of it, or they can be emulated. It returns true if the image's architecture is
+// unknown.
 func RunsHere(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:

@@ -6,10 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// groupProblem refuses a new pod whose cgroup another pod of the same UID has. That one has
-// another root directory and may have another runtime, so that no list of pods contains it:
-// both would be in one cgroup, and deleting one would kill the other. Generated is true if
-// the manifest has no UID.
+// groupProblem refuses a new pod if a pod of another root directory with the same UID has its cgroup.
+// That pod may use another runtime, so no list of pods includes it. Both pods would be in one cgroup,
+// and deleting one would kill the other. Generated is true if the manifest has no UID.
 func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.List {
 	dir, held := holders[p.ID.UID]
 	if !held {

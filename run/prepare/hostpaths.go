@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// hostPathsOf are those of a pod's volumes, by hostPath or by a claim. The directories that
-// podrun provides for claims are not among them.
+// hostPathsOf returns the host paths of a pod's hostPath and claim volumes, without the directories
+// that podrun provisions for claims.
 func hostPathsOf(pod *corev1.Pod, objects *manifest.Objects) []admission.HostPath {
 	var out []admission.HostPath
 	for i, v := range pod.Spec.Volumes {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bound is the input with its claims bound to its volumes, and those of its pods that fit
-// none to directories below claimDir, unless it is empty.
+// bound returns the input with its claims bound to its volumes. Claims of its pods that match no volume
+// are bound to directories below claimDir, unless claimDir is empty.
 func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
@@ -44,8 +44,8 @@ func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// of is the input for one pod: volumes keep the names that they have in the pod of its
-// name on this host.
+// of returns the input for one pod. Volumes keep the names that they have in the existing pod of its
+// name.
 func (in Input) of(pod *corev1.Pod) Input {
 	for _, h := range in.Here {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
@@ -55,8 +55,8 @@ func (in Input) of(pod *corev1.Pod) Input {
 	return in
 }
 
-// claimWarnings names the claims of a pod that have a directory though they are not in the
-// input: their names may be misspelled.
+// claimWarnings warns about claims of a pod that are bound but not in the input: their names may be
+// misspelled.
 func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List {
 	var out problem.List
 	for i, v := range pod.Spec.Volumes {
@@ -73,9 +73,9 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 	return out
 }
 
-// objectChanges adds the differences between the objects that a pod refers to and those
-// of the existing pod. Content that running containers follow is an update; another
-// volume behind a claim makes it another pod.
+// objectChanges adds the differences between the objects that a pod refers to and those of the existing
+// pod. Content that running containers get without a restart is an update. Rebuilt is true if a claim
+// has another volume, so the pod must be replaced.
 func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
@@ -88,8 +88,8 @@ func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Obje
 	return len(bound) > 0
 }
 
-// objectProblems are those of an update by changed ConfigMaps and Secrets: some
-// may not change, and variables of running containers don't.
+// objectProblems returns the problems of an update with changed ConfigMaps and Secrets: immutable
+// objects must not change, and running containers keep the old values of variables.
 func (t Target) objectProblems(was Here) problem.List {
 	if t.Change != ChangeUpdate {
 		return nil
@@ -100,7 +100,7 @@ func (t Target) objectProblems(was Here) problem.List {
 			Message: name + ": data is immutable when `immutable` is set",
 			Hint:    "use another object with another name, or replace the pod with --force"})
 	}
-	if len(t.live) == 0 || was.Made.SecretsLost { // what changed is not known
+	if len(t.live) == 0 || was.Made.SecretsLost { // the changes are unknown
 		return out
 	}
 	old := was.Made.Objects()
@@ -109,7 +109,7 @@ func (t Target) objectProblems(was Here) problem.List {
 		before := lifecycle.FindContainer(was.Pod, c.Container.Name).Container
 		plan := t.Plan.Container(c.Container.Name)
 		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
-			continue // is new, and has the new values
+			continue // is new, so it has the new values
 		}
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
 			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
@@ -131,8 +131,8 @@ func (t Target) restartHint() string {
 	return fmt.Sprintf("'podrun restart %s -n %s' restarts the pod", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
-// changedSource names the changed object that is mounted by a subPath: the file
-// or directory of before is bound there, whatever comes into the volume.
+// changedSource returns the changed object that a container mounts with a subPath, or "". The container
+// keeps the mount of the old file or directory, whatever the volume contains now.
 func (t Target) changedSource(m corev1.VolumeMount) string {
 	if m.SubPath == "" && m.SubPathExpr == "" {
 		return ""

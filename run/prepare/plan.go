@@ -26,9 +26,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Plan is everything that podrun does to run one pod, known before the first side
-// effect. Values that are known only later (the pod's addresses, its images) are
-// added by container.Plan.Config.
+// Plan contains everything that podrun does to run one pod, as determined before the first side effect.
+// Values that are known only later (the pod's addresses, its images) are added by
+// container.Plan.Config.
 type Plan struct {
 	ID         identity.Pod
 	Pod        *corev1.Pod // defaulted, with UID and nodeName
@@ -36,38 +36,38 @@ type Plan struct {
 	Name       dns.Name
 	Cgroup     cgroup.Plan
 	Volumes    volume.Plan
-	Sandbox    sandbox.Plan // of attempt 0
+	Sandbox    sandbox.Plan // for attempt 0
 	Images     imagepull.Plan
 	Containers []container.Plan // init containers first, in the order of the spec
 	NodeIPs    []string
-	Runtime    string // the runtime's name, with which container IDs begin
+	Runtime    string // the runtime's name, the prefix of container IDs
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
-	// ParallelStart says that app containers start in parallel where no postStart hook
-	// orders them.
+	// ParallelStart is true if app containers start in parallel, except where a postStart hook requires
+	// an order.
 	ParallelStart bool
-	Devices       map[string][]string // the CDI devices of its containers, by their names
-	// Checkpoint holds what the pod was made from, for a later podrun.
+	Devices       map[string][]string // the CDI devices, by container name
+	// Checkpoint contains the objects from which the pod was created, for later podrun processes.
 	Checkpoint manifest.Checkpoint
 
-	Facts host.Facts `json:"-"` // that it was made from
+	Facts host.Facts `json:"-"` // from which it was planned
 }
 
 // PlanInput is the input of NewPlan.
 type PlanInput struct {
 	Pod      *corev1.Pod // defaulted and validated
-	UID      string      // of the pod
+	UID      string      // of the new pod
 	Objects  *manifest.Objects
 	Facts    host.Facts
 	Settings nodeconfig.Settings
 	Handler  string // the runtime handler of its RuntimeClass
-	// Allocatable is what this host has for pods (admission.Allocatable).
+	// Allocatable is the capacity of this host for pods (admission.Allocatable).
 	Allocatable corev1.ResourceList
-	Invocation  string // the random id of this run of podrun
+	Invocation  string // the random ID of this podrun process
 }
 
-// NewPlan plans one pod. It is pure. It returns all problems; a plan with a
-// problem that is not a warning must not be executed.
+// NewPlan plans one pod. It is pure. It returns all problems; a plan with a problem that is not a
+// warning must not be executed.
 func NewPlan(in PlanInput) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
@@ -98,9 +98,9 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	return p, append(problems, p.planPullSecrets()...)
 }
 
-// planPullSecrets hands the pod's imagePullSecrets to its images. One that is
-// missing is the kubelet's warning and no error: the image may be public, or the
-// host may have credentials. One that cannot be what it is for is a warning, too.
+// planPullSecrets adds the pod's imagePullSecrets to its images. As in the kubelet, a missing Secret is
+// a warning and not an error: the image may be public, or the host may have credentials. A Secret that
+// is not a pull secret is a warning, too.
 func (p *Plan) planPullSecrets() problem.List {
 	var missing []string
 	var problems problem.List
@@ -142,8 +142,8 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// forgetMissingDNS drops the warning about the missing cluster DNS, for a pod that has
-// dnsPolicy ClusterFirst by default only: without a cluster it asks for nothing.
+// forgetMissingDNS drops the warning about the missing cluster DNS, for a pod that has dnsPolicy
+// ClusterFirst only by default: without a cluster, it does not require one.
 func (p *Plan) forgetMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
 }
@@ -174,8 +174,8 @@ func (p *Plan) planSandbox(in PlanInput) problem.List {
 
 func (p *Plan) planContainers(in PlanInput) problem.List {
 	var problems problem.List
-	// What is the same for all containers is found out once, the QoS class too,
-	// which Kubernetes takes from the status: a pod may have a thousand.
+	// Values that all containers share are computed once, because a pod may have a thousand containers.
+	// This includes the QoS class, which Kubernetes reads from the status.
 	classed := *p.Pod
 	classed.Status.QOSClass = resource.QOSClass(p.Pod)
 	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
@@ -193,14 +193,13 @@ func (p *Plan) planContainers(in PlanInput) problem.List {
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
 		if p.text() > maxText {
-			break // Prepare refuses the pod
+			break // All refuses the pod
 		}
 	}
 	return problems
 }
 
-// ofNamespace takes the objects of one namespace out of those by
-// namespace/name, by name.
+// ofNamespace selects the objects of one namespace from a map by namespace/name. The result is by name.
 func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	out := map[string]T{}
 	for key, o := range objects {
@@ -211,7 +210,7 @@ func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	return out
 }
 
-// Container returns the plan of a container; nil if there is none of that name.
+// Container returns the plan of the container with that name; nil if there is none.
 func (p *Plan) Container(name string) *container.Plan {
 	i := slices.IndexFunc(p.Containers, func(c container.Plan) bool { return c.Name == name })
 	if i < 0 {
@@ -220,7 +219,7 @@ func (p *Plan) Container(name string) *container.Plan {
 	return &p.Containers[i]
 }
 
-// Mounts gives what the pod's volumes are on this host, by name.
+// Mounts returns the mount sources of the pod's volumes on this host, by volume name.
 func (p *Plan) Mounts() map[string]container.MountSource {
 	out := map[string]container.MountSource{}
 	for name, source := range p.Volumes.Sources() {
@@ -233,7 +232,7 @@ func (p *Plan) Mounts() map[string]container.MountSource {
 	return out
 }
 
-// Hashes are the hashes of the containers' specs, by name.
+// Hashes returns the hashes of the containers' specs, by container name.
 func (p *Plan) Hashes() map[string]string {
 	out := map[string]string{}
 	for _, c := range lifecycle.SpecContainers(p.Pod) {
@@ -242,7 +241,7 @@ func (p *Plan) Hashes() map[string]string {
 	return out
 }
 
-// Runs reports whether the plan's pod has a sandbox that is ready, by the facts.
+// Runs reports whether the plan's pod has a ready sandbox, according to the facts.
 func (p *Plan) Runs() bool {
 	return slices.ContainsFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID && h.Ready })
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// PlanView is a plan as `podrun plan` prints it: stable, with the CRI messages,
-// and with placeholders in parentheses for values that are known only later.
+// PlanView is a plan as printed by `podrun plan`. Its format is stable. It contains the CRI messages,
+// with placeholders in parentheses for values that are known only later.
 type PlanView struct {
 	Pod        identity.Pod       `json:"pod"`
 	Change     Change             `json:"change"`
 	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the existing pod
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
-	Preempts   []identity.Pod     `json:"preempts,omitempty"` // stopped to free resources
+	Preempts   []identity.Pod     `json:"preempts,omitempty"` // pods that are stopped to free resources
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
 	Warnings   []event.Event      `json:"warnings,omitempty"`
 	Cgroup     cgroup.Plan        `json:"cgroup"`
@@ -32,9 +32,9 @@ type PlanView struct {
 	Images     []imagepull.Image  `json:"images"`
 	Sandbox    SandboxView        `json:"sandbox"`
 	Containers []ContainerView    `json:"containers"`
-	StartOrder string             `json:"startOrder,omitempty"` // parallel; absent for the kubelet's
-	// UserNamespace is what the setting userNamespaces gives the pod, and why; absent
-	// without that setting.
+	StartOrder string             `json:"startOrder,omitempty"` // parallel; absent for the kubelet's order
+	// UserNamespace explains the effect of the setting userNamespaces on the pod; absent without that
+	// setting.
 	UserNamespace string `json:"userNamespace,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type SandboxView struct {
 	Config         any    `json:"config"`
 }
 
-// ContainerView is the request that creates a container, and its hook.
+// ContainerView is the request that creates a container, and the container's postStart hook.
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
@@ -52,10 +52,10 @@ type ContainerView struct {
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 }
 
-// View makes the target printable. The values of Secrets are left out.
+// View returns the target in printable form, without the values of Secrets.
 func (t Target) View() (PlanView, error) { return t.view(container.Plan.Redacted) }
 
-// ViewSecrets is View with the values of Secrets.
+// ViewSecrets is like View, but includes the values of Secrets.
 func (t Target) ViewSecrets() (PlanView, error) {
 	return t.view(func(c container.Plan) container.Plan { return c })
 }

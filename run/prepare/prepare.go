@@ -18,8 +18,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Change is the relation of a pod in a manifest to the pod of its name on this
-// host.
+// Change is the relation of a pod in a manifest to the existing pod of its name on this host.
 type Change string
 
 // The changes.
@@ -30,58 +29,56 @@ const (
 	ChangeReplace   Change = "replace"   // another pod of this name exists and is removed first
 )
 
-// Here is a podrun pod that exists on this host, from its checkpoint.
+// Here is a podrun pod that exists on this host, as read from its checkpoint.
 type Here struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // as it was planned
-	// Made are the objects that it was made from.
+	// Made contains the objects from which it was created.
 	Made manifest.Checkpoint
-	// Ending is true if a command has begun to remove it. Its containers may end at any time, even
-	// if that command was killed.
+	// Ending is true if a command has begun to remove the pod. Its containers may exit at any time,
+	// even if that command was killed.
 	Ending bool
 	// Observed is its state in the runtime; nil if it was not read.
 	Observed *lifecycle.Observed
-	// Ended is true if none of its containers runs or will run again.
+	// Ended is true if none of its containers is running or will run again.
 	Ended bool
-	// Broken is why the checkpoint cannot be read; then the fields above are not
-	// set. Corrupt is true if its content is lost.
+	// Broken explains why the checkpoint cannot be read; Pod, Made, Ending, Observed and Ended are then
+	// not set. Corrupt is true if the content of the checkpoint is lost.
 	Broken  error
 	Corrupt bool
 }
 
-// Target is one pod of a command: its plan, and the pod that it replaces or
-// updates.
+// Target is one pod of a command: its plan, and the pod that it replaces or updates.
 type Target struct {
 	Plan   *Plan
 	Change Change
 	Old    []Here // the pods that it replaces
-	// Preempts are the pods that are stopped to free resources for it.
+	// Preempts are the pods that are stopped to free resources for this one.
 	Preempts []identity.Pod
-	// Changes are the paths at which it differs from the existing pod.
+	// Changes are the paths of fields that differ from the existing pod.
 	Changes []string
-	// Problems are those of this pod. They are in the list that Prepare returns,
-	// too.
+	// Problems are those of this pod. The list that All returns includes them.
 	Problems problem.List
 	// Forced is true if the pod is replaced although it is unchanged.
 	Forced bool
 
-	UID   string       // of the pod, decided before it is planned
-	since *metav1.Time // when the existing pod, which this one continues, was created
-	// live are the objects that changed whose content a running pod takes in,
-	// frozen those of them that were immutable.
+	UID   string       // of the pod, determined before it is planned
+	since *metav1.Time // creation time of the existing pod, if this one continues it
+	// live are the changed objects whose content a running pod gets without a restart; frozen are the
+	// immutable ones among them.
 	live, frozen []string
-	// hostUsers is why a new pod does not have a user namespace by default.
+	// hostUsers explains why a new pod has no user namespace by default.
 	hostUsers string
-	Was       Here // of a pod that is updated
+	Was       Here // the existing pod, if the change is an update
 }
 
-// Seen is what planning needs to know of this host.
+// Seen contains the state of this host that planning requires.
 type Seen struct {
 	Facts      host.Facts
 	Here       []Here
-	Supervised bool // a supervisor runs, which enforces limits of local storage
-	// Holders are the root directories, by UID, of the pods whose cgroups other podruns have;
-	// empty for one of an older podrun, which did not note its own.
+	Supervised bool // a supervisor is running, which enforces limits of local storage
+	// Holders are the root directories, by UID, of pods of other podruns that have cgroups on this
+	// host; "" for a pod of an older podrun, which did not record its root directory.
 	Holders map[string]string
 }
 
@@ -93,19 +90,18 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt: the objects are from a
-	// source that is known to define them.
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It requires that the source of the
+	// objects is known to define these pods.
 	ReplaceCorrupt bool
-	// Debug is added to the ephemeral containers of the pods; nil for none.
+	// Debug is added to the ephemeral containers of the pods; nil if there is none.
 	Debug *corev1.EphemeralContainer
-	// Now is the creation timestamp of new pods; zero leaves it unset.
+	// Now is the creation timestamp of new pods; if zero, it is not set.
 	Now time.Time
 }
 
-// All plans and admits all pods of a command, before the first side effect:
-// each as if those that it replaces were gone, and all of them together. It is
-// pure. The list has every problem of all pods, and of the settings; with more
-// text than maxText there are no targets.
+// All plans and admits all pods of a command before the first side effect, each as if the pods that it
+// replaces did not exist, and all of them together. It is pure. The list contains every problem of all
+// pods and of the settings. If the plans have more text than maxText, it returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
@@ -139,7 +135,7 @@ func All(in Input) ([]Target, problem.List) {
 			plan.Checkpoint.InMemory = len(plan.Checkpoint.Secrets) > 0
 		}
 		t.Plan = plan
-		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
+		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another range
 		text += plan.text()
 		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
@@ -164,14 +160,14 @@ func All(in Input) ([]Target, problem.List) {
 	return targets, problems
 }
 
-// maxText limits the size, in bytes, of the variables, arguments and supplemental groups
-// of all containers of a command, and of the file names of their volumes: a container may
-// have 1.5 MiB, and a pod 50,000 files, of a ConfigMap that all of them share.
+// maxText limits the total size, in bytes, of the variables, arguments and supplemental groups of all
+// containers of a command, and of the file names of their volumes. A container may have 1.5 MiB of
+// them, and a pod may have 50,000 files from one ConfigMap that all its containers share.
 const maxText = 64 << 20
 
-// text is the size of the pod's variables, arguments, groups and file names.
+// text returns the size of the pod's variables, arguments, groups and file names, in bytes.
 func (p *Plan) text() int {
-	const file = 256 // bytes for a file, without its content, which volumes share
+	const file = 256 // bytes per file, without its content, which volumes share
 	n := file * p.Volumes.FileCount()
 	for _, c := range p.Containers {
 		n += c.Text
@@ -188,8 +184,8 @@ func tooMuchText(bytes int) problem.List {
 		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
 }
 
-// withoutVaguer drops the problem that a container cannot be created if p explains it
-// with a field below the one that planning reached.
+// withoutVaguer drops the problem that a container cannot be created if p explains it and refers to a
+// more specific field.
 func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	return slices.DeleteFunc(planning, func(q problem.Problem) bool {
 		return !p.Warning && q.Reason == "CreateContainerConfigError" && strings.HasPrefix(p.Field, q.Field+".")
@@ -212,5 +208,5 @@ func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem
 	}}
 }
 
-// Refused is the error of a pod that this host may not run, or nil.
+// Refused returns the error if this host must not run the pod, or nil.
 func (t Target) Refused() error { return problem.Refuse(problem.Refused, t.Problems) }

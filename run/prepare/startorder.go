@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planStartOrder takes the pod's annotation, or else the setting.
+// planStartOrder sets the start order from the pod's annotation or, without it, from the settings.
 func (p *Plan) planStartOrder(s nodeconfig.Settings) problem.List {
 	order := cmp.Or(p.Pod.Annotations[identity.AnnotationStartOrder], s.StartOrder)
 	p.ParallelStart = order == nodeconfig.StartParallel

@@ -12,10 +12,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// UserNamespace returns the range of host IDs of a pod with hostUsers: false: the
-// one that it has, or else the lowest free one of maxPods ranges of 65536 IDs,
-// the first of which starts at 65536 (KEP-127; the kubelet does so on a host
-// without a range for it in /etc/subuid). It returns nil for other pods.
+// UserNamespace returns the range of host IDs for a pod with hostUsers: false, and nil for other pods.
+// A pod keeps its range. A new pod gets the lowest free one of maxPods ranges of 65536 IDs, the first
+// of which starts at 65536, as from a kubelet on a host without a range for it in /etc/subuid
+// (KEP-127).
 func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
@@ -52,7 +52,7 @@ func mapped(first uint32) *runtimeapi.UserNamespace {
 	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: ids(), Gids: ids()}
 }
 
-// IDRange returns the first host ID of the plan's user namespace.
+// IDRange returns the first host ID of the plan's user namespace, and whether it has one.
 func (p *Plan) IDRange() (first uint32, has bool) {
 	ns := p.Sandbox.Namespaces().GetUsernsOptions()
 	if ns.GetMode() != runtimeapi.NamespaceMode_POD || len(ns.GetUids()) == 0 {
@@ -61,7 +61,7 @@ func (p *Plan) IDRange() (first uint32, has bool) {
 	return ns.GetUids()[0].GetHostId(), true
 }
 
-// holding returns the ranges that are held with this plan's among them.
+// holding returns the given ranges, with this plan's range added.
 func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
 	first, has := p.IDRange()
 	if !has {
@@ -74,8 +74,8 @@ func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
 	return out
 }
 
-// HeldRange returns the content of a pod's userns file in the kubelet's format:
-// the same range for users and groups.
+// HeldRange returns the content of a pod's userns file in the kubelet's format. Users and groups have
+// the same range.
 func HeldRange(first uint32) ([]byte, error) {
 	ids := []host.IDMapping{{HostID: first, ContainerID: 0, Length: identity.UserNSLength}}
 	return json.Marshal(host.UserNS{UIDs: ids, GIDs: ids})

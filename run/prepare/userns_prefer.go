@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// withUserNamespace is the pod of a target with hostUsers by default: that of the existing
-// pod, unless it is replaced by another one; of a new pod, as the setting userNamespaces
-// says. The target gets why a new pod does not have a user namespace.
+// withUserNamespace returns the pod of a target with the default for hostUsers: that of the existing
+// pod, unless it is replaced by another one; for a new pod, the default follows from the setting
+// userNamespaces. It records in the target why a new pod has no user namespace.
 func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *corev1.Pod {
 	switch {
 	case pod.Spec.HostUsers != nil:
@@ -37,12 +37,12 @@ func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *c
 	return preferred
 }
 
-// idMappedTmpfs is the first version of Linux that maps the IDs of tmpfs, on which
-// Secrets, ConfigMaps and service account tokens are (KEP-127).
+// idMappedTmpfs is the first version of Linux that supports ID-mapped mounts of tmpfs, which contains
+// Secrets, ConfigMaps and service account tokens (KEP-127).
 var idMappedTmpfs = version.MustParseGeneric("6.3.0")
 
-// whyHostUsers returns why a pod does not get a user namespace by default; it is empty if
-// the host supports it, and the pod works in one as it does outside.
+// whyHostUsers explains why a pod does not get a user namespace by default. It returns "" if the host
+// supports user namespaces and the pod works in one as it does outside.
 func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	kernel, err := version.ParseGeneric(facts.KernelVersion)
 	switch {
@@ -81,9 +81,9 @@ func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	return ""
 }
 
-// idMapped reports whether podrun creates the files of a volume, on a file system whose IDs
-// Linux maps. Others may be on NFS, FUSE or ZFS, or be sockets and directories that the
-// container shares with users of the host.
+// idMapped reports whether podrun creates the files of a volume, on a file system that supports
+// ID-mapped mounts. Other volumes may be on NFS, FUSE or ZFS, or may be sockets and directories that
+// the container shares with users of the host.
 func idMapped(v corev1.Volume) bool {
 	if v.EmptyDir != nil {
 		return !strings.HasPrefix(string(v.EmptyDir.Medium), string(corev1.StorageMediumHugePages))
@@ -91,8 +91,8 @@ func idMapped(v corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// harmless are the capabilities that have the same effect in a user namespace: those of
-// the Pod Security Standard baseline.
+// harmless are the capabilities that have the same effect in a user namespace: those that the Pod
+// Security Standard "baseline" allows.
 var harmless = []corev1.Capability{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 
 func whyContainer(c *corev1.Container) string {
@@ -138,8 +138,8 @@ func pointers(ids []int64) []*int64 {
 	return out
 }
 
-// userNamespace describes the target's user namespace by default, for PlanView; it is
-// empty if the setting userNamespaces has no effect on the pod.
+// userNamespace describes the target's default user namespace for PlanView. It returns "" if the
+// setting userNamespaces has no effect on the pod.
 func (t Target) userNamespace() string {
 	if first, has := t.Plan.IDRange(); has && manifest.HasPreferredUserNamespace(t.Plan.Pod) {
 		return fmt.Sprintf("host IDs %d-%d, by the setting userNamespaces", first, uint64(first)+identity.UserNSLength-1)

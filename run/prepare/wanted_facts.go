@@ -16,14 +16,14 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Wanted is what has to be read of this host to plan some objects.
+// Wanted lists what must be read from this host to plan some objects.
 type Wanted struct {
-	Pods  map[string]bool  // the pods of these names, as namespace/name
-	Facts discover.Options // facts that only some pods need, and that take long to read
+	Pods  map[string]bool  // existing pods with these names, as namespace/name
+	Facts discover.Options // facts that only some pods require and that take long to read
 }
 
-// NewWanted selects what planning the objects needs. With allowKubelet, no kubelet is searched
-// for.
+// NewWanted determines what planning the objects requires. With allowKubelet it does not include the
+// search for a running kubelet.
 func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bool) Wanted {
 	w := Wanted{Pods: map[string]bool{}, Facts: discover.Options{Kubelet: !allowKubelet}}
 	o := &w.Facts
@@ -51,7 +51,7 @@ func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bo
 	return w
 }
 
-// propagates reports whether a container asks for the propagation of mounts.
+// propagates reports whether a container of the pod uses mount propagation.
 func propagates(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -60,7 +60,7 @@ func propagates(pod *corev1.Pod) bool {
 	})
 }
 
-// pathsOf are the paths of the host that volumes name.
+// pathsOf returns the host paths in the objects' volumes.
 func pathsOf(objects *manifest.Objects) []string {
 	var out []string
 	for _, p := range objects.Pods {
@@ -78,8 +78,8 @@ func pathsOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// pathProblems are those of the paths that the pod's volumes name, unless the plan already has
-// errors and is not whole.
+// pathProblems returns the problems of the host paths in the pod's volumes. If planning had errors, it
+// returns none, because the plan is incomplete.
 func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List) problem.List {
 	if len(planning.Errors()) > 0 {
 		return nil
@@ -87,7 +87,7 @@ func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List)
 	return volume.Check(p.Pod, p.Volumes, paths, p.Layout.RootDir)
 }
 
-// volumePaths are the facts of paths as volumes take them.
+// volumePaths converts the facts of paths for package volume.
 func volumePaths(facts map[string]host.Path) map[string]volume.Path {
 	out := make(map[string]volume.Path, len(facts))
 	for name, found := range facts {

@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// WriteCheckpoint writes a pod's checkpoint. The schema version follows the head,
-// which is the first line in all versions. If c is InMemory, a file in memory has all of
-// it, and the one on disk no data of Secrets: it names that file, so that whenever podrun
-// is killed the two are of one writing. The error is of kind Refused if the checkpoint is
-// larger than identity.MaxCheckpoint, or the memory is full.
+// WriteCheckpoint writes a pod's checkpoint. The schema version follows the head, which is the first
+// line in all versions. If c is InMemory, the complete checkpoint is in a file in memory. The file on
+// disk has no data of Secrets and names the file in memory, so the two always match, even if podrun is
+// killed between the writes. The error is of kind Refused if the checkpoint is larger than
+// identity.MaxCheckpoint or the memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if err := ReserveCheckpoint(layout, id, c); err != nil {
 		return err
@@ -32,7 +32,7 @@ func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpo
 	return SyncCheckpoint(layout, id)
 }
 
-// SyncCheckpoint makes a checkpoint durable that ReserveCheckpoint wrote.
+// SyncCheckpoint makes a checkpoint that ReserveCheckpoint wrote durable.
 func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
 	if err := volume.SyncCheckpoint(layout, id.UID); err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
@@ -40,9 +40,9 @@ func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// ReserveCheckpoint is WriteCheckpoint for a new pod: other processes see what it
-// reserves, but it is not durable before SyncCheckpoint. A sync takes milliseconds, for
-// which the node's lock is not held.
+// ReserveCheckpoint is like WriteCheckpoint, for a new pod: other processes see what the pod reserves,
+// but the checkpoint is not durable until SyncCheckpoint. A sync takes milliseconds, and the node's
+// lock must not be held that long.
 func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if c.SecretsLost {
 		return LostSecrets(id)
@@ -51,7 +51,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	if err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
-	const head = 1 << 10 // bytes of the first lines, at most
+	const head = 1 << 10 // maximum size of the first lines, in bytes
 	if len(data) > identity.MaxCheckpoint-head {
 		return &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Op: "write the checkpoint",
 			Err:  fmt.Errorf("the pod and the objects it uses have %d MiB, more than the limit of %d MiB", len(data)>>20, identity.MaxCheckpoint>>20),
@@ -79,9 +79,9 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	return nil
 }
 
-// ReadCheckpoint reads a pod's checkpoint in order to change the pod; nil if
-// there is none. The error is of kind Refused if a newer podrun wrote any of the
-// pod's state files, else one of ViewCheckpoint.
+// ReadCheckpoint reads a pod's checkpoint in order to change the pod. It returns nil if there is none.
+// The error is of kind Refused if a newer podrun wrote any of the pod's state files; otherwise it is
+// one of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
 		return nil, err
@@ -89,19 +89,18 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return ViewCheckpoint(layout, uid)
 }
 
-// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod; nil if
-// there is none. From a newer podrun's checkpoint it returns the fields that this podrun
-// knows. It defaults the objects, because the podrun that wrote them may have known fewer
-// defaults. If the pod's Secrets were in memory and are lost, the checkpoint is
-// SecretsLost. An error (kind Runtime) means that the checkpoint is corrupt; it affects
-// only this pod.
+// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod. It returns nil if there
+// is none. From a newer podrun's checkpoint it returns the fields that this podrun supports. It
+// defaults the objects, because the podrun that wrote them may have had fewer defaults. It sets
+// SecretsLost if the pod's Secrets were in memory and are lost. An error (kind Runtime) means that the
+// checkpoint is corrupt; it affects only this pod.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	c, err := viewCheckpoint(layout, uid)
 	for range 2 {
 		if c == nil || !c.SecretsLost {
 			break
 		}
-		// It may have been written between the two reads. Then it names another file.
+		// The checkpoint may have been written between the two reads: it then names another file.
 		c, err = viewCheckpoint(layout, uid)
 	}
 	if err != nil {
@@ -114,7 +113,7 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return c, nil
 }
 
-// viewCheckpoint is ViewCheckpoint without defaults, and with the bare error.
+// viewCheckpoint is like ViewCheckpoint, but does not set defaults or wrap the error.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	path := layout.Checkpoint(uid)
 	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
@@ -139,7 +138,7 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	}
 	c, err := manifest.Unmarshal(content)
 	if err != nil && identity.CheckSchema("", version) != nil {
-		return nil, nil // of a form that this podrun does not know
+		return nil, nil // a format that this podrun does not support
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -155,7 +154,7 @@ func BrokenCheckpoint(id identity.Pod, err error) error {
 		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
 }
 
-// BrokenCause is why a checkpoint cannot be read, without the pod's name.
+// BrokenCause returns the reason why a checkpoint cannot be read, without the pod's name.
 func BrokenCause(err error) error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e.Err
@@ -163,9 +162,9 @@ func BrokenCause(err error) error {
 	return err
 }
 
-// IsCorrupt reports whether an error of ReadCheckpoint means that the content of the
-// checkpoint is lost. A file that cannot be read now, as on a host without descriptors, may
-// be good.
+// IsCorrupt reports whether an error of ReadCheckpoint means that the content of the checkpoint is
+// lost. A temporary failure to read the file, such as EMFILE, does not count: the content may be
+// intact.
 func IsCorrupt(err error) bool {
 	if err == nil || IsNewer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -174,8 +173,7 @@ func IsCorrupt(err error) bool {
 	return !system || errno == unix.ELOOP
 }
 
-// StoredPods lists the pods whose directory has a checkpoint, as named by
-// discover.StoredPod.
+// StoredPods lists the pods that have a checkpoint. Their names are those of discover.StoredPod.
 func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,10 +194,9 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// StoredNamed lists the pods of a namespace and name whose directory has a checkpoint,
-// and may list others as well. It reads one directory: that of the pod in the owner
-// record, which is written before the pod's directory and removed after it. If there is
-// no such record or directory, it is StoredPods.
+// StoredNamed lists the pods with this namespace and name that have a checkpoint; it may list other
+// pods as well. It reads only the directory of the pod in the owner record, which is written before the
+// directory is created and removed after it. Without such a record or directory, it returns StoredPods.
 func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error) {
 	r, err := ReadOwner(layout, id)
 	if err != nil || r == nil || !identity.SafeUID(r.UID) {
@@ -230,9 +227,9 @@ func Sweep(layout identity.Layout) error {
 	return SweepDirs(layout, dirs)
 }
 
-// SweepDirs is Sweep with the pods' directories that the facts of this host have, which
-// were read since the caller took the node's lock: to examine each of thousands again
-// would take a tenth of the processor time of an apply.
+// SweepDirs is like Sweep, but uses the pod directories from the host's facts, which must have been
+// read since the caller took the node's lock. Reading thousands of directories again would take a tenth
+// of the CPU time of an apply.
 func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	here, err := sweepDirs(layout, dirs)
 	if err != nil {
@@ -245,8 +242,8 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 
-// sweepDirs removes empty pod directories without a checkpoint, and returns how many
-// directories there are then.
+// sweepDirs removes empty pod directories without a checkpoint, and returns the number of remaining
+// directories.
 func sweepDirs(layout identity.Layout, dirs host.PodDirs) (here int, err error) {
 	here = dirs.Count
 	for _, uid := range dirs.Unnamed {
@@ -264,16 +261,16 @@ func sweepDirs(layout identity.Layout, dirs host.PodDirs) (here int, err error) 
 	return here, nil
 }
 
-// sweepPodDir removes a pod directory without a checkpoint, if no more than empty
-// directories and a checkpoint that was being written are in it.
+// sweepPodDir removes a pod directory without a checkpoint if it contains only empty directories and
+// temporary files of a checkpoint.
 func sweepPodDir(dir string) (removed bool, err error) {
 	inner, err := os.ReadDir(dir)
 	if err != nil {
-		return false, nil // removed since then
+		return false, nil // removed by another process
 	}
 	for _, i := range inner {
 		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-			_ = os.Remove(filepath.Join(dir, i.Name())) // not empty: then the directory stays, too
+			_ = os.Remove(filepath.Join(dir, i.Name())) // fails if it is not empty: the pod directory then stays, too
 		}
 	}
 	err = os.Remove(dir)
@@ -283,15 +280,14 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	return err == nil, nil
 }
 
-// sweepShare is how many pods on this host there are for each lock without a pod that
-// sweepLocks leaves: to find them, it reads the names of all pods, which an apply must
-// not do for the lock that it has itself taken for its new pod.
+// sweepShare is the number of pods per leftover lock that sweepLocks tolerates. Finding leftovers
+// requires the names of all pods, and an apply should not read them only because it has just taken the
+// lock of its new pod.
 const sweepShare = 50
 
-// sweepLocks removes the locks and owner records of pods that are no longer on this host;
-// otherwise each run with a generated name would leave one. It keeps locks that a process
-// holds. The caller holds the node's lock, which covers the creation of every pod's
-// directory.
+// sweepLocks removes the locks and owner records of pods that are no longer on this host; otherwise
+// every run with a generated name would leave one. It keeps locks that a process holds. The caller
+// holds the node's lock, which covers the creation of every pod's directory.
 func sweepLocks(layout identity.Layout, here int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners()} {
@@ -300,7 +296,7 @@ func sweepLocks(layout identity.Layout, here int) error {
 		}
 	}
 	if len(names) <= here+1+here/sweepShare {
-		return nil // the node's, and one for each of the pods on this host
+		return nil // the node's lock, and one for each pod on this host
 	}
 	pods, err := StoredPods(layout)
 	if err != nil {
@@ -319,8 +315,8 @@ func sweepLocks(layout identity.Layout, here int) error {
 	return nil
 }
 
-// sweepLock removes the lock and the owner record of a pod that is not on this
-// host, unless a process holds the lock or is live as the owner.
+// sweepLock removes the lock and the owner record of a pod that is not on this host, unless a process
+// holds the lock or the owner is live.
 func sweepLock(layout identity.Layout, id identity.Pod) error {
 	f, err := LockFile(layout.PodLock(id))
 	if f == nil || err != nil {
@@ -328,20 +324,20 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	}
 	defer f.Close()
 	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
-		_ = removeOwner(layout, id) // it stays then, like the lock, and is swept another time
+		_ = removeOwner(layout, id) // if this fails, a later sweep tries again
 		_ = os.Remove(layout.PodLock(id))
 	}
 	return nil
 }
 
-// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. One that the
-// file system fails to find counts as there.
+// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. It returns true if the file
+// system fails to look it up.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// lockedPod reads the pod off the name of its lock.
+// lockedPod parses the name of a lock file into the pod's namespace and name.
 func lockedPod(name string) (identity.Pod, bool) {
 	namespace, pod, ok := strings.Cut(name, "_")
 	return identity.Pod{Namespace: namespace, Name: pod}, ok

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// ProvisionedClaims are the claims of a stored pod that have directories of their own
+// ProvisionedClaims returns the claims of a stored pod for which podrun provisioned directories
 // (volume.Provision), by path. An error means that the pod's checkpoint is corrupt.
 func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.PersistentVolumeClaim, error) {
 	c, err := ViewCheckpoint(layout, uid)
@@ -34,10 +34,10 @@ func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.P
 	return out, nil
 }
 
-// ClaimsOfOthers are the directories of claims that stored pods use, by path, with one of the
-// pods. Pods of another namespace, the pod itself and those of except, by UID, are left out.
-// The error is of kind Refused if the checkpoint of such a pod, also of one of except, cannot
-// be read.
+// ClaimsOfOthers returns the directories of claims that stored pods use, by path, each with one of its
+// pods. It omits the pod itself, pods of other namespaces, and pods whose UID is in except. The error
+// is of kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the pod is in
+// except.
 func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]bool) (map[string]identity.Pod, error) {
 	pods, err := StoredPods(layout)
 	if err != nil {
@@ -63,8 +63,8 @@ func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]b
 	return out, nil
 }
 
-// KeptClaims are the claims that have directories in dir, by path, with nothing but their
-// names; none if dir is empty or missing.
+// KeptClaims returns the claims that have directories in dir, by path; only their names are set. It
+// returns none if dir is empty or missing.
 func KeptClaims(dir string) (map[string]*corev1.PersistentVolumeClaim, error) {
 	if dir == "" {
 		return nil, nil

@@ -19,27 +19,25 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Sizes of a journal. A probe that fails each second adds a line a second, for
-// as long as a command supervises the pod: at maxJournal bytes the file is
-// replaced by the newest events, aggregated.
+// Sizes of a journal. A probe that fails every second adds a line per second for as long as a command
+// supervises the pod, so a file of more than maxJournal bytes is replaced by its newest events,
+// aggregated.
 const (
 	maxJournal      = 512 << 10
 	keptJournal     = 128 << 10 // bytes that compaction keeps
 	keptEvents      = 256
-	maxJournalRead  = 4 << 20 // of a file that an older podrun left to grow: its end
+	maxJournalRead  = 4 << 20 // how much is read of the end of a larger file, which an older podrun may have left
 	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
 
-// Journal stores the events of one pod in its directory and passes them on. Until
-// the directory exists it buffers them, so that a rollback leaves no file behind.
+// Journal stores the events of one pod in the pod's directory and passes them to Next. Until the
+// directory exists it buffers them, so that a rollback leaves no file behind.
 //
-// Several podrun processes may write the same file concurrently. Each line is one
-// append under a shared lock of the file; the process that replaces the file
-// holds an exclusive lock, and a process that locks a replaced file opens the new
-// one, so that no line is lost. The directory stays open, so that a pod that was
-// deleted and created again with the same UID never gets events of its
-// predecessor.
+// Several podrun processes may write to the same file concurrently. Each line is written by one append
+// under a shared lock of the file; a process that replaces the file holds an exclusive lock, and a
+// process that locks a replaced file opens the new one, so no line is lost. The directory stays open,
+// so a pod that was deleted and created again with the same UID never gets its predecessor's events.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
@@ -48,7 +46,7 @@ type Journal struct {
 	dir  *os.Root // nil until open
 	file *os.File
 	held []event.Event // not written yet
-	err  error         // the first failure to write; reported when the sync ends
+	err  error         // the first write error, which Close returns
 }
 
 // Emit is an event.Sink that sets the pod, and the time if it is zero.
@@ -72,7 +70,7 @@ func (j *Journal) Emit(e event.Event) {
 	}
 }
 
-// Inherit takes over the events of the pod that this one replaces, from before it was
+// Inherit adds the events of the pod that this one replaces, which were read before that pod was
 // removed. They are written when the journal is opened.
 func (j *Journal) Inherit(events []event.Event) {
 	j.mu.Lock()
@@ -80,9 +78,9 @@ func (j *Journal) Inherit(events []event.Event) {
 	j.held = newestEvents(slices.Concat(events, j.held))
 }
 
-// Open opens the journal in the pod's directory and writes the buffered events.
-// On a file system that is full or read-only it keeps buffering and returns nil,
-// because delete must not depend on a journal; Close returns that error.
+// Open opens the journal in the pod's directory and writes the buffered events. On a file system that
+// is full or read-only it keeps buffering and returns nil, because delete must not depend on a journal;
+// Close returns the error.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,8 +107,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 	return nil
 }
 
-// openJournal opens the journal of a pod's directory. What is no regular file is
-// no journal: where one may be made, it is replaced.
+// openJournal opens the journal in a pod's directory. With os.O_CREATE it replaces anything that is not
+// a regular file; otherwise it returns errNotRegular for it.
 func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	for again := create != 0; ; again = false {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW|create, journalMode)
@@ -135,16 +133,15 @@ func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// fail keeps the first failure.
+// fail records the error if it is the first.
 func (j *Journal) fail(err error) {
 	if j.err == nil {
 		j.err = err
 	}
 }
 
-// flush writes the events that are held back. While another podrun replaces the file,
-// which takes milliseconds, it waits; if that process does not make progress, it returns,
-// and the events are held until the next flush.
+// flush writes the buffered events. While another podrun replaces the file, which takes milliseconds,
+// it waits; if that process makes no progress, it returns and keeps the events until the next flush.
 func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return
@@ -166,8 +163,8 @@ func (j *Journal) flush(wait time.Duration) {
 	}
 }
 
-// append writes the lines that are held back by one call, after the end of a
-// line that a crash cut short.
+// append writes the buffered events with a single call. If a crash truncated the last line of the file,
+// it ends that line first.
 func (j *Journal) append() error {
 	var lines bytes.Buffer
 	info, err := j.file.Stat()

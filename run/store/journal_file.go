@@ -45,7 +45,7 @@ func (j *Journal) lockFile(deadline time.Time) error {
 	}
 }
 
-// flockUntil takes a lock in common, or fails with EWOULDBLOCK at the deadline.
+// flockUntil takes a shared lock. It fails with EWOULDBLOCK at the deadline.
 func flockUntil(f *os.File, deadline time.Time) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
@@ -59,12 +59,13 @@ func flockUntil(f *os.File, deadline time.Time) error {
 	}
 }
 
-// unlockFile frees a lock before its file is closed.
+// unlockFile releases the lock of a file that stays open.
 func unlockFile(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails only if it is not a regular file
 }
 
-// isCurrent reports whether an open file is the pod's journal, or there is none.
+// isCurrent reports whether an open file is the pod's journal. It returns true if the pod has no
+// journal file.
 func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	named, err := dir.Lstat(journalName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,9 +78,8 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(named, open), err
 }
 
-// compact replaces a journal that has grown too long by its newest events. It
-// does so only where no other podrun writes at the moment: the next event is
-// another occasion, and so it is where anything fails.
+// compact replaces a journal that is too long by its newest events. It does nothing if another podrun
+// is writing at the moment or a step fails: the next event tries again.
 func (j *Journal) compact() {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() <= maxJournal {
@@ -88,7 +88,8 @@ func (j *Journal) compact() {
 	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	// The kernel gives the common lock up before it gives the other.
+	// The kernel releases the shared lock before it grants the exclusive one: another process may have
+	// replaced the file in between.
 	named, err := j.dir.Lstat(journalName)
 	if err != nil || !os.SameFile(named, info) {
 		return
@@ -104,9 +105,9 @@ func (j *Journal) compact() {
 	j.replace(lines.Bytes(), info)
 }
 
-// replace renames a new file over the journal, unless the pod has been deleted. The
-// caller holds the file's lock exclusively: then no other running podrun has a new file,
-// and an existing one belongs to a killed podrun.
+// replace renames a new file over the journal, unless the pod has been deleted. The caller holds the
+// file's lock exclusively, so no other running podrun is writing a new file: an existing one was left
+// by a killed podrun.
 func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {
@@ -130,7 +131,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		err = j.dir.Rename(temporary, journalName)
 	}
 	if err != nil {
-		_ = j.dir.Remove(temporary) // it goes with the pod
+		_ = j.dir.Remove(temporary) // it is otherwise removed with the pod
 		f.Close()
 		return
 	}
@@ -138,8 +139,8 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	j.file = f
 }
 
-// newestEvents aggregates events and keeps the newest, in the order of their
-// last occurrence, that fit into the bounds of a journal.
+// newestEvents aggregates events and returns the newest ones that fit into a journal, in the order of
+// their last occurrence.
 func newestEvents(events []event.Event) []event.Event {
 	events = event.Correlate(events)
 	first, size := len(events), 0
@@ -153,9 +154,9 @@ func newestEvents(events []event.Event) []event.Event {
 	return slices.Clone(events[first:])
 }
 
-// ReadJournal reads the events of a pod, aggregated, in the order of their last
-// occurrence; none if there is no journal. It skips lines that are not events,
-// such as a line that a crash truncated.
+// ReadJournal reads the events of a pod, aggregated, in the order of their last occurrence. It returns
+// none if there is no journal. It skips lines that are not events, such as a line that a crash
+// truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	path := layout.Journal(uid)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -173,8 +174,7 @@ func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	return event.Correlate(events), nil
 }
 
-// readEvents reads the events at the end of an open journal, as they were
-// written.
+// readEvents reads the events at the end of an open journal, without aggregating them.
 func readEvents(f *os.File) ([]event.Event, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -188,7 +188,7 @@ func readEvents(f *os.File) ([]event.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if begin > 0 { // inside a line
+	if begin > 0 { // the data begins inside a line
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var events []event.Event

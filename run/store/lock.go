@@ -20,31 +20,29 @@ import (
 // FileLock is a flock(2) on a file that names its holder. The kernel releases it
 // when the process ends.
 type FileLock struct {
-	File *os.File // nil where none could be made
-	// Before is the content of the file when the lock was taken: its last holder.
+	File *os.File // nil if a read-only file system has no lock file
+	// Before is the file's content when the lock was taken: the name of the last holder.
 	Before string
 }
 
-// A held lock is retried after firstLockPoll, then at increasing intervals: the node's
-// lock is held for a few milliseconds, a pod's lock for longer.
+// A lock that is held is tried again after firstLockPoll, then at increasing intervals: the node's lock
+// is held for a few milliseconds, a pod's lock for longer.
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
-	// tellLockAfter is when a wait is worth telling.
+	// tellLockAfter is the wait after which the holder is reported.
 	tellLockAfter = 500 * time.Millisecond
 )
 
-// Lock acquires the lock at path, and waits until ctx ends. It writes who into the file.
-// If it has to wait for half a second, it calls waiting, which may be nil, once with the
-// name of the holder. If --timeout ends the wait, the error is a *problem.Error of kind
-// Deadline; otherwise it wraps the cause of ctx.
+// Lock acquires the lock at path, waiting until ctx ends. It writes who into the file. After waiting
+// for half a second it calls waiting, which may be nil, once with the name of the holder. If --timeout
+// ends the wait, the error is a *problem.Error of kind Deadline; otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
 
-// AwaitLock calls try until it returns a lock or an error, or ctx ends. Path is
-// the lock file, which names the holder for waiting and for the errors, which are
-// those of Lock.
+// AwaitLock calls try until it returns a lock or an error, or ctx ends. Path is the lock file, from
+// which the holder's name is read for waiting and for errors. The errors are those of Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll, since := firstLockPoll, time.Now()
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
@@ -62,8 +60,7 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 	}
 }
 
-// TryLock takes the lock at path if no process holds it; otherwise it returns
-// nil.
+// TryLock takes the lock at path. It returns nil if another process holds it.
 func TryLock(path, who string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("create the lock directory: %w", err)
@@ -80,10 +77,9 @@ func TryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly is TryLock for a removal, which must work on a full or
-// read-only file system: it locks an existing file without writing to it. If
-// there is no file, it returns a lock without one: no other command has locked
-// the pod since its lock was swept.
+// TryLockReadOnly is like TryLock, for a removal, which must work on a full or read-only file system:
+// it locks an existing file without writing to it. If there is no file, it returns a lock without one:
+// no other command has locked the pod since its lock was swept.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := TryLock(path, who)
 	if !CannotWrite(err) {
@@ -137,9 +133,9 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// LockWaitEnded is the error of a wait for a lock that its context ended. Holder is shown.
-// If --timeout ended it, the error is a *problem.Error of kind Deadline; otherwise it wraps
-// the cause of ctx.
+// LockWaitEnded returns the error of a wait for a lock that ended with ctx. Holder is as returned by
+// ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline; otherwise
+// it wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
@@ -160,7 +156,7 @@ func writeHolder(f *os.File, who string) error {
 	return nil
 }
 
-// maxHolder limits the description of the holder in a lock file, in bytes.
+// maxHolder is the maximum size of a lock file's content, in bytes.
 const maxHolder = 64 << 10
 
 // Holder returns the name of the process that holds the lock at path, or "another
@@ -179,7 +175,7 @@ func ShownHolder(who string) string {
 	return shown
 }
 
-// Unlock frees the lock. The file stays.
+// Unlock releases the lock. The file stays.
 func (l *FileLock) Unlock() {
 	if l != nil && l.File != nil {
 		l.File.Close()

@@ -21,13 +21,13 @@ type LockedFile struct {
 	path string
 }
 
-// MakeLockedFile creates and locks a file in dir whose name is prefix and random
-// characters. It creates dir if that is missing.
+// MakeLockedFile creates and locks a file in dir. The file's name is prefix followed by random
+// characters. It creates dir if it is missing.
 func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	// Until it is locked it has a name that readers skip.
+	// Until the file is locked, it has a name that readers skip.
 	f, err := os.CreateTemp(dir, "."+prefix)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	return l, nil
 }
 
-// name is the file's name in its directory.
+// name returns the file's name in its directory.
 func (l *LockedFile) name() string { return filepath.Base(l.path) }
 
 // set replaces the file's content.
@@ -67,13 +67,13 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	_ = os.Remove(l.path) // without its lock it is ignored, and swept
+	_ = os.Remove(l.path) // if this fails, the unlocked file is ignored, and swept
 	l.file.Close()
 	l.file = nil
 }
 
-// IsLocked reports whether a process holds the lock of the file at path; false if
-// there is no such file.
+// IsLocked reports whether a process holds the lock of the file at path. It returns false if there is
+// no such file.
 func IsLocked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,13 +83,13 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is the age from which a temporary file counts as left over by a
-// killed process: a live one renames it at once.
+// temporaryAge is the age from which a temporary file is considered left over by a killed process: a
+// running process renames it immediately.
 const temporaryAge = time.Minute
 
-// sweepDir calls each with the name of every file in dir but the temporary ones.
-// Those that are older than temporaryAge it removes: the process that was to
-// rename them was killed. A directory that is missing counts as empty.
+// sweepDir calls each with the name of every file in dir, except temporary files. It removes temporary
+// files older than temporaryAge, because the process that would have renamed them was killed. A missing
+// directory counts as empty.
 func sweepDir(dir string, each func(name string)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

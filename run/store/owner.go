@@ -14,10 +14,10 @@ type Generation struct {
 	Token   string `json:"token"` // 128 random bits in hex
 }
 
-// String is what sandboxes and containers carry as provenance: "7-0f3a…".
+// String returns the generation as sandboxes and containers record it: "7-0f3a…".
 func (g Generation) String() string { return fmt.Sprintf("%d-%s", g.Counter, g.Token) }
 
-// next makes the generation that follows.
+// next returns the generation after g.
 func (g Generation) next() Generation {
 	return Generation{Counter: g.Counter + 1, Token: RandomHex(16)}
 }
@@ -32,10 +32,9 @@ const (
 	PurposeRemove Purpose = "remove" // removes the pod
 )
 
-// rank orders purposes: a command waits for a live owner whose purpose ranks
-// higher than its own, and takes over from every other one. So `apply` waits for
-// a running `delete`, while a second `delete` with a shorter grace period takes
-// over from the first.
+// rank orders purposes. A command waits for a live owner whose purpose ranks higher than its own, and
+// takes over from every other owner. So `apply` waits for a running `delete`, while a second `delete`
+// with a shorter grace period takes over from the first.
 func (p Purpose) rank() int {
 	switch p {
 	case PurposeRemove:
@@ -49,16 +48,15 @@ func (p Purpose) rank() int {
 // ownerSchema is the version of the owner records that this podrun writes.
 const ownerSchema = 1
 
-// OwnerRecord contains the owner of a pod, and the part of the pod's state that a later
-// owner must know. It is stored in <root-dir>/owners, one file for each namespace/name,
-// and is only written under the pod's lock. It is absent for a pod that was never owned
-// or that was removed.
+// OwnerRecord identifies the owner of a pod, and has the part of the pod's state that a later owner
+// requires. It is stored in <root-dir>/owners, one file per namespace and name, and written only under
+// the pod's lock. A pod that was removed or never owned has none.
 type OwnerRecord struct {
 	Schema int `json:"schema"`
 	Generation
 	UID string `json:"uid"`
-	// Incarnation is random, made when the pod was admitted as a new one: a UID
-	// is the same for each pod that is made of one file.
+	// Incarnation is a random value that is set when the pod is admitted as a new one: all pods created
+	// from one file have the same UID.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
 	// Fresh is true if no container of the pod has been started yet, so a command that cannot start
@@ -67,40 +65,41 @@ type OwnerRecord struct {
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Again is true if the command that has begun to remove the pod creates it again from its
-	// checkpoint: where that command does not, the next owner starts the pod.
+	// Again is true if the command that is removing the pod creates it again from its checkpoint. If
+	// the command fails to do so, the next owner starts the pod.
 	Again bool `json:"again,omitempty"`
-	// Deletion is when the removal began; nil if none has begun, or an older podrun began it.
+	// Deletion is the start of the removal; nil if the pod is not being removed or an older podrun
+	// began to remove it.
 	Deletion *Deletion `json:"deletion,omitempty"`
-	// Ending are the containers and sandboxes that were asked to stop, by ID, with the
-	// end of their grace periods: they may end at any time, also where the command
-	// that asked them was killed. The next owner stops them before it decides anything.
+	// Ending maps the IDs of containers and sandboxes that podrun has asked to stop to the end of their
+	// grace periods: they may exit at any time, even after the command was killed. The next owner stops
+	// them before it makes any other decision.
 	Ending map[string]time.Time `json:"ending,omitempty"`
-	// Unreleased are sandboxes, by ID, of which a stop failed or was cut short: what
-	// network plugins leave of them then, no later DEL removes. They are kept until a
-	// pod of that name is removed, whichever its UID.
+	// Unreleased are the IDs of sandboxes whose stop failed or was interrupted. A later CNI DEL does
+	// not remove what network plugins leave behind then, so the IDs are kept until a pod with that
+	// name, whatever its UID, is removed.
 	Unreleased []string `json:"unreleased,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a
 	// process has that file locked.
 	Claim string `json:"claim"`
 	// Holder is the owner's process, for messages.
 	Holder string `json:"holder"`
-	// Attends is true if the owner keeps the pod as it is defined for as long as the pod, or
-	// the owner, exists: a supervisor does, and a command that waits for the pod. Every other
-	// command takes such a pod over; none waits for its owner to end (Operates).
+	// Attends is true if the owner keeps the pod as defined for as long as the pod or the owner exists,
+	// as a supervisor or a command that waits for the pod does. Every other command takes such a pod
+	// over and does not wait for the owner to finish (Operates).
 	Attends bool `json:"attends,omitempty"`
-	// Origin is where the pod comes from; nil for a pod of an older podrun.
+	// Origin describes where the pod's definition comes from; nil if an older podrun created the pod.
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Deletion is the begin of a pod's removal.
+// Deletion is the start of a pod's removal.
 type Deletion struct {
 	At time.Time `json:"at"`
-	// GraceSeconds is the grace period: the shortest of those of several commands.
+	// GraceSeconds is the grace period: the shortest one if several commands remove the pod.
 	GraceSeconds int64 `json:"graceSeconds"`
 }
 
-// End is the end of the grace period, which is the deletionTimestamp of the API.
+// End returns the end of the grace period, which is the API's deletionTimestamp.
 func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds) * time.Second) }
 
 // BeginRemoval records that a command removes the pod. A later command does not extend the
@@ -115,11 +114,11 @@ func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again boo
 	r.Deletion = &d
 }
 
-// EndRemoval records that the pod is not being removed, or that it is a new one.
+// EndRemoval records that the pod is not being removed, or is a new one.
 func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Again, r.Deletion = false, false, nil }
 
-// DeletionOf returns the begin of the removal of the pod with that UID; nil if it is not being
-// removed. The record may be nil.
+// DeletionOf returns the start of the removal of the pod with that UID; nil if it is not being removed.
+// The record may be nil.
 func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 	if r == nil || !r.Doomed || r.UID != uid {
 		return nil
@@ -127,16 +126,15 @@ func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 	return r.Deletion
 }
 
-// Origin is where the definition of a pod on this host comes from. It belongs to the
-// incarnation of the pod: it is recorded when the definition takes effect, and ends with
-// the owner record when the pod is deleted. A podrun that does not know a field of the
-// record drops it, so that an origin never outlasts the definition that it is of.
+// Origin describes where the definition of a pod on this host comes from. It belongs to the incarnation
+// of the pod: it is recorded when the definition takes effect and removed with the owner record when
+// the pod is deleted. A podrun that does not support a field of the record drops the field, so that an
+// origin is never recorded for another definition.
 type Origin struct {
-	// Command applied the pod last: OriginApply, OriginRun or OriginServe. A pod that a
-	// supervisor applied came from the file of its source record (SourceRecord).
+	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. For
+	// OriginServe, the pod came from the file in its source record (SourceRecord).
 	Command string `json:"command"`
-	// Settings are the node's settings that the pod was planned with
-	// (nodeconfig.Settings).
+	// Settings are the node's settings with which the pod was planned (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
@@ -150,22 +148,21 @@ const (
 // Ends reports whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
-// FromSource reports whether the pod came from a source of a supervisor. It is false if
-// that is not known: a podrun that does not know origins changed the pod.
+// FromSource reports whether the pod came from a source of a supervisor. It returns false if that is
+// unknown because a podrun that does not support origins changed the pod.
 func (r *OwnerRecord) FromSource() bool {
 	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
 }
 
-// Operates reports whether the owner does something that ends by itself, for which another
-// command may wait, if the owner is live. A supervisor does when it stops, replaces or removes
-// the pod.
+// Operates reports whether the owner, if it is live, performs an operation that finishes by itself, so
+// that another command can wait for it. Stopping, replacing and removing a pod are such operations,
+// supervising it is not.
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
-// Removes reports whether a command has begun to remove the pod for good.
+// Removes reports whether a command has begun to remove the pod and will not create it again.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Again }
 
-// Shown returns the owner's process, for messages. A nil record is "another
-// podrun".
+// Shown returns the name of the owner's process, for messages; "another podrun" if the record is nil.
 func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"
@@ -173,5 +170,5 @@ func (r *OwnerRecord) Shown() string {
 	return ShownHolder(r.Holder)
 }
 
-// outranks reports whether a command with that purpose must wait for the owner.
+// outranks reports whether a command with purpose p must wait for the owner.
 func (r *OwnerRecord) outranks(p Purpose) bool { return r != nil && r.Purpose.rank() > p.rank() }

@@ -16,13 +16,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxOwnerRecord bounds an owner record, in bytes: it names each container that
-// is ending, and a pod has at most 1,000.
+// maxOwnerRecord limits the size of an owner record, in bytes: it has an entry for each container that
+// is being stopped, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// ReadOwner reads a pod's owner record; nil if there is none. A corrupt record
-// counts as none: its generation equals no other. The error is of kind Refused if
-// a newer podrun wrote the record.
+// ReadOwner reads a pod's owner record. It returns nil if there is none, or if it is corrupt: no
+// generation equals that of a corrupt record. The error is of kind Refused if a newer podrun wrote the
+// record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
@@ -43,8 +43,8 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// writeOwner writes a pod's owner record. The pod's lock must be held. The file is
-// not synced: after a crash of the host no process is left whose generation counts.
+// writeOwner writes a pod's owner record. The pod's lock must be held. The file is not synced, because
+// no process that owns the pod survives a crash of the host.
 func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {
@@ -59,8 +59,8 @@ func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	return nil
 }
 
-// removeOwner removes the record of a pod of which nothing is left. The pod's
-// lock must be held.
+// removeOwner removes the owner record of a pod that has been removed completely. The pod's lock must
+// be held.
 func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
@@ -74,7 +74,7 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 // removeEndedClaims removes the claims of processes that were killed before they recorded
 // them, or whose owner record is removed. The pod's lock must be held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
-	entries, _ := os.ReadDir(layout.Claims()) // the sweep tries again
+	entries, _ := os.ReadDir(layout.Claims()) // if this fails, the sweep tries again
 	for _, e := range entries {
 		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
 			_ = os.Remove(path) // likewise
@@ -82,11 +82,11 @@ func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	}
 }
 
-// removeTemporary removes what a process left that was killed before it renamed a file:
-// the files in dir whose names are prefix and digits (os.CreateTemp). The lock under which
-// such files are created must be held, so that no live process has one.
+// removeTemporary removes the files that a process left when it was killed before renaming them: those
+// in dir whose names are prefix and digits (os.CreateTemp). The caller holds the lock under which such
+// files are created, so none belongs to a running process.
 func removeTemporary(dir, prefix string) {
-	entries, _ := os.ReadDir(dir) // the sweep tries again
+	entries, _ := os.ReadDir(dir) // if this fails, the sweep tries again
 	for _, e := range entries {
 		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // likewise
@@ -99,9 +99,8 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
-// killed reports whether the owner's process ended without releasing its claim: the file
-// exists, and no process has locked it. A sweep keeps the file as long as the record
-// names it.
+// killed reports whether the owner's process ended without releasing its claim: the claim file exists,
+// but no process has locked it. A sweep keeps the file as long as the record names it.
 func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	if r == nil || r.Claim == "" {
 		return false
@@ -111,8 +110,8 @@ func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	return err == nil && !IsLocked(path)
 }
 
-// sweepClaims removes the claims of processes that have ended, except those of owners,
-// which record that the owner was killed.
+// sweepClaims removes the claims of processes that have ended, except those named in owner records,
+// which show that the owner was killed.
 func sweepClaims(layout identity.Layout) error {
 	return sweepDir(layout.Claims(), func(name string) {
 		path := filepath.Join(layout.Claims(), name)
@@ -130,8 +129,8 @@ func sweepClaims(layout identity.Layout) error {
 	})
 }
 
-// claimText is the content of a claim file: the incarnation of the pod, and whether its
-// command requires the pod to exist, as apply does, or only attends it, as wait does.
+// claimText returns the content of a claim file: the incarnation of the pod, and whether the command
+// requires the pod to exist, as apply does, or only waits for it, as wait does.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation
@@ -142,21 +141,21 @@ func claimText(keeps bool, incarnation string) string {
 // claimMaxBytes bounds a claim file.
 const claimMaxBytes = 128
 
-// claimPrefix begins the names of a pod's claim files. No name of a pod has an
+// claimPrefix returns the prefix of the names of a pod's claim files. Pod names never contain an
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// claimed reports whether another running command has a claim on the pod. Mine is this
-// command's claim, or nil.
+// claimed reports whether another running command has a claim on the pod. Mine is the claim of this
+// command, or nil.
 func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
-	entries, _ := os.ReadDir(layout.Claims()) // none, or unreadable
+	entries, _ := os.ReadDir(layout.Claims()) // no claims if it fails
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
 	})
 }
 
-// KeptByOthers reports whether another running command requires this incarnation
-// of the pod. Mine is this command's claim, or nil.
+// KeptByOthers reports whether another running command requires this incarnation of the pod to exist.
+// Mine is the claim of this command, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

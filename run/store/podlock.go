@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// PodLock is the lock of a pod and the generation under which a command owns the
-// pod. The lock covers short calls, never a wait.
+// PodLock is the lock of a pod and the generation under which a command owns the pod. The lock is held
+// for short calls, never while waiting.
 type PodLock struct {
 	Locks
 	path string
@@ -26,59 +26,57 @@ type PodLock struct {
 	// Removal is true if the command removes the pod, which must work even if the file system
 	// cannot be written.
 	Removal bool
-	// Mine is the generation that this command took last; Seen is the pod's when
-	// the lock was last held.
+	// Mine is the generation that this command acquired last; Seen is the pod's generation when the
+	// lock was last held.
 	Mine, Seen Generation
-	// Incarnation is that of the pod that this command owned last.
+	// Incarnation is that of the pod that this command last owned.
 	Incarnation string
 	// keeps is true if the command requires the pod to exist.
 	keeps bool
-	// Ending are the containers that an owner asked to stop (OwnerRecord.Ending).
+	// Ending are the containers and sandboxes that an owner asked to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
-	// Unreleased are the sandboxes whose networks may be released in part
+	// Unreleased are the sandboxes whose networks may be only partially released
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
 	// Killed is true if the previous owner was killed, and the runtime may still be executing its
 	// last call.
 	Killed bool
-	// Origin is recorded for the pod at the next Acquire, and only there; nil keeps the
-	// recorded one.
+	// Origin is recorded for the pod by the next Acquire only; nil keeps the recorded one.
 	Origin *Origin
-	// NextOrigin is the origin of a definition that the pod does not have yet: SetOrigin
-	// records it when the definition takes effect. Nil for none.
+	// NextOrigin is the origin of a definition that the pod does not have yet: SetOrigin records it
+	// when the definition takes effect. It may be nil.
 	NextOrigin *Origin
-	// Reservation holds the resources that admission reserves for the pod until it has
-	// them; nil for none.
+	// Reservation reserves resources for the pod until the pod itself counts; nil if there is none.
 	Reservation *LockedFile
-	// Supervisor is true if the command is one (OwnerRecord.Attends).
+	// Supervisor is true if the command is a supervisor (OwnerRecord.Attends).
 	Supervisor bool
-	// Pinned is true if no generation could be written, or the pod's generation belongs to another
-	// UID. The lock is then kept during long calls too.
+	// Pinned is true if no generation could be written, or if the pod's generation belongs to another
+	// UID. The lock is then held during long calls, too.
 	Pinned bool
 }
 
 // Locks creates the pod locks of one process.
 type Locks struct {
 	layout identity.Layout
-	holder string // names the process, uniquely
+	holder string // identifies the process uniquely
 	warn   func(problem.List)
 }
 
-// NewLocks returns the locks of the process that holder names uniquely. It calls
-// warn, which must not be nil, with the process that a lock waits for.
+// NewLocks returns the locks of a process. Holder identifies the process uniquely. When it has to wait
+// for a lock, it calls warn, which must not be nil, with the name of the process that holds it.
 func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
 
-// podLock makes the lock of a pod, not yet taken.
+// podLock returns the lock of a pod without taking it.
 func (l Locks) podLock(id identity.Pod) *PodLock {
 	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
 }
 
-// LockPod acquires the lock of a pod for a command with that purpose. It waits
-// for the holder, and for a live owner whose purpose ranks higher. The caller
-// calls Release, also after an error, which is one of Lock.
+// LockPod acquires the lock of a pod for a command with that purpose. It waits for the process that
+// holds the lock, and for a live owner whose purpose ranks higher. The caller calls Release, even after
+// an error. The errors are those of Lock.
 func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
 	l := locks.podLock(id)
 	l.Removal = p == PurposeRemove
@@ -97,8 +95,8 @@ func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*Po
 	}
 }
 
-// outranked returns the live owner for which a command with that purpose has to
-// wait, or nil. The lock must be held.
+// outranked returns the live owner for which a command with purpose p must wait, or nil. The lock must
+// be held.
 func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 	r, err := l.Owner()
 	if l.Removal || err == nil && (!r.outranks(p) || r.Generation == l.Mine || !l.Live(r)) {
@@ -107,12 +105,11 @@ func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 	return r, err
 }
 
-// OwnerPoll is the interval at which a waiting process reads the owner record of
-// a pod.
+// OwnerPoll is the interval at which a waiting process reads a pod's owner record.
 const OwnerPoll = 100 * time.Millisecond
 
-// AwaitEnd waits, without the lock, until the owner's command has ended or the
-// pod has another owner. The error is one of Lock.
+// AwaitEnd waits, without the lock, until the owner's command has ended or the pod has another owner.
+// The errors are those of Lock.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
 	for {
@@ -129,8 +126,8 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 // Live reports whether an owner's process still holds its claim on the pod.
 func (l *PodLock) Live(r *OwnerRecord) bool { return r.Live(l.layout) }
 
-// Take acquires the lock and reports whether another process held it since this
-// one released it. The error is one of Lock.
+// Take acquires the lock and reports whether another process has held it since this process released
+// it. The errors are those of Lock.
 func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
 	held, err := AwaitLock(ctx, l.path, func(holder string) {
 		l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
@@ -142,7 +139,7 @@ func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
 	return held.Before != l.holder, nil
 }
 
-// tryTake locks if no other process holds the lock.
+// tryTake takes the lock if no other process holds it.
 func (l *PodLock) tryTake() (bool, error) {
 	held, err := l.try()
 	if err != nil {
@@ -167,8 +164,8 @@ func (l *PodLock) Unlock() {
 	}
 }
 
-// Release ends the command's claim and reservation and releases the lock. The
-// generation stays on disk and is no longer live. It may be called on nil.
+// Release ends the command's claim and reservation and releases the lock. The generation stays on disk
+// but is no longer live. Release may be called on nil.
 func (l *PodLock) Release() {
 	if l != nil {
 		l.Claim.Release()
@@ -178,11 +175,10 @@ func (l *PodLock) Release() {
 	}
 }
 
-// Owner reads the pod's owner record; nil if there is none. The record changes
-// only under the lock.
+// Owner reads the pod's owner record; nil if there is none. The record changes only under the lock.
 func (l *PodLock) Owner() (*OwnerRecord, error) { return ReadOwner(l.layout, l.id) }
 
-// Current returns the pod's current generation; the zero value if it has none.
+// Current returns the pod's current generation; the zero value if there is none.
 func (l *PodLock) Current() (Generation, error) {
 	r, err := l.Owner()
 	if err != nil || r == nil {
@@ -191,13 +187,13 @@ func (l *PodLock) Current() (Generation, error) {
 	return r.Generation, nil
 }
 
-// Owned reports whether this command is known to own the pod: the generation that it
-// acquired is the current one. Without the lock the result may be outdated.
+// Owned reports whether this command verifiably owns the pod: the generation that it acquired is the
+// current one. The result may be outdated if the lock is not held.
 func (l *PodLock) Owned() bool { return l.CheckOwned() == nil }
 
-// CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other
-// error is that the record cannot be read: it says nothing about the owner, and a caller that
-// decides again because of it would do so without end.
+// CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other error
+// means that the record cannot be read. It does not mean that the owner changed: a caller that decided
+// again because of it would do so forever.
 func (l *PodLock) CheckOwned() error {
 	if l.Pinned {
 		if l.Held == nil {
@@ -212,13 +208,12 @@ func (l *PodLock) CheckOwned() error {
 	return err
 }
 
-// Acquire makes this command the owner of the pod with that UID by writing a new
-// generation. Fresh means that the pod is a new one; keeps means that the command
-// requires the pod to exist. The lock must be held.
+// Acquire makes this command the owner of the pod with that UID by writing a new generation. Fresh
+// means that the pod is new; keeps means that the command requires the pod to exist. The lock must be
+// held.
 //
-// If no generation can be written, or the generation is that of a pod with
-// another UID, a removal owns the pod without a generation and holds the lock
-// instead (Pinned).
+// If no generation can be written, or if the current generation belongs to a pod with another UID, a
+// removal owns the pod without a generation and keeps the lock instead (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	before, err := l.Owner()
 	if err != nil && !l.Removal {
@@ -232,10 +227,10 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	l.Killed = l.Killed || killed
 	r := l.successor(before, uid, p)
 	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
-	if killed { // perhaps in a stop
+	if killed { // possibly during a stop
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
-	if r.Again { // its owner did not create it again
+	if r.Again { // its owner ended without creating the pod again
 		r.EndRemoval()
 	}
 	if fresh {
@@ -255,17 +250,17 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
 		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Unreleased
-		l.Origin = nil // a later owner may record another one
+		l.Origin = nil // a later owner may record another origin
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
-		_ = removeOwner(l.layout, l.id) // so that no other command owns the pod; it needs no space
+		_ = removeOwner(l.layout, l.id) // prevents another command from owning the pod; requires no disk space
 		return nil
 	}
 	return fmt.Errorf("pod %s: take ownership: %w", l.id, err)
 }
 
-// successor is the record of the owner that follows.
+// successor returns the record of the next owner.
 func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRecord {
 	r := OwnerRecord{Incarnation: RandomHex(8)}
 	if before != nil {
@@ -282,7 +277,7 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 	return r
 }
 
-// makeClaim makes the command's claim file, or writes another incarnation into it.
+// makeClaim creates the command's claim file, or writes another incarnation into it.
 func (l *PodLock) makeClaim(incarnation string) (err error) {
 	text := []byte(claimText(l.keeps, incarnation))
 	if l.Claim != nil {
@@ -319,8 +314,8 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 	return err
 }
 
-// SetOrigin sets the origin of a pod whose definition is now the command's. The pod's
-// lock must be held; it is called by Update.
+// SetOrigin sets the pod's origin when the command's definition has taken effect. It is called by
+// Update, under the pod's lock.
 func (l *PodLock) SetOrigin(r *OwnerRecord) {
 	if l.NextOrigin != nil {
 		r.Origin = l.NextOrigin
@@ -336,9 +331,9 @@ func (l *PodLock) Disown() error {
 	return removeOwner(l.layout, l.id)
 }
 
-// Forget deletes the lock file of a pod that was removed, and releases the lock. The file
-// stays, and is swept another time, if another running command has a claim on the pod: it
-// reads there which process removed the pod.
+// Forget deletes the lock file of a removed pod and releases the lock. If another running command has a
+// claim on the pod, the file stays until a sweep: that command reads from it which process removed the
+// pod.
 func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
 		return
@@ -347,14 +342,14 @@ func (l *PodLock) Forget() {
 		l.forgetUnmade()
 	}
 	if !claimed(l.layout, l.id, l.Claim) {
-		_ = os.Remove(l.path) // likewise
+		_ = os.Remove(l.path) // if this fails, a sweep removes it
 	}
 	l.Release()
 }
 
-// forgetUnmade removes the owner record and the claim of a command that was killed before
-// it created the directory of its pod, which has another UID than the removed one: a
-// replacement. The lock must be held.
+// forgetUnmade removes the owner record and the claim of a command that was killed before it created
+// its pod's directory. That pod has another UID than the removed one, because it replaces it. The lock
+// must be held.
 func (l *PodLock) forgetUnmade() {
 	r, err := l.Owner()
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
@@ -363,9 +358,9 @@ func (l *PodLock) forgetUnmade() {
 	if _, err := os.Lstat(l.layout.Pod(r.UID)); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	_ = removeOwner(l.layout, l.id) // it stays then, and is swept another time
+	_ = removeOwner(l.layout, l.id) // if this fails, a sweep removes it
 }
 
-// ErrChanged reports that another podrun changed the pod: the pod was observed
-// again, and the caller must decide again.
+// ErrChanged reports that another podrun changed the pod. The caller must observe the pod and decide
+// again.
 var ErrChanged = errors.New("another podrun changed the pod")

@@ -23,10 +23,9 @@ func (l PodLocks) Release() {
 	}
 }
 
-// LockPods locks the pods of a command that brings them to a goal. While it waits
-// for one lock it holds none: two commands with the same pods in any order, or
-// one that preempts another's pod, never wait for each other. The caller calls
-// Release, also after an error, which is one of Lock.
+// LockPods locks the pods of a command that brings them to a goal. While it waits for one lock it holds
+// no other, so commands with the same pods in different orders, or a command that preempts the pod of
+// another, never deadlock. The caller calls Release, even after an error. The errors are those of Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {
@@ -49,9 +48,9 @@ func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, err
 	}
 }
 
-// tryAll takes those locks that are not held yet, up to one for which the command
-// has to wait, which it returns: another process holds it, or a live owner, which
-// it returns too, stops or removes the pod.
+// tryAll takes the locks that are not held yet. It stops at the first lock for which the command has to
+// wait, and returns it as busy: either another process holds it, or a live owner, which it also
+// returns, is stopping or removing the pod.
 func (l PodLocks) tryAll() (busy *PodLock, owner *OwnerRecord, err error) {
 	for _, lock := range l {
 		if lock.Held == nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// maxCopy limits the copy of a remote source: its content as base64, and its metadata.
+// maxCopy limits the size of a copy of a remote source, in bytes: its content in base64, and metadata.
 const maxCopy = manifest.MaxSource/3*4 + 64<<10
 
-// ReadRemoteCopy reads the last good content of a remote source by the name of its
-// file; see source.Remotes.
+// ReadRemoteCopy reads the last valid content of a remote source by its file name; see source.Remotes.
 func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.SecretCopies(), name), maxCopy)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,9 +30,9 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes that file: synced, because a boot without a network uses it; or
-// in memory, if Secrets are kept there, because it may contain some. Only the copy that
-// was written last exists.
+// WriteRemoteCopy writes a copy of a remote source. A copy on disk is synced, because it is used when
+// the host boots without a network. If Secrets are kept in memory, so is the copy, because it may
+// contain some. The other copy is removed.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error
@@ -58,8 +57,8 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory 
 	return nil
 }
 
-// MoveRemoteCopies brings the copies on disk to memory, after the settings have changed.
-// One that cannot be written there is removed.
+// MoveRemoteCopies moves the copies on disk to memory, after the settings have changed. It removes
+// copies that cannot be written to memory.
 func MoveRemoteCopies(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +77,8 @@ func MoveRemoteCopies(layout identity.Layout) error {
 	return errors.Join(errs...)
 }
 
-// RemoveOtherCopies removes the copies of remote sources that have none of these names:
-// their URLs are sources no longer.
+// RemoveOtherCopies removes the copies of remote sources whose names are not in names, because their
+// URLs are no longer sources.
 func RemoveOtherCopies(layout identity.Layout, names []string) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,25 +19,23 @@ import (
 )
 
 const (
-	// secretsSize limits the tmpfs of a root directory, in bytes: four checkpoints of the
+	// secretsSize limits the tmpfs of a root directory, in bytes: it holds four checkpoints of the
 	// maximum size.
 	secretsSize = 4 * identity.MaxCheckpoint
-	// secretsPatience is how long the lock is waited for, which is held for as long as a
-	// file in memory is written.
+	// secretsPatience limits the wait for the lock, which a process holds while it writes a file in
+	// memory.
 	secretsPatience = 30 * time.Second
 )
 
-// LostSecrets is the error (kind Failed) of a pod whose Secrets were kept in memory and
-// are lost.
+// LostSecrets returns the error (kind Failed) for a pod whose Secrets were kept in memory and are lost.
 func LostSecrets(id identity.Pod) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
 		Err:  errors.New("its Secrets were kept in memory only (--secrets=memory) and are lost, as they are when the host is rebooted"),
 		Hint: "apply its manifest again, with its Secrets"}
 }
 
-// writeSecretFile writes a file below SecretsDir, mode 0600, which it makes first: a
-// directory of a file system in memory, or a tmpfs that is mounted there. It is synced
-// to no disk.
+// writeSecretFile writes a file, mode 0600, below SecretsDir. It creates SecretsDir first, in a file
+// system in memory or as a mount point of a new tmpfs. The file is never synced to a disk.
 func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	err := underSecretsLock(layout, func() error {
 		if err := makeSecretsDir(layout); err != nil {
@@ -84,7 +82,7 @@ func underSecretsLock(layout identity.Layout, do func() error) error {
 	return do()
 }
 
-// makePrivate makes a directory, mode 0700, or checks that it is one of this user's.
+// makePrivate creates a directory with mode 0700, or checks that an existing one belongs to this user.
 func makePrivate(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -99,7 +97,7 @@ func makePrivate(dir string) error {
 	return nil
 }
 
-// makeSecretsDir makes SecretsDir in memory. The lock must be held.
+// makeSecretsDir creates SecretsDir in memory. The lock must be held.
 func makeSecretsDir(layout identity.Layout) error {
 	dir := layout.SecretsDir()
 	if err := makePrivate(dir); err != nil {
@@ -129,8 +127,8 @@ func isInMemory(dir string) (bool, error) {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
 }
 
-// dropSecrets removes a pod's files in memory except the file named keep; "" removes all
-// of them. It also removes directories that are then empty, and the file system.
+// dropSecrets removes a pod's files in memory except the file named keep; "" keeps none. It also
+// removes directories that become empty, and the tmpfs if it does.
 func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
@@ -139,11 +137,11 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 	return dropFiles(layout, dir, func(name string) bool { return name != keep })
 }
 
-// dropFiles removes the files of a directory below SecretsDir that are chosen, and the
-// directories that are empty then.
+// dropFiles removes the chosen files of a directory below SecretsDir, and the directories that become
+// empty.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
 	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // the latter occurs for users other than root, who have no files there
+		return nil // the latter for users other than root, who have no files in it
 	} else if len(top) > 0 && !hostfile.IsDir(dir) {
 		return err
 	}
@@ -177,8 +175,8 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 	})
 }
 
-// removeEmpty removes a directory and those around it up to SecretsDir, as far as they
-// are empty. The lock must be held.
+// removeEmpty removes a directory and its parents up to SecretsDir as long as they are empty. The lock
+// must be held.
 func removeEmpty(layout identity.Layout, dir string) {
 	top := layout.SecretsDir()
 	for ; dir != top; dir = filepath.Dir(dir) {
@@ -198,9 +196,9 @@ func removeEmpty(layout identity.Layout, dir string) {
 	_ = os.Remove(top)
 }
 
-// sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it
-// is empty: a podrun that was killed before it wrote a file leaves it. The node's lock
-// must be held, as each new pod's is written under it.
+// sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it is empty: a
+// podrun that was killed before it wrote a file may leave them. The node's lock must be held, because
+// the Secrets of new pods are written under it.
 func sweepSecrets(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.SecretPods())
 	if errors.Is(err, fs.ErrPermission) {
@@ -219,10 +217,10 @@ func sweepSecrets(layout identity.Layout) error {
 	return errors.Join(append(errs, dropFiles(layout, layout.SecretPods(), none))...)
 }
 
-// RemovePod removes podrun's data of a pod: its Secrets in memory and, as volume.Remove
-// does, its directory. The directory is removed last, because it identifies the pod. Its
-// removal is durable, except on a file system that cannot be written: otherwise a supervisor
-// could find the checkpoint after a power failure, and start the deleted pod.
+// RemovePod removes podrun's data of a pod: its Secrets in memory and its directory (volume.Remove).
+// The directory is removed last, because it identifies the pod. The removal is durable, unless the file
+// system cannot be written: otherwise, after a power failure, a supervisor could find the checkpoint
+// and start the deleted pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	if err := RemoveReserved(ctx, layout, uid); err != nil {
 		return err
@@ -233,8 +231,8 @@ func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	return nil
 }
 
-// RemoveReserved is RemovePod for a pod whose checkpoint was not synced yet, under the
-// node's lock: it syncs nothing.
+// RemoveReserved is like RemovePod, for a pod whose checkpoint has not been synced yet: it syncs
+// nothing. The node's lock must be held.
 func RemoveReserved(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// ServeLock makes a process the only supervisor of a root directory. It consists of two
-// locks: on a file, which names the holder and is all that an older podrun knows, and on
-// the root directory, because another process may remove the file.
+// ServeLock makes a process the only supervisor of a root directory. It consists of two locks: one on a
+// file, which names the holder and is the only one that older versions check, and one on the root
+// directory, because another process may remove the file.
 type ServeLock struct{ file, root *FileLock }
 
-// TryServeLock locks the root directory for a supervisor, and removes the temporary files
-// of supervisors that were killed. It returns nil if another process holds the lock.
+// TryServeLock locks the root directory for a supervisor, and removes temporary files of killed
+// supervisors. It returns nil if another process holds the lock.
 func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 	file, err := TryLock(layout.ServeLock(), holder)
 	if file == nil || err != nil {
@@ -30,12 +30,12 @@ func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 		return nil, err
 	}
 	for _, dir := range serveDirs(layout) {
-		removeTemporaries(dir, 0) // only a supervisor writes in them
+		removeTemporaries(dir, 0) // only a supervisor writes to them
 	}
 	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
 }
 
-// Unlock frees the lock.
+// Unlock releases the lock.
 func (l *ServeLock) Unlock() {
 	l.root.Unlock()
 	l.file.Unlock()
@@ -46,13 +46,13 @@ func Supervised(layout identity.Layout) bool {
 	return IsLocked(layout.ServeLock()) || IsLocked(layout.RootDir)
 }
 
-// serveDirs are the directories in which only a supervisor writes.
+// serveDirs returns the directories to which only a supervisor writes.
 func serveDirs(layout identity.Layout) []string {
 	return []string{layout.Serve(), layout.Sources(), layout.RemoteCopies()}
 }
 
-// SweepTemporaries removes the temporary files that killed processes left in the
-// directories of state, those of pods included, and that no process can still be writing.
+// SweepTemporaries removes temporary files of killed processes from podrun's state directories and from
+// those of pods. It keeps files that a running process may still be writing.
 func SweepTemporaries(layout identity.Layout) error {
 	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.RootDir, "runtime"))
 	pods, err := StoredPods(layout)
@@ -61,7 +61,7 @@ func SweepTemporaries(layout identity.Layout) error {
 	}
 	for _, id := range pods {
 		dirs = append(dirs, layout.Pod(id.UID))
-		plugins, _ := os.ReadDir(layout.Plugins(id.UID)) // removed since then
+		plugins, _ := os.ReadDir(layout.Plugins(id.UID)) // the pod may have been removed
 		for _, plugin := range plugins {
 			dirs = append(dirs, filepath.Join(layout.Plugins(id.UID), plugin.Name()))
 		}
@@ -72,8 +72,8 @@ func SweepTemporaries(layout identity.Layout) error {
 	return nil
 }
 
-// removeTemporaries removes the temporary files of hostfile.Write, .BASE.RANDOM, that are
-// older than age. What fails is left to the next time.
+// removeTemporaries removes temporary files of hostfile.Write (.BASE.RANDOM) that are older than age.
+// It ignores errors: the next call tries again.
 func removeTemporaries(dir string, age time.Duration) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -88,7 +88,7 @@ func removeTemporaries(dir string, age time.Duration) {
 	}
 }
 
-// MakeStateDir makes a directory of state, if it is missing.
+// MakeStateDir creates a state directory if it is missing.
 func MakeStateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("make a directory of state: %w", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// WriteShuttingDown notes for other commands, and for the next supervisor, that this
-// host shuts down, or that it does not (discover.ShuttingDown).
+// WriteShuttingDown records for other commands and for the next supervisor whether this host is
+// shutting down (discover.ShuttingDown).
 func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) error {
 	file := layout.ShuttingDown()
 	var err error

@@ -10,21 +10,21 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// SourceRecord names the file in a supervisor's manifest directories that defines a pod.
-// It belongs to the pod's name: it is kept when a command changes or deletes the pod, so
-// that the file is not applied over a command's definition. Therefore it is no reason to
-// delete a pod: only an incarnation with OriginServe came from the file. The record is
-// removed after the file was.
+// SourceRecord names the file in a supervisor's manifest directories that defines a pod. It belongs to
+// the pod's name: it is kept when a command changes or deletes the pod, so that a supervisor does not
+// apply the file over that command's definition. The record is therefore no reason to delete a pod:
+// only an incarnation with OriginServe came from the file. It is removed after the file has been
+// removed.
 type SourceRecord struct {
 	Path string `json:"path"`
-	// Hash is the hash of the pod, and of the objects that it refers to, as they were in
-	// the file when they were last applied. A supervisor applies a file only when the
-	// hash differs, so that changes by commands are kept. "" before the first time.
+	// Hash is the hash of the pod, and of the objects that it refers to, as they were in the file when
+	// the supervisor last applied it; "" if it never did. A supervisor applies a file only if the hash
+	// differs, so that changes made by commands are kept.
 	Hash string `json:"hash"`
 }
 
-// ReadSource reads a pod's source record; nil if it has none, or a corrupt one: the
-// supervisor applies the file again then.
+// ReadSource reads a pod's source record. It returns nil if there is none or it is corrupt: the
+// supervisor then applies the file again.
 func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) {
 	data, err := ReadState(layout.Source(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,8 +40,8 @@ func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) 
 	return &r, nil
 }
 
-// WriteSource writes a pod's source record, synced: without it, the pod would remain
-// after its file was removed.
+// WriteSource writes a pod's source record and syncs it: without the record, the pod would remain after
+// its file was removed.
 func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {
@@ -64,8 +64,8 @@ func RemoveSource(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// NamedPods lists the pods of which there is an owner record or a source record, by
-// namespace and name; their UIDs are not set.
+// NamedPods lists the pods that have an owner record or a source record, by namespace and name; their
+// UIDs are not set.
 func NamedPods(layout identity.Layout) ([]identity.Pod, error) {
 	var out []identity.Pod
 	seen := map[identity.Pod]bool{}
@@ -84,8 +84,8 @@ func NamedPods(layout identity.Layout) ([]identity.Pod, error) {
 	return out, nil
 }
 
-// NamedPod reads the pod off the name of its owner record, source record, lock or
-// claim. False is of a name that is none of these.
+// NamedPod parses the name of an owner record, source record, lock or claim into the pod's namespace
+// and name. It returns false for any other name.
 func NamedPod(file string) (identity.Pod, bool) {
 	id, ok := lockedPod(file)
 	if !ok || id.Namespace == "" || id.Name == "" || id.Namespace[0] == '.' {

@@ -9,18 +9,18 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Unstarted is a pod that a manifest directory defines and that is not on this host,
-// because it could not be applied.
+// Unstarted is a pod that a manifest directory defines but that is not on this host because it could
+// not be applied.
 type Unstarted struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
 	Source     string   `json:"source"`            // the path of its file
-	Containers []string `json:"containers"`        // their names
-	Reason     string   `json:"reason"`            // a word: OutOfcpu, Refused
-	Message    string   `json:"message,omitempty"` // why, in one line
+	Containers []string `json:"containers"`        // the containers' names
+	Reason     string   `json:"reason"`            // in one word: OutOfcpu, Refused
+	Message    string   `json:"message,omitempty"` // the details, in one line
 }
 
-// WriteUnstarted writes the list of such pods for commands.
+// WriteUnstarted writes the list of pods that could not be applied, for commands.
 func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	data, err := json.Marshal(list)
 	if err == nil {
@@ -32,8 +32,8 @@ func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	return nil
 }
 
-// ReadUnstarted reads the list that the running supervisor has written; none while
-// no supervisor runs.
+// ReadUnstarted reads the list that the running supervisor has written. It returns none if no
+// supervisor is running.
 func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	data, err := ReadState(layout.Unstarted())
 	if errors.Is(err, fs.ErrNotExist) || !Supervised(layout) {
@@ -44,7 +44,7 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {
-		return nil, nil // it is written again with the next change
+		return nil, nil // the supervisor writes it again at the next change
 	}
 	return out, nil
 }
