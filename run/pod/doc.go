@@ -1,5 +1,4 @@
-// Package pod is what a process knows of one pod: its plan, what the runtime and the state
-// files had when it was last observed, and the records that podrun keeps of it for later
-// commands. Reading and recording need no ownership of the pod; package lease says who may
-// change it.
+// Package pod contains the state of one pod in a process: its plan, its last observation, and the
+// records that podrun keeps of it for later commands. Reading and recording do not require ownership of
+// the pod; package lease determines which process may change it.
 package pod

@@ -9,13 +9,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RuntimeError is an error of kind Runtime that names the pod.
+// RuntimeError returns an error of kind Runtime that names the pod.
 func RuntimeError(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
 }
 
-// OfPod adds the pod to an error that names only a container: a command may have several
-// pods.
+// OfPod adds the pod to an error that names only a container, because a command may have several pods.
 func OfPod(id identity.Pod, err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || !strings.HasPrefix(e.Object, "container ") {
@@ -26,7 +25,7 @@ func OfPod(id identity.Pod, err error) error {
 	return &named
 }
 
-// Nameless drops the pod's name from an error to which a caller adds it.
+// Nameless removes the pod's name from an error to which the caller adds it.
 func Nameless(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
@@ -36,7 +35,7 @@ func Nameless(id identity.Pod, err error) error {
 	return err
 }
 
-// InStep adds the step of the pod's start in which an error occurred.
+// InStep adds the step of the pod's start during which an error occurred.
 func InStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: Nameless(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -45,8 +44,8 @@ func InStep(id identity.Pod, step string, err error) error {
 	return out
 }
 
-// OfRuntime adds the pod to an error of the runtime. Other errors, for example that
-// another command now owns the pod, already name it.
+// OfRuntime adds the pod to an error of the runtime. Other errors, for example that another command now
+// owns the pod, already name it.
 func (p *Pod) OfRuntime(err error) error {
 	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err

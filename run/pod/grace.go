@@ -10,11 +10,11 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// defaultGrace is the API's default terminationGracePeriodSeconds, for a pod of which
-// only the containers are known.
+// defaultGrace is the API's default for terminationGracePeriodSeconds. It applies if only the pod's
+// containers are known.
 const defaultGrace = 30 * time.Second
 
-// GracePeriod is how long the pod's containers may take to end.
+// GracePeriod returns the pod's termination grace period.
 func (p *Pod) GracePeriod() time.Duration { return gracePeriod(p.Spec(), p.Observed) }
 
 func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {

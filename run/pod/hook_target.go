@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// HookTarget is where a container's hooks go.
+// HookTarget returns the target of a container's hooks.
 func (p *Pod) HookTarget(c lifecycle.Container) hook.Target {
 	t := hook.Target{ContainerID: c.ID, Exec: p.exec}
 	if sb := p.Observed.Sandbox(); sb != nil && len(sb.IPs) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// OnlyOurs refuses to touch a pod whose sandbox is not podrun's.
+// OnlyOurs returns an error if podrun did not create all sandboxes of the pod.
 func (p *Pod) OnlyOurs() error {
 	for _, sb := range p.Observed.Sandboxes {
 		if sb.RootDir != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RecordRestarts records, before containers are killed, that they are started again, and why;
-// nothing if there is no cause. The pod's lock must be held.
+// RecordRestarts records, before containers are killed, that they will be started again, and why. It
+// does nothing if cause is empty. The pod's lock must be held.
 func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error {
 	if cause == "" || len(ids) == 0 {
 		return nil
@@ -19,14 +19,14 @@ func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error 
 	return p.keepRestarts(p.Observed.WithPendingRestarts(cause, ids...))
 }
 
-// EndRestarts forgets the pending restarts that are done.
-// Ending are the containers that are being stopped (store.OwnerRecord).
+// EndRestarts removes pending restarts that are complete. Ending are the containers that are being
+// stopped (store.OwnerRecord).
 func (p *Pod) EndRestarts(ending map[string]time.Time) error {
 	return p.keepRestarts(p.Observed.CurrentRestarts(ending))
 }
 
-// keepRestarts writes the pending restarts if they have changed. On a disk that cannot be
-// written, only this process knows them: an unhealthy container is killed all the same.
+// keepRestarts writes the pending restarts if they have changed. If the disk cannot be written, it
+// keeps them in this process, because an unhealthy container must be killed anyway.
 func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	if maps.Equal(all, p.Observed.PendingRestarts) {
 		return nil
@@ -50,7 +50,7 @@ func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	return nil
 }
 
-// RunningIDs are the IDs of the containers that run.
+// RunningIDs returns the IDs of the running containers.
 func (p *Pod) RunningIDs() []string {
 	var ids []string
 	for _, c := range p.Observed.Containers {

@@ -15,39 +15,39 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Pod is what a process knows of one pod on this host, and keeps of it on disk. Only the
-// holder of the pod's lease changes it. It is not safe for concurrent use, except for emit.
+// Pod is the state of one pod on this host, and writes the pod's records to disk. Only the holder of
+// the pod's lease changes it. It is not safe for concurrent use, except for Emit.
 type Pod struct {
 	Node     *node.Node
 	Plan     *prepare.Plan
-	Observed *lifecycle.Observed // what the runtime and the state files had
+	Observed *lifecycle.Observed // as last read from the runtime and the state files
 	Journal  *store.Journal
 	Prober   *probe.Prober // nil while no probes run
-	// WatchesGroup is true if the pod is to be created again without its cgroup, once it was
-	// seen (groupSeen).
+	// WatchesGroup is true if the pod must be created again when its cgroup disappears after it was
+	// first seen (groupSeen).
 	WatchesGroup, groupSeen bool
-	// ResizePending is what is known of a resize that the pod waits for.
+	// ResizePending describes a resize that cannot be done yet.
 	ResizePending PendingResize
 	// RemovedAtEnd is true if the command removes the pod when it ends, so hints must not
 	// refer to the pod.
 	RemovedAtEnd bool
-	// unrecorded are the pending restarts that could not be written; nil if they are on disk.
+	// unrecorded are pending restarts that could not be written; nil if they are on disk.
 	unrecorded map[string]lifecycle.PendingRestart
 }
 
-// PendingResize is why the pod cannot be resized to its source's definition: nil if it can. If
-// it is not known, the stored reason applies.
+// PendingResize describes why the pod cannot be resized to the definition of its source; Reason is nil
+// if it can. If Known is false, the recorded reason applies.
 type PendingResize struct {
 	Known  bool
 	Reason *lifecycle.ResizePending
 }
 
-// New returns a pod of which only the plan is known.
+// New returns a pod with only its plan.
 func New(n *node.Node, p *prepare.Plan) *Pod {
 	return &Pod{Node: n, Plan: p, Observed: &lifecycle.Observed{}, Journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
 }
 
-// Spec is the pod as it is defined.
+// Spec returns the pod as defined.
 func (p *Pod) Spec() *corev1.Pod { return p.Plan.Pod }
 
 // Emit reports an event about a container of the pod, or about the pod itself.
@@ -59,7 +59,7 @@ func (p *Pod) Emit(kind, reason, container, message string) {
 	p.Journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
-// World is what lifecycle.Next decides by, as of the last observation.
+// World returns the input of lifecycle.Next according to the last observation.
 func (p *Pod) World() lifecycle.World {
 	world := lifecycle.World{Observed: p.Observed, Hashes: p.Plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(p.Spec(), p.Observed), BackOff: p.RestartBackOff()}
 	world.Started, _, world.Unhealthy = p.Probed()
@@ -71,14 +71,14 @@ func (p *Pod) World() lifecycle.World {
 	return world
 }
 
-// RestartBackOff is the node's back-off of crashing containers.
+// RestartBackOff returns the node's back-off for crashing containers.
 func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
 	first, longest := p.Node.Settings.CrashLoopBackOff()
 	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
-// Observe reads the pod from the runtime and its state files. If that fails, what was known
-// remains: nothing that podrun records may follow from a failed observation.
+// Observe reads the pod from the runtime and its state files. If that fails, the last observation
+// remains: podrun must never record conclusions from a failed observation.
 func (p *Pod) Observe(ctx context.Context) error {
 	seen, err := p.Node.Observe(ctx, p.Plan.ID.UID)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Redacted is an error without the values of the container's Secrets.
+// Redacted returns an error without the values of the container's Secrets.
 func (p *Pod) Redacted(name string, err error) error {
 	plan := p.Plan.Container(name)
 	if plan == nil {
@@ -18,7 +18,7 @@ func (p *Pod) Redacted(name string, err error) error {
 	return err
 }
 
-// errorKind is the kind of a problem.Error, else Runtime.
+// errorKind returns the kind of a problem.Error; Runtime for other errors.
 func errorKind(err error) problem.Kind {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e.Kind

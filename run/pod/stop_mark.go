@@ -10,13 +10,13 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// MarkStopped keeps why the pod is about to be stopped for good.
+// MarkStopped records why the pod is about to be stopped permanently.
 func (p *Pod) MarkStopped(why, hint string) error {
 	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
 }
 
-// WasStopped is the error of a command whose pod was stopped while it waited, or
-// before; nil if it was not.
+// WasStopped returns the error for a command whose pod was stopped before or during a wait; nil if it
+// was not stopped.
 func (p *Pod) WasStopped() error {
 	data, err := store.ReadState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func (p *Pod) WasStopped() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + p.Plan.ID.String(), Err: errors.New(why), Hint: hint}
 }
 
-// ClearStopped forgets that a pod was stopped: it is admitted again.
+// ClearStopped removes the record that the pod was stopped, because it has been admitted again.
 func (p *Pod) ClearStopped() error {
 	err := os.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,9 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// own ensures, under the lock, that this operation owns the pod, or follows the live command
-// that does. An error explains why it can do neither; store.ErrChanged means that it must
-// decide again.
+// own ensures, under the lock, that this operation owns the pod, or follows the live command that owns
+// it. An error explains why it can do neither; store.ErrChanged means that it must decide again.
 func (l *loop) own(ctx context.Context) (owns bool, err error) {
 	s, err := l.lease.Standing(ctx)
 	switch {
@@ -30,9 +29,9 @@ func (l *loop) own(ctx context.Context) (owns bool, err error) {
 	return true, l.lease.Refresh(ctx)
 }
 
-// takeDefinition makes sure that the plan is that of the pod on this host: another
-// command may have updated it in place. A command that supervises the pod adopts
-// the new definition; one that applied the old one ends.
+// takeDefinition ensures that the plan matches the definition of the pod on this host, which another
+// command may have updated in place. A command that supervises the pod adopts the new definition; one
+// that applied the old definition ends.
 func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
 	c, err := store.ReadCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
 	if err != nil {
@@ -42,13 +41,13 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 		return l.lease.Deleted()
 	}
 	if c.SecretsLost {
-		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false // as they were
+		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false // as they were when this command planned the pod
 	}
 	live, bound, frozen := c.Differ(l.pod.Plan.Checkpoint)
 	if len(manifest.Changes(c.Pod, l.pod.Plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil
 	}
-	// Ephemeral containers that another command added change nothing for this one.
+	// Ephemeral containers that another command added do not matter to this one.
 	mine := manifest.WithEphemeral(l.pod.Plan.Checkpoint.Pod, c.Pod.Spec.EphemeralContainers)
 	if !l.policy.adopt && len(manifest.Changes(c.Pod, mine))+len(live)+len(bound)+len(frozen) > 0 {
 		return l.superseded(by)
@@ -66,7 +65,7 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 	return nil
 }
 
-// superseded is the error of an apply of a pod that another command has changed.
+// superseded returns the error for an apply of a pod that another command has changed.
 func (l *loop) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.pod.Plan.ID.String(),
 		Err:  fmt.Errorf("was changed by %s", by.Shown()),

@@ -22,30 +22,30 @@ import (
 
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
-	Timeout       time.Duration // bounds the whole; 0 for no limit
-	Spent         time.Duration // the part of Timeout that the command used before
+	Timeout       time.Duration // of the whole operation; 0 means no limit
+	Spent         time.Duration // the part of Timeout that has passed already
 	KeepOnFailure bool          // keep the created objects of a pod that fails to start
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty
-	Continue      bool           // start the other pods where some are refused
-	Force         bool           // run pods again that have ended or have not changed
-	// FromCheckpoint means that the pods come from their checkpoints, which podrun keeps if a
-	// pod fails to start.
+	Continue      bool           // start the other pods if some are refused
+	Force         bool           // replace pods even if they have ended or are unchanged
+	// FromCheckpoint is true if the pods come from their checkpoints, which podrun keeps if a pod fails
+	// to start.
 	FromCheckpoint bool
-	// Debug is an ephemeral container that is added to a pod on this host; nil for none.
-	// Wait is then lifecycle.GoalDebugged of its name.
+	// Debug is an ephemeral container to add to an existing pod; nil if there is none. Wait is then
+	// lifecycle.GoalDebugged with its name.
 	Debug  *corev1.EphemeralContainer
-	Origin store.Origin // how the pods come to be here; the zero value is by apply
-	// Admitted is called when the pod's definition is on disk; nil for not.
+	Origin store.Origin // where the pods' definitions come from; the zero value means apply
+	// Admitted is called when the pod's definition is on disk; it may be nil.
 	Admitted func() error
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; otherwise they are refused.
 	ReplaceCorrupt bool
-	// Supervision makes the worker supervise the pod from its start on; nil for a
-	// command, which ends at its goal.
+	// Supervision makes the worker supervise the pod from its start; nil for a command, which ends when
+	// its goal is reached.
 	Supervision *Supervision
 }
 
-// Admit returns the options of the pods' admission.
+// Admit returns the options for the pods' admission.
 func (o ApplyOptions) Admit() node.AdmitOptions {
 	origin := o.Origin
 	if origin.Command == "" {
@@ -65,9 +65,9 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 	return o.Wait
 }
 
-// Apply brings one pod to its goal. Where another command takes the pod over before
-// this one has readied it, the pod is admitted again as it is then. A failure before
-// the first container was started is rolled back.
+// Apply brings one pod to its goal. If another command takes over the pod before the goal is reached,
+// Apply admits the pod again in its new state. A failure before the first container was started is
+// rolled back.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
 	defer w.lease.Lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
@@ -103,7 +103,7 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 	return result
 }
 
-// beginUndo registers what takes back that the pod was admitted.
+// beginUndo registers the steps that undo the pod's admission.
 func (a *applying) beginUndo(t prepare.Target, o ApplyOptions) {
 	if t.Change == prepare.ChangeNew {
 		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
@@ -113,14 +113,13 @@ func (a *applying) beginUndo(t prepare.Target, o ApplyOptions) {
 	}
 }
 
-// endedUndebugged is the error for a pod that ended before its ephemeral container was
-// started.
+// endedUndebugged returns the error for a pod that ended before its ephemeral container was started.
 func (a *applying) endedUndebugged() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New("has ended"),
 		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
 }
 
-// wantedImages are the images that a goal needs.
+// wantedImages returns the images that a goal requires.
 func (a *applying) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	if name := goal.Debugs(); name != "" {
 		return a.pod.Plan.Images.Only(name)
@@ -128,16 +127,16 @@ func (a *applying) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	return a.pod.Plan.Images
 }
 
-// leftBehind reports the objects that a rollback could not remove.
+// leftBehind returns the error for objects that a rollback could not remove.
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
 		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' retries"}
 }
 
-// applyTarget brings a pod as it was admitted to its goal.
+// applyTarget brings an admitted pod to its goal.
 func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	a.lease.HasDir = t.Change != prepare.ChangeReplace
-	a.pod.ResizePending = pod.PendingResize{Known: true} // none
+	a.pod.ResizePending = pod.PendingResize{Known: true} // none is pending
 	a.beginUndo(t, o)
 	if err := a.observeTarget(ctx, t); err != nil {
 		return OutcomeFailed, pod.RuntimeError(a.pod.Plan.ID, err)
@@ -182,7 +181,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return a.alreadyEnded()
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
-		// How it ended is in its status.
+		// Its status shows how it ended.
 	case ended:
 		return a.alreadyEnded()
 	case t.Change == prepare.ChangeUnchanged && a.loop.acted, t.Change == prepare.ChangeReplace && t.Forced:
@@ -191,9 +190,8 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	return outcomes[t.Change], nil
 }
 
-// observeTarget takes over the runtime's state of the pod that was read when the pod was
-// admitted, under the same lock. For a new pod it is empty, unless the facts contain its
-// UID.
+// observeTarget sets the observed state of the pod to the one that was read during admission, under the
+// same lock. For a new pod it is empty, unless the facts contain its UID.
 func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	if t.Was.Observed != nil && t.Was.ID.UID == a.pod.Plan.ID.UID {
 		a.pod.Observed = t.Was.Observed
@@ -207,13 +205,13 @@ func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err err
 	return err
 }
 
-// outcomes are those of pods that were brought to be started.
+// outcomes are the outcomes of pods that have been started.
 var outcomes = map[prepare.Change]Outcome{
 	prepare.ChangeNew: OutcomeCreated, prepare.ChangeUnchanged: OutcomeUnchanged,
 	prepare.ChangeUpdate: OutcomeUpdated, prepare.ChangeReplace: OutcomeReplaced,
 }
 
-// what lists what an outcome is about.
+// what lists details of an outcome.
 func (a *applying) what(t prepare.Target, o Outcome) []string {
 	switch o {
 	case OutcomeUpdated, OutcomeReplaced:
@@ -230,8 +228,8 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// alreadyEnded is the outcome for a pod that is over: nothing to do when it has
-// succeeded, an error when it has failed.
+// alreadyEnded returns the outcome for a pod that has ended: unchanged if it has succeeded, an error if
+// it has failed.
 func (a *applying) alreadyEnded() (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {
@@ -243,7 +241,7 @@ func (a *applying) alreadyEnded() (Outcome, error) {
 	}
 }
 
-// failedWhy names the container that made the pod fail.
+// failedWhy names the first container with a nonzero exit code.
 func failedWhy(status corev1.PodStatus) string {
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {

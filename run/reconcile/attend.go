@@ -9,10 +9,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Attend supervises a pod until the goal holds or the pod has ended. It follows
-// another command's update of the pod. The error is of kind Failed where the pod
-// is stopped or deleted or a container cannot be started, Deadline, Runtime, or
-// the cause that ended ctx.
+// Attend supervises a pod until the goal holds or the pod has ended. If another command updates the
+// pod, it adopts the update. The error is of kind Failed if the pod is stopped or deleted or a
+// container cannot be started; otherwise it is of kind Deadline or Runtime, or the cause that ended
+// ctx.
 func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	w.lease.Attends = true
 	if err := w.pod.WasStopped(); err != nil {
@@ -22,14 +22,14 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	return w.loop.explain(ctx, err)
 }
 
-// Close closes the pod's journal; the error is that of its last write.
+// Close closes the pod's journal. It returns the error of the last write.
 func (w *Worker) Close() error {
 	w.loop.start.Images.Forget(w.pod.Journal)
 	return w.pod.Journal.Close()
 }
 
-// closeAfter is Close for a command that ends with err, which may be nil: what it returns
-// is err itself unless closing fails, too.
+// closeAfter is like Close, for a command that ends with err, which may be nil. It returns err itself
+// unless closing fails, too.
 func (w *Worker) closeAfter(err error) error {
 	if closing := w.Close(); closing != nil {
 		return errors.Join(err, closing)

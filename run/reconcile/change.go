@@ -15,10 +15,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// prepareChange prepares a changed pod. It pulls the new images first, so that a typo
-// causes no downtime. Then it records an in-place update, or removes the old pod and
-// reserves the resources of the new one. For an unchanged pod, the location of its
-// Secrets may have changed.
+// prepareChange prepares a changed pod. It pulls the new images first, so that a typo causes no
+// downtime. Then it records an in-place update, or removes the old pod and reserves the resources of
+// the new one. For an unchanged pod, it writes the checkpoint again if the storage of its Secrets has
+// changed.
 func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
 		return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
@@ -30,7 +30,8 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
-		// The files first: cut short in between, the next apply sees a change still.
+		// Written before the definition: if podrun is interrupted in between, the next apply still
+		// finds a change.
 		if err := a.loop.start.Volumes.Refresh(ctx); err != nil {
 			return err
 		}
@@ -46,8 +47,9 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	return a.reserveAfter(ctx, again)
 }
 
-// reserveAfter reserves the resources of a pod whose predecessor was removed. One that is
-// created again keeps its definition also if it fails to start: podrun has the only copy.
+// reserveAfter reserves the resources of a pod whose predecessor was removed. If the pod is created
+// again from its checkpoint, the definition is kept even if the pod fails to start, because podrun has
+// the only copy.
 func (a *applying) reserveAfter(ctx context.Context, again bool) error {
 	a.pod.Observed = &lifecycle.Observed{}
 	if !again {
@@ -72,9 +74,8 @@ func (a *applying) reserveAfter(ctx context.Context, again bool) error {
 	})
 }
 
-// update makes the command's definition that of the pod. In between, a pod must not seem to
-// come from a source whose definition it does not have: a supervisor would delete it with
-// its data.
+// update makes the command's definition the pod's. At no time may the owner record name a source whose
+// definition the pod does not have: a supervisor would delete the pod with its data.
 func (a *applying) update(o ApplyOptions) error {
 	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }
 	origin := func() error { return a.lease.Lock.Update(a.lease.Lock.SetOrigin) }
@@ -90,8 +91,8 @@ func (a *applying) update(o ApplyOptions) error {
 	return nil
 }
 
-// removeReplaced removes the pods that this one takes the place of. The error is
-// store.ErrChanged where another command takes them over.
+// removeReplaced removes the pods that this one replaces. The error is store.ErrChanged if another
+// command takes over one of them.
 func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
 		old := stop.NewRemover(pod.Known(a.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, a.pod.Plan.Facts), a.lease.Lock)
@@ -105,8 +106,7 @@ func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again
 	return nil
 }
 
-// inheritEvents takes over the journal of a pod that this one takes the place of: `events`
-// shows the events of both.
+// inheritEvents copies the journal of a replaced pod, so that `events` shows the events of both pods.
 func (a *applying) inheritEvents(h prepare.Here) {
 	events, err := store.ReadJournal(a.pod.Plan.Layout, h.ID.UID)
 	if err != nil {

@@ -18,10 +18,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RemoveDead removes the earlier runs of all containers of this node's pods, with
-// their logs, when the disk is full: all that have ended but the newest of each
-// container, from which its restarts, its back-off and its status follow. The error
-// joins those of single containers.
+// RemoveDead removes earlier runs of the containers of this node's pods, with their logs, when the disk
+// is full. It keeps the newest run of each container, which determines its restart count, back-off and
+// status. The error joins those of individual containers.
 func RemoveDead(ctx context.Context, n *node.Node) error {
 	list, err := n.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -31,7 +30,7 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	for _, c := range dead(list) {
 		id := identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}
 		if !identity.SafeUID(id.UID) || !store.HasCheckpoint(n.Layout(), id.UID) {
-			continue // of another program
+			continue // belongs to another program
 		}
 		if err := n.Client.RemoveContainer(ctx, c.Id); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: remove an earlier run (%s): %w", id, observe.ShortID(c.Id), err))
@@ -46,10 +45,10 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	return errors.Join(errs...)
 }
 
-// dead are the runs that have ended and have a newer one that was started.
+// dead returns the exited runs that are followed by a newer run that was started.
 func dead(list []*runtimeapi.Container) []*runtimeapi.Container {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // as lifecycle.Observed.Order does
+	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // in the order of lifecycle.Observed.Order
 		return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), cmp.Compare(b.CreatedAt, a.CreatedAt))
 	})
 	started := map[[2]string]bool{}

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// waitError is the error of a wait. It names what the command waited for, unless the
-// error is about the pod.
+// waitError returns the error of a wait. It adds what the command was waiting for, unless the error
+// already describes a problem of the pod.
 func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
@@ -23,8 +23,8 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	return err
 }
 
-// OrEnded is the error of a step that is about no single pod; nil for nil. Where
-// ctx has ended it names the cause, and is of kind Deadline after a timeout.
+// OrEnded returns the error of a step that concerns no single pod; nil if err is nil. If ctx has ended,
+// the error includes the cause, and is of kind Deadline after a timeout.
 func OrEnded(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -37,15 +37,15 @@ func OrEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// explain is what an operation on the pod returns for the error that ended it.
-// Failures of containers come first. Else, where the context has ended, its cause
-// does: that some call was canceled then explains nothing.
+// explain returns the error of an operation on the pod that ended with err. Failures of containers take
+// precedence. Otherwise, if the context has ended, the error is its cause, because the cancellation of
+// a call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
 		return errors.Join(l.start.Failures...)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
-		return err // why the image could not be pulled is more specific
+		return err // it explains why the image could not be pulled
 	}
 	if err != nil && timedOut(ctx) {
 		if trouble := l.start.Images.Trouble(); trouble != nil {
@@ -55,13 +55,13 @@ func (l *loop) explain(ctx context.Context, err error) error {
 	return explain(ctx, l.pod, err)
 }
 
-// timedOut reports whether the context ended because the command's time was over.
+// timedOut reports whether the context ended because the command's timeout expired.
 func timedOut(ctx context.Context) bool {
 	_, timeout := errors.AsType[problem.TimeoutError](context.Cause(ctx))
 	return timeout
 }
 
-// explain is Worker.explain for an operation that starts nothing.
+// explain is like loop.explain, for an operation that starts no containers.
 func explain(ctx context.Context, p *pod.Pod, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil {
@@ -87,8 +87,8 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 	return fmt.Errorf("pod %s: %w", id, err)
 }
 
-// DeadlineError is an error of kind Deadline that names the pod; waiting, which may be
-// empty, describes what the command waited for.
+// DeadlineError returns an error of kind Deadline that names the pod. Waiting describes what the
+// command was waiting for; it may be empty.
 func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error {
 	if waiting != "" {
 		cause = fmt.Errorf("%w while %s", cause, waiting)

@@ -16,29 +16,28 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Eviction is why and how a pod is evicted.
+// Eviction describes why and how a pod is evicted.
 type Eviction struct {
-	Grace   time.Duration // in place of the pod's own
-	Message string        // of the event and of the pod's status
-	ForNode bool          // the node is short of something; else the pod is over a limit
-	// Shutdown is the reason for stopping a pod when the node shuts down: the pod keeps
-	// its data, and runs again afterwards. Empty for an eviction.
+	Grace   time.Duration // replaces the pod's grace period
+	Message string        // for the event and the pod's status
+	ForNode bool          // the node is short of a resource; otherwise the pod exceeds a limit
+	// Shutdown is the reason if the pod is stopped because the node shuts down: it then keeps its data,
+	// and runs again afterwards. It is empty for an eviction.
 	Shutdown string
 }
 
-// Evict stops a pod permanently: it is Failed with reason Evicted, as in the kubelet
-// (evictPod in pkg/kubelet/eviction), and its containers with their layers and the
-// content of its emptyDirs are removed. Its logs stay, and its status records how the
-// containers ended. A pod that is stopped for a shutdown of the node keeps all of these
-// (nodeshutdown in pkg/kubelet). The caller holds the pod's lock. The error is of kind
-// Runtime, or the cause that ended ctx; if an eviction could not stop the pod, the next
-// owner stops it.
+// Evict stops a pod permanently. The pod is Failed with reason Evicted, as in the kubelet (evictPod in
+// pkg/kubelet/eviction), and its containers with their layers and the content of its emptyDirs are
+// removed. Its logs are kept, and its status records the exits of its containers. A pod that is stopped
+// because the node shuts down keeps all of these (nodeshutdown in pkg/kubelet). The caller holds the
+// pod's lock. The error is of kind Runtime, or the cause that ended ctx; if the pod could not be
+// stopped, the next owner stops it.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
 	w, err := Resume(ctx, n, id, lock)
 	if err != nil {
 		return err
 	}
-	lock.Removal = true // a disk that cannot be written is a reason for evictions, and must not prevent them
+	lock.Removal = true // evictions must work on a disk that cannot be written, which may be the reason for them
 	return errors.Join(w.loop.explain(ctx, w.evict(ctx, e)), w.Close())
 }
 
@@ -47,9 +46,9 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return err
 	}
 	if w.pod.Observed.Kept.Terminal() {
-		return nil // it ended since then
+		return nil // it ended before it was locked
 	}
-	// Written first: if this process ends now, the next one does not start the pod.
+	// Recorded first, so that the next process does not start the pod if this one is killed.
 	if e.Shutdown != "" {
 		if err := w.keepEvicted(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
@@ -69,8 +68,8 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 	return w.pod.OfRuntime(w.clear(ctx))
 }
 
-// keepEvicted records an eviction. The pod is evicted even if the disk cannot be written,
-// because this may be the reason for the eviction.
+// keepEvicted records an eviction. It ignores a disk that cannot be written, because that may be the
+// reason for the eviction.
 func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
 	err := w.pod.Keep(kept)
 	if store.CannotWrite(err) {
@@ -79,8 +78,8 @@ func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
 	return err
 }
 
-// clear removes what an evicted pod has on disk, once how its containers have ended is
-// written down.
+// clear removes an evicted pod's containers and volumes after it has recorded the exits of the
+// containers.
 func (w *Worker) clear(ctx context.Context) error {
 	seen, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
@@ -98,8 +97,8 @@ func (w *Worker) clear(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err))
 		}
 	}
-	if len(errs) == 0 { // a container that is there may use its volumes
-		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // now the resources are free
+	if len(errs) == 0 { // a remaining container may use the pod's volumes
+		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // can be recorded now that disk space is free
 	}
 	return errors.Join(errs...)
 }

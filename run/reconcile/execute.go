@@ -13,21 +13,21 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// execute does the actions in order, except those that are delayed, and reports whether it did
-// any. An error ends the worker's loop; the failure of a single container is noted in
-// failures, and the next action has its turn, as in the kubelet.
+// execute executes the actions in order, except delayed ones, and reports whether it executed any. An
+// error ends the worker's loop. If a single container fails, it records the failure and executes the
+// next action, as the kubelet does.
 func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
 	now := l.retries.begin()
 	if l.retries.held(podStep, now) {
 		return false, nil
 	}
-	var beside []lifecycle.Action // of containers that start in parallel
+	var beside []lifecycle.Action // starts of containers that can run in parallel
 	flush := func() error {
 		all := beside
 		beside = nil
 		return l.startBeside(ctx, all)
 	}
-	last := len(actions) // the actions from here on had been deferred
+	last := len(actions) // index of the first deferred action
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
@@ -41,7 +41,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(beside) > 0 && l.start.Images.Waiter.Waits(a.Container) {
-				if err := flush(); err != nil { // those whose images are present do not wait for a pull
+				if err := flush(); err != nil { // start those whose images are present before waiting for a pull
 					return did, err
 				}
 			}
@@ -68,7 +68,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		}
 		failed, err := l.executeNoting(ctx, a)
 		if err != nil {
-			return did, err // ErrChanged: another process did it, or something else is to be done
+			return did, err // ErrChanged: another process executed it, or another action is required
 		}
 		if failed && l.startsInit(a) {
 			return did, nil
@@ -81,13 +81,14 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
-// startsInit reports whether an action starts an init container, on which later ones depend.
+// startsInit reports whether an action starts an init container, which must complete before later ones
+// start.
 func (l *loop) startsInit(a lifecycle.Action) bool {
 	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
-// executeNoting does one action, and reports whether a container failed, whose next try is
-// delayed.
+// executeNoting executes one action. It reports whether a container failed, in which case the next
+// attempt is delayed.
 func (l *loop) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
 	before := len(l.start.Failures)
 	if err := l.executeOne(ctx, a); err != nil {
@@ -104,7 +105,7 @@ func (l *loop) executeNoting(ctx context.Context, a lifecycle.Action) (failed bo
 	return failed, nil
 }
 
-// startBeside starts containers in parallel; nothing if there are none.
+// startBeside starts containers in parallel. The list may be empty.
 func (l *loop) startBeside(ctx context.Context, actions []lifecycle.Action) error {
 	if len(actions) == 0 {
 		return nil
@@ -124,7 +125,7 @@ func (l *loop) startBeside(ctx context.Context, actions []lifecycle.Action) erro
 	return nil
 }
 
-// executeOne does one action.
+// executeOne executes one action.
 func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
@@ -153,7 +154,7 @@ func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
-// objectOf names what an action is about.
+// objectOf returns the name of an action's object.
 func (l *loop) objectOf(a lifecycle.Action) string {
 	if a.Container == "" {
 		return l.pod.Plan.ID.String()
@@ -161,7 +162,8 @@ func (l *loop) objectOf(a lifecycle.Action) string {
 	return l.pod.Plan.ID.String() + " " + a.Container
 }
 
-// graceOf is the grace period of a KillContainer: the action's, else the pod's.
+// graceOf returns the grace period of a KillContainer action: the action's own or, if it has none, the
+// pod's.
 func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
@@ -169,7 +171,7 @@ func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	return l.pod.GracePeriod()
 }
 
-// restartAll stops every container, and writes down that they no longer count.
+// restartAll stops every container, and records that earlier containers no longer count.
 func (l *loop) restartAll(ctx context.Context) error {
 	if err := l.stop.Containers(ctx, l.pod.GracePeriod()); err != nil {
 		return l.pod.OfRuntime(err)

@@ -14,11 +14,10 @@ type Log struct {
 	State     lifecycle.State
 }
 
-// logStreams announces containers to a reader of their logs. The zero value
-// announces nothing.
+// logStreams announces containers to a reader of their logs. The zero value does nothing.
 type logStreams struct {
-	// open is called for each container that starts, with a channel that is closed
-	// when it has exited. What it returns waits until the log was read.
+	// open is called for each started container, with a channel that is closed when the container has
+	// exited. It returns a function that waits until the log has been read.
 	open   func(Log, <-chan struct{}) (drained func())
 	exits  map[string]chan struct{}
 	drains []func()
@@ -55,7 +54,7 @@ func (l *logStreams) allExited() {
 	}
 }
 
-// drain waits until the logs were read.
+// drain waits until the logs have been read.
 func (l *logStreams) drain() {
 	for _, wait := range l.drains {
 		wait()

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// loop brings one pod to a goal: it observes, calls lifecycle.Next, executes the actions, and
-// repeats. Its knowledge of the pod is a copy of what the runtime reported.
+// loop brings one pod to a goal: it observes the pod, calls lifecycle.Next, executes the actions, and
+// repeats. Its state of the pod is a copy of what the runtime reported.
 type loop struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
@@ -28,22 +28,21 @@ type loop struct {
 	policy  policy
 	waiter  waiter
 	goal    lifecycle.Goal
-	// endsWith is the container whose end is the pod's; "" for none (RunOptions.ExitFrom).
+	// endsWith is the container whose exit ends the pod; "" if there is none (RunOptions.ExitFrom).
 	endsWith string
-	acted    bool            // something was done to the pod
-	mine     map[string]bool // the containers that this process started, by ID
-	// saidBackOff are the containers whose back-off was reported, by ID.
+	acted    bool            // an action was executed on the pod
+	mine     map[string]bool // IDs of the containers that this process started
+	// saidBackOff are the IDs of containers whose back-off was reported.
 	saidBackOff map[string]bool
 	logs        logStreams
-	// corrupt is set when the pod's checkpoint was found to be corrupt; nil for never
+	// corrupt is set when the pod's checkpoint is found to be corrupt; it may be nil
 	// (Supervision.Corrupt).
 	corrupt       *atomic.Bool
-	reportedError string // the last one of a supervised pod
+	reportedError string // the last error of a supervised pod that was reported
 }
 
-// until converges the pod until the goal holds, the pod has ended, or an error occurs. It
-// returns whether the pod has ended. While another command owns the pod, it only
-// observes.
+// until works on the pod until the goal holds, the pod has ended, or an error occurs. It returns
+// whether the pod has ended. While another command owns the pod, it only observes.
 func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
 		return false, store.LostSecrets(l.pod.Plan.ID)
@@ -100,8 +99,8 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 	}
 }
 
-// step decides what to do about the pod, and does it if this command owns the
-// pod; did reports whether it did anything.
+// step decides what the pod requires, and executes it if this command owns the pod. Did reports whether
+// it executed an action.
 func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := l.stop.Finish(ctx); err != nil {
@@ -127,7 +126,7 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 	return d, did, err
 }
 
-// ephemeral names the ephemeral containers that this operation starts.
+// ephemeral returns the names of the ephemeral containers that this operation starts.
 func (l *loop) ephemeral() []string {
 	switch {
 	case l.goal.Debugs() != "":
@@ -151,7 +150,7 @@ func (l *loop) resumeAfterShutdown() error {
 	}
 	l.pod.Observed.Kept = stopped.AfterShutdown()
 	if lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
-		l.pod.Observed.Kept = stopped // it ended then
+		l.pod.Observed.Kept = stopped // the pod has ended, so it stays stopped
 		return nil
 	}
 	return l.pod.Keep(l.pod.Observed.Kept)
@@ -177,14 +176,14 @@ func (l *loop) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(l.pod.Status())
 }
 
-// confirms reports whether this command has itself observed the facts that a goal about
-// readiness depends on: other processes may not have probed the pod.
+// confirms reports whether this command itself has observed the probe results on which a readiness goal
+// depends. Results recorded by other processes may be outdated.
 func (l *loop) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
 	return !is || l.probing.confirmed(ready)
 }
 
-// missing explains why a goal does not hold.
+// missing describes why a goal does not hold.
 func (l *loop) missing(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
 		return fmt.Sprintf("ephemeral container %s is not started", name)
@@ -206,8 +205,8 @@ func (l *loop) missing(goal lifecycle.Goal) string {
 	return goal.Missing(l.pod.Status())
 }
 
-// await waits, without the pod's lock, for the next thing that Next would act
-// upon. A command that does not own the pod observes it after followPoll.
+// await waits, without the pod's lock, for the next event that requires a decision. A command that does
+// not own the pod observes it again after followPoll.
 func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	waiter := l.waiter
 	if owns {
@@ -228,15 +227,15 @@ func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		return nil // a new decision, of this same step: not another one of a command that applies
+		return nil // decide again in this loop; only a change during a step makes apply admit the pod again
 	case err != nil || !relist:
 		return err
 	}
 	return l.lease.Refresh(ctx)
 }
 
-// awaitRuntime waits, without the pod's lock, for a runtime that does not answer. Nothing
-// that was observed before is acted upon.
+// awaitRuntime waits, without the pod's lock, until the runtime may be available again. Then it
+// observes the pod, because earlier observations may be outdated.
 func (l *loop) awaitRuntime(ctx context.Context) error {
 	err := l.lease.Do(ctx, l.lease.Lost, l.waiter.runtime)
 	if err != nil && !errors.Is(err, store.ErrChanged) {
@@ -245,7 +244,7 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 	return l.lease.Refresh(ctx)
 }
 
-// emitBackOff reports containers that are held back, once for each exit.
+// emitBackOff reports containers that are in back-off, once for each exit.
 func (l *loop) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
 		c := l.pod.Observed.Container(name)

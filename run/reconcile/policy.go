@@ -6,43 +6,42 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// A policy is how an operation works on its pod until a goal holds. There is one for each
-// kind of operation.
+// A policy describes how an operation works on its pod until a goal holds. There is one for each kind
+// of operation.
 type policy struct {
-	// adopt makes another command's new definition of the pod the operation's. Otherwise
-	// the operation ends.
+	// adopt is true if the operation adopts a definition of the pod from another command. Otherwise
+	// such a definition ends the operation.
 	adopt bool
-	// follow makes the operation observe the pod while another command owns it. Otherwise
-	// it ends with ErrOwned.
+	// follow is true if the operation observes the pod while another command owns it. Otherwise it ends
+	// with ErrOwned.
 	follow bool
-	// retry reports failed steps and retries them, without end. Otherwise they end the
-	// operation.
+	// retry is true if failed steps are reported and retried forever. Otherwise they end the operation.
 	retry bool
-	// resume starts a pod again that was stopped because the node shut down, if its restart
-	// policy does: no supervisor works on it while the node shuts down.
+	// resume is true if the operation starts a pod again that was stopped because the node shut down,
+	// if the restart policy allows it. No supervisor works on the pod while the node shuts down.
 	resume bool
-	// ephemeral is the pod whose ephemeral containers the operation starts; nil for none. A
-	// command starts only those that it was asked for, so that one which cannot be started
-	// does not make it fail.
+	// ephemeral returns the pod whose ephemeral containers the operation starts; nil if it starts none.
+	// A command starts only the ones in its input, so that others that cannot be started do not make it
+	// fail.
 	ephemeral func() *corev1.Pod
 }
 
-// applyPolicy is the policy of `apply`, for the objects of the pod that it applies.
+// applyPolicy returns the policy of `apply`. The objects are those of the pod that it applies.
 func applyPolicy(objects *manifest.Objects) policy {
 	return policy{follow: true, resume: true, ephemeral: func() *corev1.Pod { return objects.Pods[0].Object }}
 }
 
-// runPolicy is the policy of `run`.
+// runPolicy returns the policy of `run`.
 func runPolicy(objects *manifest.Objects) policy {
 	p := applyPolicy(objects)
 	p.adopt = true
 	return p
 }
 
-// waitPolicy is the policy of `wait`.
+// waitPolicy returns the policy of `wait`.
 func waitPolicy() policy { return policy{follow: true, adopt: true} }
 
-// servePolicy is the policy of `serve`, for the pod as it is defined at the time.
+// servePolicy returns the policy of `serve`. The function pod returns the pod as currently defined.
 func servePolicy(pod func() *corev1.Pod) policy {
 	return policy{adopt: true, retry: true, resume: true, ephemeral: pod}
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Preempted is the kubelet's message to the pods that it stops for a critical
-// one (pkg/kubelet/preemption).
+// Preempted is the kubelet's message for pods that it stops in favor of a critical one
+// (pkg/kubelet/preemption).
 const Preempted = "Preempted in order to admit critical pod"
 
-// preemptPatience is how long a critical pod waits for a command that works on
-// one of the pods that must go. It ends where that command waits for us.
+// preemptPatience is how long a critical pod waits for a command that works on one of its victims. The
+// timeout ends a deadlock with a command that waits for this one.
 const preemptPatience = 2 * time.Minute
 
-// preempt stops pods, within their grace periods and without this pod's lock, so
-// that this one has their resources. Those were reserved under the node's lock:
-// no other pod takes them. The victims stay as stopped pods do; applying
-// them again admits them again.
+// preempt stops the victims, within their grace periods and without this pod's lock, so that this pod
+// can use their resources. These were reserved under the node's lock, so no other pod can use them. The
+// victims remain as stopped pods; applying them again admits them again.
 func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
 		return err
 	}
 	if c, err := store.ReadCheckpoint(a.pod.Node.Layout(), id.UID); err != nil || c == nil {
-		return err // nil: it was deleted
+		return err // nil if it was deleted
 	}
 	v, err := Resume(ctx, a.pod.Node, id, lock)
 	if err != nil {

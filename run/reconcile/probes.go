@@ -13,23 +13,22 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probeSettle is how long a container runs before its first probe. A kubelet notices up
-// to a second after the start that the container runs; without a pause, a probe with
-// failureThreshold 1 would kill a container that has not opened its port yet.
+// probeSettle is how long a container runs before its first probe. A kubelet notices up to a second
+// after the start that the container is running. Without a delay, a probe with failureThreshold 1 would
+// kill a container that has not opened its port yet.
 const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
 type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
-	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
-	reported sync.Map                         // the containers whose probes have come to a result, by ID
-	answered sync.Map                         // by container name, whether the last readiness probe that this command ran succeeded
-	wake     chan struct{}                    // ends a wait: a probe has found something out
+	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if none run
+	reported sync.Map                         // IDs of the containers whose probes have had a result
+	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
+	wake     chan struct{}                    // ends a wait when there is a probe result
 }
 
-// startProbing begins to probe the pod's containers, for as long as a command
-// works on the pod: without one, no process runs probes.
+// startProbing starts probing the pod's containers. Probes run only while a command works on the pod.
 func (w *probes) startProbing() {
 	w.pod.Prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
@@ -65,16 +64,16 @@ func (w *probes) ownsProbes() bool {
 	return err == nil && now == *g
 }
 
-// wakeUp ends the Worker's wait: something was found out.
+// wakeUp ends the worker's wait because there is a probe result.
 func (w *probes) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it will wake up as it is
+	default: // a wake-up is already pending
 	}
 }
 
-// stopProbing ends the probes and stores their results, and the status that follows from
-// them, for `get` and for the next command.
+// stopProbing stops the probes and records their results and the resulting status, for `get` and later
+// commands.
 func (w *probes) stopProbing() error {
 	w.pod.Prober.Stop()
 	owns := w.lease.Lock.Held != nil && w.lease.Lock.Owned()
@@ -89,16 +88,16 @@ func (w *probes) stopProbing() error {
 	return err
 }
 
-// pause stops to probe: another command owns the pod.
+// pause stops the probes because another command owns the pod.
 func (w *probes) pause() {
 	w.probing.Store(nil)
 	w.pod.Prober.Set(nil)
 }
 
-// probe watches the containers that run now.
+// probe updates the probed containers to those that are currently running.
 func (w *probes) probe() {
 	if mine := w.lease.Lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
-		w.pod.Prober.Set(nil) // probes of an earlier ownership have ended
+		w.pod.Prober.Set(nil) // stops probes of an earlier ownership
 		w.probing.Store(&mine)
 	}
 	sb := w.pod.Observed.Sandbox()
@@ -124,9 +123,9 @@ func (w *probes) probe() {
 	w.pod.Prober.Set(running)
 }
 
-// confirmed reports whether the readiness of the running containers is known from probes
-// that this command ran, rather than from stored results: a container is ready only if
-// its last probe succeeded.
+// confirmed reports whether the readiness of the running containers is known from probes of this
+// command, not from recorded results. Ready is the required result: a container is ready only if its
+// last probe succeeded.
 func (w *probes) confirmed(ready bool) bool {
 	started, _, _ := w.pod.Probed()
 	for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
@@ -143,9 +142,9 @@ func (w *probes) confirmed(ready bool) bool {
 	return true
 }
 
-// keepProbed stores the current results of the probes, if they have changed, for `get`
-// and for later commands. At the end of the command it stores all results; before, a
-// container whose probes have no result yet keeps the result of an earlier command.
+// keepProbed records the current probe results, if they have changed, for `get` and later commands. At
+// the end of the command it records all results; before, a container whose probes have no result yet
+// keeps the result that an earlier command recorded.
 func (w *probes) keepProbed(end bool) error {
 	results := w.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}

@@ -13,7 +13,7 @@ type Outcome string
 // The outcomes of apply and delete.
 const (
 	OutcomeCreated   Outcome = "created"
-	OutcomeRestarted Outcome = "restarted" // containers that had ended were started again
+	OutcomeRestarted Outcome = "restarted" // exited containers were started again
 	OutcomeReplaced  Outcome = "replaced"
 	OutcomeUpdated   Outcome = "updated"
 	OutcomeUnchanged Outcome = "unchanged"
@@ -23,14 +23,13 @@ const (
 	OutcomeMet       Outcome = "condition met" // the goal holds
 )
 
-// Result is the outcome for one pod; Status is that at the end of the command.
+// Result is the outcome for one pod. Status is the pod's status at the end of the command.
 type Result struct {
 	ID      identity.Pod
 	Outcome Outcome
 	What    []string // details of the outcome: the changed fields, the restarted containers
 	Status  corev1.PodStatus
-	// Containers are how the containers ended, of a pod that was run to its end or
-	// deleted.
+	// Containers describe the exits of the containers, if the pod was run to completion or deleted.
 	Containers []lifecycle.Ended
 	Err        error
 }

@@ -6,21 +6,22 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The delay before a failed step is retried: 1 s at first, doubling up to 10 s, which is
-// the kubelet's delay (backOffPeriod in pkg/kubelet).
+// The delay before a failed step is retried: 1 s at first, doubling up to 10 s, which is the kubelet's
+// delay (backOffPeriod in pkg/kubelet).
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
 )
 
-// The steps that are retried, besides the starts of containers, which have their names.
+// The steps that are retried, except starts of containers, which are retried under the container's
+// name.
 const (
-	podStep        = ""            // whatever the pod needs first
-	resizeStep     = "/resize"     // no container has such a name
-	checkpointStep = "/checkpoint" // a corrupt one is written again
+	podStep        = ""            // any step of the pod itself
+	resizeStep     = "/resize"     // not a valid container name
+	checkpointStep = "/checkpoint" // writes a corrupt checkpoint again
 )
 
-// stepOf names the step that an action belongs to.
+// stepOf returns the name of the step to which an action belongs.
 func stepOf(a lifecycle.Action) string {
 	if a.Verb == lifecycle.ResizePod {
 		return resizeStep
@@ -28,11 +29,11 @@ func stepOf(a lifecycle.Action) string {
 	return a.Container
 }
 
-// retries are the delayed steps of a supervised pod. The zero value delays nothing: the steps
-// of a command fail at once.
+// retries contains the delayed steps of a supervised pod. The zero value delays nothing: the steps of a
+// command fail immediately.
 type retries struct {
 	steps   map[string]retry
-	decided time.Time // when the actions were decided that may be delayed
+	decided time.Time // when the actions that may be delayed were decided
 }
 
 type retry struct {
@@ -40,13 +41,13 @@ type retry struct {
 	delay time.Duration
 }
 
-// begin notes that actions were decided now.
+// begin records that actions are decided now.
 func (r *retries) begin() time.Time {
 	r.decided = time.Now()
 	return r.decided
 }
 
-// after notes a failure.
+// after records a failure.
 func (r *retries) after(name string, now time.Time) {
 	if r.steps == nil {
 		return
@@ -55,27 +56,27 @@ func (r *retries) after(name string, now time.Time) {
 	r.steps[name] = retry{now.Add(delay), delay}
 }
 
-// failed reports whether the last try of a step failed.
+// failed reports whether the last attempt of a step failed.
 func (r *retries) failed(name string) bool {
 	_, failed := r.steps[name]
 	return failed
 }
 
-// forget notes that a step succeeded.
+// forget records that a step succeeded.
 func (r *retries) forget(name string) { delete(r.steps, name) }
 
-// held reports whether a step is still delayed.
+// held reports whether a step must not be retried yet.
 func (r *retries) held(name string, now time.Time) bool { return now.Before(r.steps[name].at) }
 
-// delay reports whether an action waits for the next try of its step: a start, or a resize. A
-// container that runs although its last start failed is stopped, and has its hook run, at once.
+// delay reports whether an action, a start or a resize, must wait for the next attempt of its step.
+// Other actions are never delayed: a container that is running although its last start failed is
+// stopped, or its hook run, immediately.
 func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
 	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
 }
 
-// next is when the first step is to be retried that was delayed when the actions were
-// decided; zero if there is none. On a busy host that time may have passed: then it is due at
-// once.
+// next returns when to retry the first step that was delayed when the actions were decided; zero if
+// there is none. On a busy host, that time may already have passed.
 func (r *retries) next() time.Time {
 	var next time.Time
 	for _, one := range r.steps {

@@ -13,11 +13,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// rollback removes the objects of a pod that failed to start. If no container of the pod
-// was started, it removes the whole pod, regardless of which command created it, unless
-// another running command needs the pod: then that command does so. Otherwise it removes
-// what this command created, if the command owns the pod. It uses a separate context,
-// because the command's context has often ended already.
+// rollback removes the objects of a pod that failed to start. If no container of the pod was started,
+// it removes the whole pod, regardless of which command created it, unless another running command
+// requires the pod. Otherwise, if this command owns the pod, it removes the objects that this command
+// created. It uses a separate context, because the command's context may have ended.
 func (a *applying) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
@@ -55,8 +54,8 @@ func (a *applying) rollback(ctx context.Context) error {
 	return err
 }
 
-// mayUndo reports whether this command may remove the created objects: it owns the pod,
-// or no container of the pod that it created was started.
+// mayUndo reports whether this command may remove the created objects: it owns the pod, or no container
+// of this incarnation of the pod was started.
 func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	if r == nil || a.lease.Lock.Incarnation == "" || r.Incarnation != a.lease.Lock.Incarnation {
 		return false
@@ -64,19 +63,19 @@ func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	return r.Generation == a.lease.Lock.Mine && (r.Fresh || !a.lease.Undo.Empty()) || r.Fresh && !r.Ends()
 }
 
-// removeUnstarted removes a pod of which no container was started. Where there is
-// nothing left of it, its owner's record goes too.
+// removeUnstarted removes a pod none of whose containers was started, and its owner record if nothing
+// of the pod remains.
 func (a *applying) removeUnstarted(ctx context.Context) error {
 	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
-	o.Stop.Removes = false // another command may still take the pod over
+	o.Stop.Removes = false // another command may still take over the pod
 	if err := o.Remove(ctx, stop.RemoveOptions{Unstarted: true}); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
 		return err
 	}
 	return a.lease.Lock.Disown()
 }
 
-// undoDebug takes an ephemeral container back that was not started. The pod stays,
-// whoever made it.
+// undoDebug removes an ephemeral container that was not started. It keeps the pod, whichever command
+// created it.
 func (a *applying) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
@@ -89,13 +88,13 @@ func (a *applying) undoDebug(ctx context.Context) error {
 		}
 	}
 	if !a.lease.Lock.Owned() {
-		return nil // its new owner has taken it in
+		return nil // the new owner has adopted the container
 	}
 	return a.lease.Undo.Run(ctx)
 }
 
-// removeDebug restores the pod's definition from before an ephemeral container was added,
-// and removes that container.
+// removeDebug removes an ephemeral container, and restores the pod's definition from before the
+// container was added.
 func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := a.pod.Observed.Newest(name); c != nil {
 		if err := a.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {

@@ -14,31 +14,29 @@ import (
 // RunOptions are the options of Run.
 type RunOptions struct {
 	ApplyOptions
-	Replace bool // a live pod of the same name goes first, instead of being refused
-	Keep    bool // leave the pods when they have ended
-	// ExitFrom is the container whose end ends the run; "" for none.
+	Replace bool // replace a live pod of the same name instead of failing
+	Keep    bool // keep the pods after they have ended
+	// ExitFrom is the container whose exit ends the run; "" if there is none.
 	ExitFrom string
-	// Over is called when the pod has come to its end and is about to be removed; nil
-	// for not.
+	// Over is called when the pod has ended and is about to be removed; it may be nil.
 	Over func()
-	// Hurry is closed when this process is about to be killed: containers that are
-	// being stopped are killed after hurryGrace. Nil is never.
+	// Hurry is closed when this process is about to be killed: containers that are being stopped are
+	// then killed after hurryGrace. It may be nil.
 	Hurry <-chan struct{}
-	// Started is called for each container that starts, with a channel that is
-	// closed when it has ended. What it returns is called before the pod is
-	// removed, and waits until the container's log was read.
+	// Started is called for each container that starts, with a channel that is closed when the
+	// container has exited. The function that it returns is called before the pod is removed, and waits
+	// until the container's log has been read.
 	Started func(Log, <-chan struct{}) (drained func())
 }
 
-// RunResult is how a pod has ended that was run to completion.
+// RunResult is the result for a pod that was run to completion.
 type RunResult struct{ Result }
 
-// ErrRunOver ends the context of the pods of a run that is over because the container
-// of RunOptions.ExitFrom has ended.
+// ErrRunOver ends the context of a run's pods once the container of RunOptions.ExitFrom has exited.
 var ErrRunOver = errors.New("the run is over")
 
-// Run brings an admitted pod to its end and removes it, unless o.Keep. The
-// result's error has that of the pod and that of its removal.
+// Run runs an admitted pod to completion and removes it, unless o.Keep is set. The result's error joins
+// those of the pod and of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
 	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
@@ -50,7 +48,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 		o.Over()
 	}
 	err := w.end(ctx, &result, o)
-	w.loop.logs.allExited() // where the pod was left to another command
+	w.loop.logs.allExited() // needed if another command now owns the pod
 	w.loop.logs.drain()
 	if err != nil {
 		result.Err = errors.Join(result.Err, leftBehind(w.pod.Plan.ID, err))
@@ -58,8 +56,8 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	return result
 }
 
-// end removes the pod; one that is kept it stops, where the end of one container was the
-// pod's.
+// end removes the pod. If the pod is kept, but the exit of one container ended the run, it stops the
+// pod.
 func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error {
 	stop := o.ExitFrom != "" && result.Err == nil
 	if !o.Keep {
@@ -84,9 +82,8 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	return err
 }
 
-// runOver stops the remaining containers, with a separate context, waits for the logs and
-// removes the pod. All means that the result includes the exits of containers that it
-// stopped.
+// runOver stops the remaining containers, with a separate context, waits for the logs and removes the
+// pod. If all is true, the result includes the exits of containers that it stopped.
 func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
@@ -116,8 +113,7 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 	return err
 }
 
-// leftToOther reports whether another command owns the pod of a run that is over, or
-// has removed it.
+// leftToOther reports whether another command now owns the pod of a completed run, or has removed it.
 func (w *Worker) leftToOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil

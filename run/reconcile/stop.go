@@ -8,10 +8,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Stop stops the pod until a command starts it, and keeps its directory, logs and
-// the records of its containers. grace replaces the pod's own grace period; nil
-// keeps that. The error is of kind Runtime or Deadline, or the cause that ended
-// ctx.
+// Stop stops the pod until a command starts it, and keeps its directory, logs and the records of its
+// containers. grace replaces the pod's grace period if it is not nil. The error is of kind Runtime or
+// Deadline, or the cause that ended ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	if err := w.lease.Acquire(store.PurposeStop); err != nil {
 		return err
@@ -21,7 +20,7 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 		period = *grace
 	}
 	id := w.pod.Plan.ID
-	// Written first: a command that waits for the pod sees its containers end.
+	// Recorded first, because a command that waits for the pod sees its containers exit.
 	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
 		return pod.RuntimeError(id, err)
 	}

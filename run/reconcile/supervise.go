@@ -18,30 +18,29 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Supervision is the additional state of a worker that supervises its pod: it waits with
-// a hub that all workers share, and works until its context, the pod or its ownership
-// ends.
+// Supervision is the additional state of a worker that supervises its pod. The worker waits with a hub
+// that all workers share, and works until its context, the pod or its ownership ends.
 type Supervision struct {
 	Hub *observe.Hub
-	// OwnerChanged has something when the pod's owner may have changed; OwnerPoll is
-	// how often the worker checks it in any case.
+	// OwnerChanged receives when the pod's owner may have changed; OwnerPoll is the interval at which
+	// the worker checks the owner in any case.
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
-	Progress     *lease.Progress // nil for none
-	// Corrupt is set when the pod's checkpoint was found to be corrupt: the worker writes
-	// it again, as it knows the definition. OwnerChanged wakes it. Nil for never.
+	Progress     *lease.Progress // may be nil
+	// Corrupt is set when the pod's checkpoint is found to be corrupt; OwnerChanged wakes the worker,
+	// which writes the checkpoint again from its definition. It may be nil.
 	Corrupt *atomic.Bool
-	// ResizePending is why the pod cannot be resized as its source asks; nil if it does
-	// not, or it can.
+	// ResizePending is why a resize requested by the pod's source cannot be done; nil if there is none
+	// or it can be done.
 	ResizePending *lifecycle.ResizePending
 }
 
-// ErrOwned is the error that another command works on a supervised pod.
+// ErrOwned reports that another command works on a supervised pod.
 var ErrOwned = errors.New("another command works on the pod")
 
-// Supervise keeps a pod on this host running as defined, until ctx ends or the pod has
-// ended. It adopts updates of other commands. The error explains why the pod can no
-// longer be supervised: it was stopped or deleted, or its definition cannot be planned.
+// Supervise keeps a pod on this host running as defined until ctx ends or the pod has ended. It adopts
+// updates by other commands. The error explains why the pod can no longer be supervised: it was stopped
+// or deleted, or its definition cannot be planned.
 func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err error) {
 	w.lease.Attends = true
 	if err := w.pod.WasStopped(); err != nil {
@@ -53,8 +52,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 	return ended, w.loop.explain(ctx, err)
 }
 
-// supervised makes the worker supervise its pod, until the returned function is
-// called.
+// supervised makes the worker supervise its pod until the returned function is called.
 func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	watch := s.Hub.Watch(l.pod.Plan.ID.UID)
 	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
@@ -72,7 +70,8 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	}
 }
 
-// pace is that of a supervisor's worker: it is woken, as all workers share the watch of owners.
+// pace returns the Pace of a supervisor's worker, which is woken by a watch of owner records that all
+// workers share.
 func (s *Supervision) pace() lease.Pace {
 	return lease.Pace{
 		Next: func(ctx context.Context) error {
@@ -92,14 +91,14 @@ func (s *Supervision) pace() lease.Pace {
 	}
 }
 
-// trim drops what only planning needed: a supervisor has many workers for long.
+// trim drops data that only planning requires, because a supervisor has many long-lived workers.
 func (l *loop) trim() {
 	f := l.pod.Plan.Facts
 	l.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
 }
 
-// retryLater handles the failures of a supervised pod: it reports them and schedules
-// retries. The error is one that ends the supervision.
+// retryLater reports the failures of a supervised pod and schedules retries. It returns an error only
+// if it ends the supervision.
 func (l *loop) retryLater(ctx context.Context, err error) error {
 	if l.lease.Removed() || ctx.Err() != nil {
 		return err
@@ -119,7 +118,7 @@ func (l *loop) retryLater(ctx context.Context, err error) error {
 	return nil
 }
 
-// report gives out an error of a supervised pod once, until another one comes.
+// report reports an error of a supervised pod, unless it is the same as the last one.
 func (l *loop) report(err error) {
 	if observe.IsUnavailable(err) {
 		return // the supervisor reports it, once for all pods
@@ -132,9 +131,9 @@ func (l *loop) report(err error) {
 	l.pod.Node.SendWarnings(problem.List{p})
 }
 
-// restoreCheckpoint writes a corrupt checkpoint again, and retries that if it fails, as on a
-// full disk. Without the checkpoint, the next supervisor could not supervise the pod. The
-// pod's lock must be held.
+// restoreCheckpoint writes a corrupt checkpoint again. If that fails, for example on a full disk, it is
+// retried. Without the checkpoint, the next supervisor could not supervise the pod. The pod's lock must
+// be held.
 func (l *loop) restoreCheckpoint() {
 	if l.corrupt == nil {
 		return
@@ -151,7 +150,7 @@ func (l *loop) restoreCheckpoint() {
 	}
 	if err := store.WriteCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID, l.pod.Plan.Checkpoint); err != nil {
 		l.retries.after(checkpointStep, now)
-		if !failed { // each error names another temporary file
+		if !failed { // reported only once, because each error names another temporary file
 			l.report(err)
 		}
 		return
@@ -161,8 +160,8 @@ func (l *loop) restoreCheckpoint() {
 		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
 
-// forgetRemoved discards the state of removed containers: a supervised container that
-// crashes is started several hundred thousand times a year.
+// forgetRemoved discards the state of removed containers: a crashing container may be started several
+// hundred thousand times a year.
 func (l *loop) forgetRemoved() {
 	here := make(map[string]bool, len(l.pod.Observed.Containers))
 	for i := range l.pod.Observed.Containers {

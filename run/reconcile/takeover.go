@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// admitAgain admits a pod that another command took over, once that one's operation has
-// ended. It fails where that one removed the pod, or made another one of it.
+// admitAgain admits a pod again after the operation of the command that took it over has ended. It
+// fails if that command removed the pod or changed its definition.
 func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
 	a.lease.Undo.Forget()
 	a.lease.Lock.Reservation.Release()
@@ -35,10 +35,10 @@ func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOpti
 	return t, nil
 }
 
-// otherOwner returns the record of the command that took the pod over, when its operation
-// has ended; nil if it removed the pod. It may be a supervisor's by then, which never ends.
-// The error is superseded as soon as that command's definition of the pod is in effect: it
-// may run the pod to its completion.
+// otherOwner returns the owner record of the command that took over the pod, after the command's
+// operation has ended; nil if it removed the pod. By then, a supervisor may own the pod: its operation
+// does not end, so otherOwner does not wait for it. As soon as another definition is in effect,
+// otherOwner returns the error of superseded, because that command may run the pod to completion.
 func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
 		r, err := a.lease.Lock.Owner()
@@ -70,8 +70,8 @@ func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.Own
 	}
 }
 
-// changedByOther reports whether the pod on this host is neither the one that this
-// command found nor the one that it brings.
+// changedByOther reports whether the pod on this host has a definition that is neither the one that
+// this command found nor the one that it applies.
 func (a *applying) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
 	c, err := store.ReadCheckpoint(a.pod.Plan.Layout, r.UID)
 	if err != nil || c == nil {

@@ -14,28 +14,28 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// A waiter waits, without the pod's lock, for what lifecycle.Next would act upon. Its
-// implementations are a command's, which polls, and a supervisor's, whose workers share a hub.
+// A waiter waits, without the pod's lock, for changes that require a decision of lifecycle.Next. The
+// implementation for commands polls; that for a supervisor's workers uses a shared hub.
 type waiter interface {
-	// change returns when the pod may have changed, or wake has something; relist reports
-	// that it must be observed again. It records in the observation what it has learned.
+	// change returns when the pod may have changed, or wake receives. It records what it learned in the
+	// observation; relist is true if the pod must be observed again.
 	change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error)
-	// runtime returns when a runtime that was away may answer.
+	// runtime returns when an unavailable runtime may be available again.
 	runtime(ctx context.Context) error
 }
 
 // poll is the waiter of a command.
 type poll struct {
 	pod   *pod.Pod
-	every time.Duration // how often the pod is observed in any case
+	every time.Duration // interval at which the pod is observed in any case
 }
 
-// followPoll is how often a command observes a pod that another one owns.
+// followPoll is the interval at which a command observes a pod that another command owns.
 const followPoll = 500 * time.Millisecond
 
 func (p poll) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every)
-	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound { // removed by the pod's owner
+	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound { // the pod's owner removed the container
 		return true, nil
 	}
 	return false, err
@@ -53,7 +53,7 @@ type watching struct {
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
 	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
-		return true, nil // observing again shows it
+		return true, nil // the next observation reports it
 	}
 	return relist, err
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// NewWorkers returns the workers of a command's pods, in the order of targets;
-// they share a puller. Each must be released.
+// NewWorkers returns the workers of a command's pods, in the order of targets. They share a puller.
+// Each must be released.
 func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
 	out := make([]*Worker, len(targets))
 	puller := n.NewPuller()
@@ -40,10 +40,10 @@ type Worker struct {
 	stop    *stop.Stopper
 	remove  *stop.Remover
 	loop    *loop
-	objects *manifest.Objects // for an operation that applies: this pod and the objects that it refers to
+	objects *manifest.Objects // for apply: this pod and the objects that it refers to
 }
 
-// newWorker returns a worker that stops, removes or, with a puller, starts a pod.
+// newWorker returns a worker that can stop and remove a pod and, with a puller, start it.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
 	w := &Worker{pod: pod.New(n, p)}
 	w.lease = lease.New(w.pod, lock)
@@ -59,16 +59,15 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 	return w
 }
 
-// started notes a container that was started.
+// started records that a container was started.
 func (l *loop) started(c lifecycle.Container, log string) {
 	l.mine[c.ID], l.acted = true, true
 	l.logs.started(Log{Pod: l.pod.Plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
 }
 
-// Resume returns a Worker for a pod on this host, from its checkpoint. The caller closes
-// it. If the pod's Secrets are lost, the Worker can only stop it. The error is of kind
-// Failed if the checkpoint was not found, Refused if the pod cannot be planned, or
-// Runtime.
+// Resume returns a Worker for a pod on this host, from the pod's checkpoint. The caller must close it.
+// If the pod's Secrets are lost, the Worker can only stop the pod. The error is of kind Failed if the
+// checkpoint was not found, Refused if the pod cannot be planned, otherwise Runtime.
 func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
 	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if err != nil {
@@ -87,7 +86,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	plan, problems := pod.Replan(n, c, facts, n.AppliedSettings(owner))
-	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // of which until knows
+	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // lost Secrets are reported by until
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)

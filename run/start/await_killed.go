@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/sandbox"
 )
 
-// awaitKilled makes the sandbox for whose name the runtime still works on the call of a
-// podrun that was killed. The error is store.ErrChanged if that one's sandbox has
-// come up instead: it is the pod's, and the caller decides again.
+// awaitKilled creates the sandbox after the runtime rejected its name because it is still executing the
+// call of a killed podrun. If that call creates the sandbox instead, the error is store.ErrChanged: the
+// sandbox belongs to the pod, and the caller must decide again.
 func (w *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
 	known := len(w.pod.Observed.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
@@ -23,7 +23,7 @@ func (w *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved e
 			w.pod.Observed = now
 			return false, store.ErrChanged
 		}
-		made, err = sandbox.Apply(ctx, w.pod.Node.Client, plan) // its undo is there since the first try
+		made, err = sandbox.Apply(ctx, w.pod.Node.Client, plan) // the first attempt registered the undo
 		return cri.Reserved(err), err
 	})
 	return made, err

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// configs completes the configs of containers with what is known only when they are created.
+// configs completes the configs of containers with values that are known only when they are created.
 type configs struct {
 	pod   *pod.Pod
 	lease *lease.Lease
@@ -53,13 +53,13 @@ func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepu
 	return config, nil
 }
 
-// late computes the values that the container's config still lacks.
+// late computes the values that are missing in the container's config.
 func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := c.pod.Plan.ID.UID
 	if err := volume.MakeContainerDir(c.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
-	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
+	// Verified before the log is created: as in the kubelet, a refused container leaves no log.
 	if err := c.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
@@ -89,8 +89,8 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	}, nil
 }
 
-// targetID is the ID of the container whose processes an ephemeral container sees;
-// empty for none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
+// targetID returns the ID of the container whose process namespace an ephemeral container shares; "" if
+// there is none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
 func (c configs) targetID(name string) (string, error) {
 	target := lifecycle.FindContainer(c.pod.Spec(), name).Target
 	if target == "" {
@@ -103,7 +103,7 @@ func (c configs) targetID(name string) (string, error) {
 	return have.ID, nil
 }
 
-// bindSubpaths bind-mounts the subPaths of volumes that the container mounts.
+// bindSubpaths bind-mounts the subPaths of the container's volume mounts.
 func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {
@@ -113,7 +113,7 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	for i, sub := range paths {
 		mount := spec.VolumeMounts[i].Name
 		if late.Mounts[mount].Image != nil {
-			continue // the runtime finds it
+			continue // the runtime resolves the subPath
 		}
 		target := c.pod.Plan.Layout.Subpath(c.pod.Plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
@@ -124,8 +124,8 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	return out, nil
 }
 
-// failedStep is a step of a container's start: its name in messages, the reason of the
-// event of its failure, and the reason for which the container then waits.
+// failedStep is a failed step of a container's start: its name in messages, the reason of the event,
+// and the reason why the container then waits.
 type failedStep struct{ op, event, waiting string }
 
 var (
@@ -134,8 +134,8 @@ var (
 	stepStart  = failedStep{"start", event.FailedToStart, lifecycle.RunContainerError}
 )
 
-// containerFailed notes and records a container that could not be created or started. Only
-// an interruption, or that the failure cannot be recorded, is returned as an error.
+// containerFailed reports and records that a container could not be created or started. It returns an
+// error only for an interruption or if the failure cannot be recorded.
 func (w *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return w.endedBy(cause, name, step.op, err)
@@ -151,8 +151,8 @@ func (w *Starter) containerFailed(ctx context.Context, name string, step failedS
 	return w.pod.KeepStartFailure(name, step.waiting, why)
 }
 
-// commandFailed is the failure of a container as an error of its command, if it is one:
-// as a shell reports it, by code 127 or 126.
+// commandFailed converts the failure of a container into an error about its command, if that is the
+// cause. As in a shell, the exit code is 127 or 126.
 func commandFailed(failure *problem.Error) *problem.Error {
 	why, absent, ok := cri.CommandFailure(failure.Err)
 	if !ok {
@@ -167,8 +167,8 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	return failure
 }
 
-// cause is an error's text as the kubelet has it in its events and statuses: without the
-// object and the step, which these name already, and without gRPC's code.
+// cause returns an error's text as in the kubelet's events and statuses: without the object and the
+// step, which they already name, and without gRPC's code.
 func cause(e *problem.Error) string {
 	if e.Err == nil {
 		var messages []string

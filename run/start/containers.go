@@ -23,19 +23,19 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// starting is a container on its way to run.
+// starting is a container that is being started.
 type starting struct {
 	action  lifecycle.Action
 	image   imagepull.Result
 	mounted map[string]imagepull.Result
 	config  *runtimeapi.ContainerConfig
 	created lifecycle.Container
-	err     error // of the call to the runtime that was made last
+	err     error // of the last call to the runtime
 }
 
-// Beside reports whether a container may be started in parallel with those next to
-// it: an app container without a postStart hook, of a pod that asks for it. A hook ends
-// before the next container is created (k/k#81450).
+// Beside reports whether a container may be started in parallel with its neighbors: it is an app
+// container without a postStart hook, of a pod with parallel start. A postStart hook must finish before
+// the next container is created (k/k#81450).
 func (w *Starter) Beside(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || !w.pod.Plan.ParallelStart {
 		return false
@@ -44,19 +44,20 @@ func (w *Starter) Beside(a lifecycle.Action) bool {
 	return !c.Init && !c.Ephemeral && !lifecycle.HasPostStart(c.Container)
 }
 
-// A batch is the containers of one start: one, or several that start in parallel.
+// A batch contains the containers that are started together: one, or several in parallel.
 type batch struct {
 	actions []lifecycle.Action
 	all     []*starting // those whose images are available
 	failed  []string    // the others
 }
 
-// made are the containers that were created, and have not failed to start.
+// made returns the containers that were created and have not failed to start.
 func (b *batch) made() []*starting {
 	return slices.DeleteFunc(slices.Clone(b.all), func(s *starting) bool { return s.err != nil })
 }
 
-// hooked is the container that has a postStart hook, which is alone; nil if none has.
+// hooked returns the container with a postStart hook, which is never started in parallel; nil if there
+// is none.
 func (b *batch) hooked(pod *corev1.Pod) *starting {
 	for _, s := range b.made() {
 		if lifecycle.HasPostStart(lifecycle.FindContainer(pod, s.action.Container).Container) {
@@ -66,7 +67,7 @@ func (b *batch) hooked(pod *corev1.Pod) *starting {
 	return nil
 }
 
-// ensureVolumes makes the volumes if they are not made.
+// ensureVolumes creates the volumes if they do not exist.
 func (w *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return w.Volumes.ensure(ctx) }
 
 // awaitAllImages waits for the images of the batch.
@@ -85,7 +86,7 @@ func (w *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// checkSandbox reports store.ErrChanged if the sandbox has ended, as while images were pulled.
+// checkSandbox returns store.ErrChanged if the sandbox has ended, for example while images were pulled.
 func (w *Starter) checkSandbox(_ context.Context, b *batch) error {
 	if sb := w.pod.Observed.Sandbox(); len(b.all) > 0 && (sb == nil || !sb.Ready) {
 		return store.ErrChanged
@@ -93,8 +94,8 @@ func (w *Starter) checkSandbox(_ context.Context, b *batch) error {
 	return nil
 }
 
-// awaitImages waits for the images of a container: its own, and those that it mounts. Nil
-// without an error means that one is not available, which is noted.
+// awaitImages waits for the images of a container: its own image, and those of its image volumes. If it
+// returns nil without an error, an image is not available, which it has recorded as a failure.
 func (w *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
@@ -118,7 +119,7 @@ func (w *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 	return s, nil
 }
 
-// createAll creates containers.
+// createAll creates the containers of the batch.
 func (w *Starter) createAll(ctx context.Context, b *batch) error {
 	all := b.all
 	if len(all) == 0 {
@@ -147,7 +148,7 @@ func (w *Starter) createAll(ctx context.Context, b *batch) error {
 			TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
 		}
 		if s.config == nil {
-			s.created.SandboxID = "" // the runtime was not asked
+			s.created.SandboxID = "" // the runtime was not called
 		}
 		if s.err != nil {
 			s.created.LogPath = filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath())
@@ -162,7 +163,7 @@ func (w *Starter) createAll(ctx context.Context, b *batch) error {
 	return interrupted
 }
 
-// markHook records that a postStart hook is to run, before the container that has it starts.
+// markHook records, before the container starts, that its postStart hook is pending.
 func (w *Starter) markHook(_ context.Context, b *batch) error {
 	if s := b.hooked(w.pod.Spec()); s != nil {
 		return w.Hooks.markHook(s.created.ID, lifecycle.HookPending)
@@ -170,7 +171,7 @@ func (w *Starter) markHook(_ context.Context, b *batch) error {
 	return nil
 }
 
-// noteStart records that from now on a failure leaves the pod in place.
+// noteStart records that from now on a failure does not remove the pod.
 func (w *Starter) noteStart(ctx context.Context, b *batch) error {
 	if len(b.made()) == 0 {
 		return nil
@@ -181,7 +182,7 @@ func (w *Starter) noteStart(ctx context.Context, b *batch) error {
 	return w.lease.BeforeStart()
 }
 
-// startAll starts containers that were created.
+// startAll starts the containers that were created.
 func (w *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.made()
 	node.InParallel(all, func(s *starting) struct{} {
@@ -203,7 +204,7 @@ func (w *Starter) startAll(ctx context.Context, b *batch) error {
 	return interrupted
 }
 
-// runHook runs the postStart hook.
+// runHook runs the batch's postStart hook, if it has one.
 func (w *Starter) runHook(ctx context.Context, b *batch) error {
 	if s := b.hooked(w.pod.Spec()); s != nil {
 		return w.Hooks.PostStart(ctx, s.action.Container)
@@ -211,13 +212,13 @@ func (w *Starter) runHook(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// started notes and reports that a container runs.
+// started records and reports that a container is running.
 func (w *Starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	w.pod.Observed.Put(c)
 	w.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
-	if err := w.linkLog(c, s.config); err != nil { // no reason not to run it, as in the kubelet
+	if err := w.linkLog(c, s.config); err != nil { // as in the kubelet, this does not prevent it from running
 		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	w.onStart(c, filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath()))

@@ -7,9 +7,9 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// endedBy is the error of a step on a container during which the context ended
-// with cause. Where the runtime still answered why it could not do the step, the
-// error has its answer: the deadline is then no reason, only the moment.
+// endedBy returns the error of a step on a container during which the context ended with cause. If the
+// runtime reported why the step failed, the error includes its answer: the end of the context is then
+// not the reason.
 func (w *Starter) endedBy(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause

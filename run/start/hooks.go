@@ -18,28 +18,27 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Hooks runs postStart hooks, and keeps on disk which have run.
+// Hooks runs postStart hooks and records on disk which ones have run.
 type Hooks struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	stop  *stop.Stopper
-	// fail notes that one container has failed.
+	// fail records that one container has failed.
 	fail func(error)
-	// EndDecides is true if a failed hook is no failure of the operation: the container's
-	// end decides.
+	// EndDecides is true if a failed hook is not a failure of the operation: the exit of the container
+	// decides.
 	EndDecides bool
 }
 
-// PostStart runs the container's hook. One that fails kills its container, and
-// the next container has its turn.
+// PostStart runs the container's postStart hook. If the hook fails, it kills the container, and the
+// pod's next container is started.
 //
-// A hook may never end, so it runs without the pod's lock: delete works.
-// What is locked is the hook's mark, lest another podrun that finds it pending
-// runs it a second time. The mark is written under the pod's lock again, when
-// there surely is a pod.
+// A hook may run forever, so it runs without the pod's lock: other commands, such as delete, are not
+// blocked. Instead, the hook's mark is locked, so that another podrun that finds the hook pending does
+// not run it again. The mark is written under the pod's lock, while the pod is known to exist.
 //
-// Where another command took the pod over while the hook ran, that the hook has run
-// is still true of this container. Acting on a failure is the owner's part.
+// If another command takes over the pod while the hook runs, the hook's result is still recorded for
+// this container. Acting on a failure is then up to the new owner.
 func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	found := h.pod.Observed.Container(name)
 	if found == nil {
@@ -72,7 +71,7 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 		return lost
 	}
 	if now := h.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
-		return lost // it was stopped, and the hook with it
+		return lost // it was stopped during the hook
 	}
 	if canceled {
 		return store.ErrChanged
@@ -90,9 +89,8 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	return lost
 }
 
-// failHook reports that a hook has failed and kills its container. The hook is marked as
-// failed until then: where the kill is interrupted or fails, the next pass, or the next
-// command, kills the container.
+// failHook reports a failed hook and kills its container. Until then the hook is marked as failed: if
+// the kill fails or is interrupted, the next pass or the next command kills the container.
 func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
 	if err := h.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
@@ -110,7 +108,7 @@ func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed erro
 	return h.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hook.Cause(failed).Error())
 }
 
-// awaitHook waits, without the pod's lock, for the podrun that runs a hook.
+// awaitHook waits, without the pod's lock, for another podrun that is running the hook.
 func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	h.pod.Node.SendWarnings(problem.List{{Object: "pod " + h.pod.Plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
@@ -121,7 +119,7 @@ func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	return store.ErrChanged
 }
 
-// hookFree returns when no process runs a container's hook.
+// hookFree returns once no process is running the container's hook.
 func (h *Hooks) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(h.hookMark(id))
@@ -139,8 +137,8 @@ func (h *Hooks) hookMark(containerID string) string {
 	return filepath.Join(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), containerID)
 }
 
-// makeMarks makes the directory of marks, under the pod's lock: a user may have removed
-// the pod's directory.
+// makeMarks creates the directory of marks. It is called under the pod's lock each time, because a user
+// may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
 	if err := os.MkdirAll(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", h.pod.Plan.ID, err)
@@ -148,7 +146,7 @@ func (h *Hooks) makeMarks() error {
 	return nil
 }
 
-// claimHook locks a hook's mark; nil if another process runs the hook.
+// claimHook locks a hook's mark. It returns nil if another process is running the hook.
 func (h *Hooks) claimHook(containerID string) (*os.File, error) {
 	if err := h.makeMarks(); err != nil {
 		return nil, err
@@ -160,7 +158,7 @@ func (h *Hooks) claimHook(containerID string) (*os.File, error) {
 	return claim, nil
 }
 
-// markHook keeps on disk whether the container's hook has run.
+// markHook records the state of the container's hook on disk.
 func (h *Hooks) markHook(containerID string, state lifecycle.HookState) error {
 	if err := h.makeMarks(); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// lateVolumes fills in what volumes give to a container only now: the images
-// that it mounts, and the variables that init containers wrote to files.
+// lateVolumes adds the values from volumes that are known only now: the images that the container
+// mounts, and variables that init containers wrote to files.
 func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
@@ -39,8 +39,8 @@ func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *co
 	return nil
 }
 
-// subpathError names a mount that cannot be prepared. The path that a subPathExpr
-// gives is not shown: it may hold a Secret.
+// subpathError describes a mount that cannot be prepared. It omits the path that a subPathExpr expands
+// to, which may contain a Secret.
 func subpathError(spec *corev1.Container, index int, err error) error {
 	m := spec.VolumeMounts[index]
 	if m.SubPathExpr == "" {
@@ -55,7 +55,7 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 	return fmt.Errorf("volumeMounts[%d]: subPathExpr %q of volume %s: %w", index, m.SubPathExpr, m.Name, cause)
 }
 
-// imageVolumes names the volumes of images that a container mounts, each once.
+// imageVolumes returns the names of the image volumes that a container mounts, without duplicates.
 func (w *Starter) imageVolumes(c *corev1.Container) []string {
 	var names []string
 	for _, m := range c.VolumeMounts {
@@ -66,7 +66,8 @@ func (w *Starter) imageVolumes(c *corev1.Container) []string {
 	return names
 }
 
-// volumeImages takes the images that a container mounts as volumes.
+// volumeImages returns the images that a container mounts as volumes, by volume name. It may wait for
+// them.
 func (w *Starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
 	for _, volume := range w.imageVolumes(lifecycle.FindContainer(w.pod.Spec(), name).Container) {

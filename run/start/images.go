@@ -9,39 +9,39 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Images are those of a pod's containers: the pulls that begin when the pod is admitted, and
-// the later ones, which restarts request.
+// Images manages the images of a pod's containers: the pulls that begin when the pod is admitted, and
+// later pulls, which restarts request.
 type Images struct {
-	puller *node.Puller // nil for an operation that starts nothing
+	puller *node.Puller // nil for an operation that starts no containers
 	first  *imagepull.Pulls
-	taken  map[string]bool // the containers that have had their image from first
+	taken  map[string]bool // the containers whose image was taken from first
 	Waiter ImageWaiter
 }
 
-// Begin starts the first pulls. The caller calls end.
+// Begin starts the first pulls. The caller must call end.
 func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
 	first := i.puller.Start(ctx, plan)
 	i.first = first
-	return first.Stop // also after a reset
+	return first.Stop // even after a Reset
 }
 
-// Forget ends that the events of pulls go to the pod's journal.
+// Forget stops sending the events of pulls to the pod's journal.
 func (i *Images) Forget(j *store.Journal) {
 	if i.puller != nil {
 		i.puller.Forget(j)
 	}
 }
 
-// Ready waits until the first pulls have ended; the error is that of a pull.
+// Ready waits until the first pulls have finished. It returns the error of a pull.
 func (i *Images) Ready(ctx context.Context) error { return i.first.Ready(ctx) }
 
-// Reset forgets the images of a definition that the pod no longer has.
+// Reset discards the images of a previous definition of the pod.
 func (i *Images) Reset() {
 	i.first, i.taken = nil, map[string]bool{}
 	i.Waiter.reset()
 }
 
-// Trouble is why a first pull has not succeeded yet; nil if none has failed.
+// Trouble returns why a first pull has not succeeded yet; nil if none has failed.
 func (i *Images) Trouble() error {
 	if i.first == nil {
 		return nil
@@ -49,11 +49,11 @@ func (i *Images) Trouble() error {
 	return i.first.Trouble()
 }
 
-// fromFirst reports whether a container is to have its image from the first pulls.
+// fromFirst reports whether a container must get its image from the first pulls.
 func (i *Images) fromFirst(name string) bool { return i.first != nil && !i.taken[name] }
 
-// pullsFor returns the pulls that a container's image comes from, and the function that ends
-// them. The first start uses the first pulls; a restart requests the image again.
+// pullsFor returns the pulls for a container's image, and a function that ends them. The first start
+// uses the first pulls; a restart requests the image again.
 func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan) (*imagepull.Pulls, func()) {
 	first := i.fromFirst(name)
 	i.taken[name] = true
@@ -64,44 +64,43 @@ func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan)
 	return pulls, pulls.Stop
 }
 
-// A Turn is what becomes of the start of a container when all actions before it are done.
+// A Turn determines when a container starts, after all actions before it have been executed.
 type Turn int
 
 const (
 	Now           Turn = iota
-	AfterOthers        // after all others of this pass: the image's pull is backed off from
-	Later              // in another pass: its image is awaited, and later containers need not wait for it
-	LaterWithRest      // in another pass, as all later containers: the kubelet starts them in order
+	AfterOthers        // after all others of this pass, because the image pull is in back-off
+	Later              // in another pass; later containers need not wait for its image
+	LaterWithRest      // in another pass, with all later containers: the kubelet starts them in order
 )
 
-// ImageWaiter waits for the images of containers. Its implementations are a command's
-// (ImagesInTurn), which waits when it is the container's turn, and a supervisor's
-// (ImagesBeside), which never waits and is woken.
+// ImageWaiter waits for the images of containers. A command's implementation (ImagesInTurn) waits when
+// it is the container's turn. A supervisor's (ImagesBeside) never blocks, and wakes the worker.
 type ImageWaiter interface {
 	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool
-	// Turn decides when a container is started; last means that AfterOthers is no choice. An
-	// error ends the pass.
+	// Turn decides when a container is started. If last is true, it never returns AfterOthers. An error
+	// ends the pass.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// take returns the image of a container or of an image volume (imagepull.VolumeImage).
 	take(ctx context.Context, name string) (imagepull.Result, error)
-	// reset forgets the images that are waited for.
+	// reset discards pending waits for images.
 	reset()
 }
 
-// ImagesInTurn waits for images without the pod's lock: a pull may take long, and other
-// commands may act on the pod.
+// ImagesInTurn waits for images without the pod's lock, because a pull may take long and other commands
+// may act on the pod.
 type ImagesInTurn struct{ w *Starter }
 
 func (i ImagesInTurn) reset() {}
 
-// Waits is true until the first pull of the image has ended.
+// Waits returns true until the first pull of the image has finished.
 func (i ImagesInTurn) Waits(name string) bool {
 	return i.w.Images.fromFirst(name) && !i.w.Images.first.Done(name)
 }
 
-// Turn waits for the first try of the first pull of an app container's image. If it fails,
-// the kubelet continues with the next container, and retries this one later.
+// Turn waits for the first attempt of the first pull of an app container's image. If the attempt fails,
+// the next container is started first, as in the kubelet, which retries this one later.
 func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
 	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {
 		return Now, nil
@@ -124,7 +123,7 @@ func (i ImagesInTurn) take(ctx context.Context, name string) (image imagepull.Re
 		image, err = pulls.Wait(ctx, name)
 		return err
 	}
-	if i.w.Images.fromFirst(name) && !i.Waits(name) { // the pull has ended
+	if i.w.Images.fromFirst(name) && !i.Waits(name) { // the pull has finished
 		err = wait(ctx)
 	} else {
 		err = i.w.lease.Do(ctx, i.w.lease.StartedByOther, wait)

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ImagesBeside waits for images in the background, and wakes the worker.
+// ImagesBeside waits for images in the background and wakes the worker.
 type ImagesBeside struct {
 	w      *Starter
 	wake   func()
@@ -22,7 +22,7 @@ type ImagesBeside struct {
 
 // imageWait is the wait for one image.
 type imageWait struct {
-	plan     imagepull.Plan // of this image alone
+	plan     imagepull.Plan // of this image only
 	done     chan struct{}  // closed when result and err are set
 	backsOff chan struct{}  // closed when the first pull has failed
 	cancel   context.CancelFunc
@@ -30,16 +30,16 @@ type imageWait struct {
 	err      error
 }
 
-// NewImagesBeside returns the waiter of a supervisor, for the starter's pod; the caller closes it.
-// It ends its waits with ctx. wake is called when an image has arrived, or its pull has failed.
+// NewImagesBeside returns a supervisor's waiter for the starter's pod; the caller must close it. Its
+// waits end with ctx. It calls wake when an image is available or its pull has failed.
 func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside {
 	return &ImagesBeside{w: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
 
-// Waits is false: the waits are in the background.
+// Waits returns false, because the waits are in the background.
 func (i *ImagesBeside) Waits(string) bool { return false }
 
-// Turn begins to wait for the images of a container: its own, and those that it mounts.
+// Turn starts waiting for the images of a container: its own image, and those of its image volumes.
 func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
 	names := []string{a.Container}
@@ -70,7 +70,7 @@ func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn
 	return LaterWithRest, nil
 }
 
-// await begins to wait for an image, if that has not begun.
+// await starts waiting for an image, unless a wait is already pending.
 func (i *ImagesBeside) await(name string) *imageWait {
 	if wait := i.byName[name]; wait != nil {
 		return wait
@@ -94,7 +94,7 @@ func (i *ImagesBeside) await(name string) *imageWait {
 	return wait
 }
 
-// take returns the image that a container has waited for.
+// take returns an image that Turn has waited for.
 func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {
@@ -105,7 +105,7 @@ func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, e
 	return wait.result, wait.err
 }
 
-// reset ends the waits for images that the pod's new definition does not have.
+// reset cancels waits for images that the pod's new definition does not use.
 func (i *ImagesBeside) reset() {
 	maps.DeleteFunc(i.byName, func(name string, wait *imageWait) bool {
 		if reflect.DeepEqual(wait.plan, i.w.pod.Plan.Images.Only(name)) {
@@ -116,7 +116,7 @@ func (i *ImagesBeside) reset() {
 	})
 }
 
-// Close ends the waits, and returns when they have ended.
+// Close cancels all waits and returns when they have ended.
 func (i *ImagesBeside) Close() {
 	for _, wait := range i.byName {
 		wait.cancel()

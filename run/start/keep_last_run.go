@@ -12,16 +12,16 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// removeOld removes all but the last of the container's earlier runs, as the
-// kubelet keeps one for its logs and its last state.
+// removeOld removes the earlier runs of a container except the last one, which the kubelet also keeps
+// for its logs and its last state.
 func (w *Starter) removeOld(ctx context.Context, name string) error {
 	kept := false
-	for _, c := range slices.Clone(w.pod.Observed.Containers) { // drop shortens the list
+	for _, c := range slices.Clone(w.pod.Observed.Containers) { // Drop shortens the list
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
 			continue
 		case c.State == lifecycle.Exited && !kept:
-			kept = true // the newest that has run
+			kept = true // the last run
 			continue
 		}
 		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
@@ -40,13 +40,12 @@ func (w *Starter) removeOld(ctx context.Context, name string) error {
 	return nil
 }
 
-// removeLog removes the log of a container that was removed, with the link to it, as
-// the kubelet does: the logs of a container that crashes for months must not fill the
-// disk.
+// removeLog removes the log of a removed container and the link to it, as the kubelet does: a container
+// that crashes for months must not fill the disk with logs.
 func (w *Starter) removeLog(c lifecycle.Container) error {
 	logs := w.pod.Plan.Layout.Logs(w.pod.Plan.ID)
 	if !strings.HasPrefix(c.LogPath, logs+"/") {
-		return nil // the container has none, or a runtime that reports another path
+		return nil // the container has no log, or the runtime reports another path
 	}
 	err := os.Remove(w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID))
 	if err != nil && !os.IsNotExist(err) {

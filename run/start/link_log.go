@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// linkLog makes the link by which log collectors find the container's log.
+// linkLog creates the link with which log collectors find the container's log.
 func (w *Starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	faultpoint.At("log/link")
 	link := w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID)

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// removeDead removes the pod's sandboxes that have ended but for the newest one, and
-// those that hold the last run of a container: each outage of a pod leaves one, with its
-// network's name and its containers. The kubelet's garbage collection does the same
+// removeDead removes the pod's stopped sandboxes, except the newest one and those with the last run of
+// a container: each outage of a pod leaves a sandbox, with its reserved network name and its
+// containers. The kubelet's garbage collection does the same
 // (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
 func (w *Starter) removeDead(ctx context.Context) error {
 	holds := map[string]bool{}

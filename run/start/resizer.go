@@ -15,19 +15,18 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// Resizer changes the resources of a pod that runs.
+// Resizer changes the resources of a running pod.
 type Resizer struct {
 	pod *pod.Pod
-	// fail notes that the pod cannot be resized.
+	// fail records that the pod cannot be resized.
 	fail func(error)
 }
 
-// Resize sets the resources of the pod's cgroup and its running containers to those of
-// the spec, in the kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime):
-// increases of the pod's cgroup, the containers, decreases of the pod's cgroup. Unlike
-// the kubelet, it sets CPU and memory of a container with one call. It returns an error
-// only for an interruption; a refusal by the runtime or the kernel is recorded in
-// failures and in the pod's status, and the resize is retried.
+// Resize sets the resources of the pod's cgroup and its running containers to those of the spec, in the
+// kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime): first increases of the pod's cgroup,
+// then the containers, then decreases of the pod's cgroup. Unlike the kubelet, it sets CPU and memory
+// of a container with one call. It returns an error only for an interruption. If the runtime or the
+// kernel refuses, it records the failure in the pod's status and retries the resize later.
 func (r *Resizer) Resize(ctx context.Context) error {
 	err := r.tryResize(ctx)
 	if cause := context.Cause(ctx); cause != nil {
@@ -77,8 +76,8 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 	return r.pod.KeepResize(&done)
 }
 
-// growth is by how many bytes of memory a container grows, negative if it shrinks:
-// those that shrink come first.
+// growth returns by how many bytes the memory limit of a container increases; negative if it decreases.
+// Containers that shrink are resized first.
 func (r *Resizer) growth(c lifecycle.Container) int64 {
 	want := lifecycle.ResourcesOf(r.pod.Spec(), lifecycle.FindContainer(r.pod.Spec(), c.Name).Container)
 	return want.MemoryLimit - r.pod.Observed.Resize.Containers[c.ID].MemoryLimit
@@ -106,8 +105,8 @@ func (r *Resizer) resizeContainer(ctx context.Context, c lifecycle.Container) er
 }
 
 // checkUsage refuses to lower a memory limit below the current usage, as the kubelet does
-// (validateMemoryResizeAction): the kernel would kill processes on cgroup v2, and refuse
-// on v1, after a part of the resize was done.
+// (validateMemoryResizeAction). Otherwise, after part of the resize was done, the kernel would kill
+// processes (cgroup v2) or refuse the limit (v1).
 func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {

@@ -26,13 +26,13 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// A newSandbox is one that is being made.
+// A newSandbox is a sandbox that is being created.
 type newSandbox struct {
 	attempt uint32
-	fresh   bool // no container of the pod was started yet; known from makeVolumesFirst on
+	fresh   bool // no container of the pod has been started yet; set by makeVolumesFirst
 }
 
-// announceSandbox reports that a sandbox is replaced.
+// announceSandbox reports that the sandbox is being replaced.
 func (w *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
 	if n.attempt > 0 {
 		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
@@ -40,7 +40,7 @@ func (w *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
 	return nil
 }
 
-// undoLogs removes the logs of a pod whose first sandbox could not be made.
+// undoLogs removes the logs of a pod whose first sandbox could not be created.
 func (w *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 	if n.attempt > 0 {
 		return nil
@@ -48,10 +48,10 @@ func (w *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 	return w.remove.Logs()
 }
 
-// makeVolumesFirst makes the volumes that may not come after the sandbox. A podrun that finds
-// a sandbox takes its volumes to be there, unless no container of the pod was started yet
-// (Volumes.ensure): only then may they. Those that take long are made without the pod's lock;
-// without those of the host there is no sandbox.
+// makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
+// has been started yet, volumes may be created with the sandbox (Volumes.ensure checks them); otherwise
+// a podrun that finds a sandbox assumes that they exist. Slow volumes are created first, without the
+// pod's lock, and so are host volumes, because the sandbox must not be created if they are missing.
 func (w *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = w.lease.Fresh()
 	if err != nil || n.fresh && n.attempt == 0 && !w.pod.Plan.Volumes.Slow() && !w.pod.Plan.Volumes.OfHost() {
@@ -65,7 +65,7 @@ func (w *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err erro
 	return nil
 }
 
-// makeSandboxBeside makes the sandbox and, concurrently, the other volumes. It makes the
+// makeSandboxBeside creates the sandbox and, concurrently, the remaining volumes. It makes the
 // checkpoint of a new pod durable.
 func (w *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
 	volumes := !w.Volumes.made
@@ -78,8 +78,8 @@ func (w *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
 	return errorsBeside(ctx, failed, err)
 }
 
-// errorsBeside joins the errors of two steps that ran concurrently. Where the context has
-// ended, both mean only that: one of them is enough for a message.
+// errorsBeside joins the errors of two concurrent steps. If the context has ended, both errors only
+// report that, so it returns one of them.
 func errorsBeside(ctx context.Context, beside, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err
@@ -87,8 +87,8 @@ func errorsBeside(ctx context.Context, beside, err error) error {
 	return errors.Join(beside, err)
 }
 
-// besideSandbox does what does not need the sandbox while the runtime makes it: it makes
-// the checkpoint durable, and the volumes. It uses nothing of w that changes.
+// besideSandbox performs the steps that do not require the sandbox while the runtime creates it: it
+// makes the checkpoint durable and creates the volumes. It uses no field of w that changes.
 func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "beside the sandbox", w.pod.Plan.ID.String())()
 	var synced error
@@ -103,8 +103,8 @@ func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err
 	return errors.Join(synced, err)
 }
 
-// makeSandbox makes the pod's sandbox, up to three times where it is in doubt whether
-// there is one. Each undo is registered before what it undoes.
+// makeSandbox creates the pod's sandbox. It tries up to three times while it is unknown whether the
+// sandbox was created. Each undo step is registered before the call that it undoes.
 func (w *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	plan := w.sandboxPlan(attempt)
 	for try := 0; ; try++ {
@@ -117,7 +117,7 @@ func (w *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		}
 		if err == nil {
 			w.takeSandbox(plan, made)
-			w.lease.Lock.Reservation.Release() // the sandbox counts itself
+			w.lease.Lock.Reservation.Release() // from now on the sandbox itself counts
 			if err := w.removeDead(ctx); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (w *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	}
 }
 
-// maxSandboxTries is how often a sandbox is tried whose creation is in doubt.
+// maxSandboxTries is the number of attempts to create a sandbox while the result is unknown.
 const maxSandboxTries = 3
 
 func (w *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
@@ -148,8 +148,8 @@ func (w *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sa
 	return sandbox.Apply(ctx, w.pod.Node.Client, plan)
 }
 
-// sandboxError is the error of a sandbox that could not be made, and perhaps not
-// be cleared up either.
+// sandboxError returns the error for a sandbox that could not be created. Cleanup is the error of
+// removing its remains, or nil.
 func (w *Starter) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
@@ -164,7 +164,7 @@ func (w *Starter) sandboxError(err, cleanup error) error {
 	return out
 }
 
-// sandboxCause leaves out the pod and the step, which the event names already.
+// sandboxCause removes the pod and the step from an error, because the event already names them.
 func sandboxCause(err error) error {
 	if e, ok := err.(*problem.Error); ok {
 		return e.Err
@@ -172,7 +172,7 @@ func sandboxCause(err error) error {
 	return err
 }
 
-// sandboxPlan is the plan of the sandbox, of a certain attempt.
+// sandboxPlan returns the plan of the sandbox for the given attempt.
 func (w *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
 	plan := w.pod.Plan.Sandbox
 	plan.Attempt = attempt
@@ -182,8 +182,8 @@ func (w *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
 	return plan
 }
 
-// sandboxConfig is the config that the current sandbox was made with, which
-// CreateContainer wants to see again.
+// sandboxConfig returns the config with which the current sandbox was created; CreateContainer requires
+// it.
 func (w *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	sb := w.pod.Observed.Sandbox()
 	config := w.sandboxPlan(sb.Attempt).Config
@@ -194,7 +194,7 @@ func (w *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	return config
 }
 
-// takeSandbox makes a new sandbox the current one.
+// takeSandbox makes a newly created sandbox the pod's current one.
 func (w *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	w.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
 		ID: made.ID, Pod: w.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
@@ -207,7 +207,7 @@ func (w *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
 	return w.remove.Groups(ctx)
 }
 
-// makeGroups makes the pod's control groups.
+// makeGroups creates the pod's control groups.
 func (w *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
 	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
@@ -219,8 +219,7 @@ func (w *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	return nil
 }
 
-// sandboxHint says what to do about a sandbox that could not be made, where the
-// runtime's text is known to puzzle people.
+// sandboxHint returns a hint for runtime errors that are known to be hard to understand; "" for others.
 func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()
 	switch {
@@ -232,7 +231,7 @@ func sandboxHint(err error, runtime host.Runtime) string {
 	return ""
 }
 
-// writeHosts writes the file that the containers see as /etc/hosts.
+// writeHosts writes the /etc/hosts file of the pod's containers.
 func (w *Starter) writeHosts(ips []string) error {
 	text := dns.EtcHosts(w.pod.Spec(), w.pod.Plan.Name, ips, w.pod.Plan.EtcHosts)
 	if err := volume.WriteHosts(w.pod.Plan.Layout, w.pod.Plan.ID.UID, []byte(text)); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// sandboxImage is the sandbox image that kept a sandbox from being made; empty if
-// it was something else.
+// sandboxImage returns the sandbox image whose missing pull prevented the creation of a sandbox; "" if
+// there was another reason.
 func sandboxImage(err error) string {
 	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
 		return m[1] + m[2]
@@ -21,8 +21,8 @@ func sandboxImageHint(image string, runtime host.Runtime) string {
 	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: %s, or name one that is on this host as %s", image, runtime.LoadImage(), runtime.SandboxKey())
 }
 
-// unpulled are the texts of runtimes that could not pull their sandbox image:
-// containerd 1.6 to 2.1, and 2.4; CRI-O. A sandbox needs no other image.
+// unpulled matches the errors of runtimes that could not pull their sandbox image: containerd 1.6 to
+// 2.1, containerd 2.4, and CRI-O. A sandbox requires no other image.
 var unpulled = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`failed to (?:get sandbox|pull) image "([^"]+)"|initializing source docker://(\S+): `)
 })

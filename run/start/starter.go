@@ -8,14 +8,14 @@ import (
 	"github.com/podrun/podrun/run/stop"
 )
 
-// Starter makes a pod's sandbox and starts its containers.
+// Starter creates a pod's sandbox and starts its containers.
 type Starter struct {
 	pod    *pod.Pod
 	lease  *lease.Lease
 	stop   *stop.Stopper
 	remove *stop.Remover
 	Images Images
-	// Failures are the errors of single containers: the others are started.
+	// Failures are the errors of individual containers, which do not prevent the start of the others.
 	Failures []error
 	Volumes  Volumes
 	Hooks    Hooks
@@ -25,11 +25,11 @@ type Starter struct {
 	onStart func(c lifecycle.Container, log string)
 }
 
-// fail notes that one container cannot be started; the others are started.
+// fail records that one container cannot be started.
 func (w *Starter) fail(err error) { w.Failures = append(w.Failures, pod.OfPod(w.pod.Plan.ID, err)) }
 
-// New returns the starter of the lease's pod; puller is nil for an operation that starts
-// nothing, onStart is called for each container that was started, with the path of its log.
+// New returns the starter of the lease's pod. Puller is nil for an operation that starts no containers.
+// onStart is called for each started container with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
 	w := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
 	w.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{w}}

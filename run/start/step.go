@@ -6,15 +6,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// A step of a start. Its undo is registered before do, because a call that fails may have taken
-// effect; nil if there is nothing to undo, or do registers it.
+// A step of a start. Its undo is registered before do is called, because a call that fails may have
+// taken effect. Undo is nil if there is nothing to undo, or if do registers it.
 type step[T any] struct {
-	name string // of the undo, in errors
+	name string // of the undo, for errors
 	do   func(*Starter, context.Context, T) error
 	undo func(*Starter, context.Context, T) error
 }
 
-// run does the steps in order, until one fails.
+// run executes the steps in order until one fails.
 func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
 	for _, s := range steps {
 		if s.undo != nil {
@@ -27,14 +27,14 @@ func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
 	return nil
 }
 
-// Sandbox makes the pod's control groups, sandbox and volumes.
+// Sandbox creates the pod's control groups, sandbox and volumes.
 func (w *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 	return run(ctx, w, sandboxSteps, &newSandbox{attempt: a.Attempt})
 }
 
-// Containers starts one container, or several in parallel: all are created at once, and
-// then started at once. Only an interruption is returned as an error; a container's own trouble
-// is noted in failures, and its name returned.
+// Containers starts one container, or several in parallel: all are created concurrently, then all are
+// started concurrently. Only an interruption is returned as an error. If a container fails, the error
+// is recorded in Failures, and the container's name is in failed.
 func (w *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
 	b := &batch{actions: actions}
 	err = run(ctx, w, containerSteps, b)

@@ -1,16 +1,16 @@
 package start
 
-// sandboxSteps are the steps of lifecycle.CreateSandbox, in order (kubelet: SyncPod, steps 1 to
-// 5). The sandbox registers an undo for each of its tries.
+// sandboxSteps are the steps of lifecycle.CreateSandbox, in order (kubelet: SyncPod, steps 1 to 5). The
+// step "sandbox" registers an undo for each attempt.
 var sandboxSteps = []step[*newSandbox]{
 	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
 	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
 	{"volumes", (*Starter).makeVolumesFirst, nil},
-	{"sandbox", (*Starter).makeSandboxBeside, nil}, // and the other volumes
+	{"sandbox", (*Starter).makeSandboxBeside, nil}, // and the remaining volumes
 }
 
-// containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer):
-// volumes and images, create, start, postStart hook. Nothing is undone once a container starts.
+// containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer): volumes
+// and images, create, start, postStart hook. Nothing is undone once a container has been started.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"images", (*Starter).awaitAllImages, nil},

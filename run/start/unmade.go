@@ -9,16 +9,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// reasonStartError and codeStartError are what containerd gives a container whose
-// program cannot be run (internal/cri/server/container_start.go).
+// reasonStartError and codeStartError are the reason and exit code that containerd reports for a
+// container whose program cannot be executed (internal/cri/server/container_start.go).
 const (
 	reasonStartError = "StartError"
 	codeStartError   = 128
 )
 
-// notCreated notes a container that could not be created. CRI-O runs the program of a
-// container when it creates it, so that one whose program is missing does not exist;
-// containerd keeps it as ended. podrun writes down what containerd would show.
+// notCreated records a container that could not be created. CRI-O runs a container's program when it
+// creates the container, so a container whose program is missing does not exist there, while containerd
+// keeps it as exited. podrun records what containerd would report.
 func (w *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {
 		return w.containerFailed(ctx, c.Name, stepConfig, err)

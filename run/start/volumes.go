@@ -11,17 +11,17 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Volumes makes a pod's directories and volumes.
+// Volumes creates a pod's directories and volumes.
 type Volumes struct {
 	pod   *pod.Pod
 	lease *lease.Lease
-	// made says that the volumes are there, as this process made them, or since containers
-	// of the pod were started.
+	// made is true if the volumes exist, because this process created them or containers of the pod
+	// have been started.
 	made bool
 }
 
-// ensure makes the volumes of a pod whose sandbox was made by a podrun that ended
-// before it had made them, and before it started any container.
+// ensure creates the volumes of a pod if an earlier podrun ended after creating the sandbox, but before
+// creating the volumes and starting any container.
 func (v *Volumes) ensure(ctx context.Context) error {
 	if v.made {
 		return nil
@@ -35,7 +35,7 @@ func (v *Volumes) ensure(ctx context.Context) error {
 	return err
 }
 
-// emitMountErrors reports each volume that could not be made.
+// emitMountErrors emits an event for each volume that could not be created.
 func (v *Volumes) emitMountErrors(err error) {
 	for _, e := range mountErrors(err) {
 		v.pod.Emit(event.Warning, event.FailedMountVolume, "", e.Event())
@@ -59,9 +59,8 @@ func mountErrors(err error) []*volume.MountError {
 	return nil
 }
 
-// make makes the pod's volumes, those that may take long without the pod's
-// lock. While they are made the pod's directory is locked, so that no other command makes
-// or removes them before this one has ended.
+// make creates the pod's volumes. If some may take long, it does so without the pod's lock. It then
+// locks the pod's directory, so that no other command creates or removes volumes concurrently.
 func (v *Volumes) make(ctx context.Context) error {
 	if !v.pod.Plan.Volumes.Slow() {
 		return volume.Apply(ctx, v.pod.Plan.Volumes)
@@ -85,8 +84,8 @@ func (v *Volumes) make(ctx context.Context) error {
 	return lost
 }
 
-// Refresh brings the files that podrun writes up to date, while the pod's
-// containers run. For a pod without a sandbox they are made with the sandbox.
+// Refresh updates the volume files that podrun writes, while the pod's containers are running. It does
+// nothing for a pod without a sandbox, whose volumes are created with the sandbox.
 func (v *Volumes) Refresh(ctx context.Context) error {
 	if v.pod.Observed.Sandbox() == nil {
 		return nil

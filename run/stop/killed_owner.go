@@ -14,14 +14,12 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// Calls that the runtime executes for a killed podrun end some time later: the runtime
-// cancels them, but a call that is almost complete still takes effect. The owner record
-// shows that the last owner was killed (store.PodLock.Killed); only then does the next
-// owner wait.
+// Calls that the runtime executes for a killed podrun may complete after the kill: the runtime cancels
+// them, but a call that is almost complete still takes effect. The owner record shows that the last
+// owner was killed (store.PodLock.Killed); only then does the next owner wait for such effects.
 
-// quietFor is how long nothing of a removed pod may come up before it counts as
-// removed. containerd lists a sandbox when its network is set up, which takes well
-// below a second.
+// quietFor is how long no object of a removed pod may appear before the pod counts as removed.
+// containerd lists a sandbox once its network has been set up, which takes far less than a second.
 const quietFor = 2 * time.Second
 
 // quietPoll is the interval at which podrun polls the runtime for such effects.
@@ -31,8 +29,8 @@ const quietPoll = 200 * time.Millisecond
 // creation it cancels.
 const releaseFor = 5 * time.Second
 
-// removeLate removes objects of the pod that the runtime still creates for a killed
-// podrun, until no more appear.
+// removeLate removes objects of the pod that the runtime still creates for a killed podrun, until no
+// more appear.
 func (r *Remover) removeLate(ctx context.Context) error {
 	if !r.lease.Lock.Killed {
 		return nil
@@ -73,9 +71,8 @@ func (r *Remover) removeLate(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork removes leftovers of network plugins for the pod's sandboxes, all of
-// which have been removed: a kill of podrun also ends the plugin that was releasing a
-// network.
+// removeNetwork removes what network plugins left behind for the pod's sandboxes, all of which have
+// been removed. Killing podrun may also kill the plugin that is releasing a network.
 func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 	all, err := r.attachments(ctx)
 	if err != nil {
@@ -84,9 +81,9 @@ func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 	return cni.Remove(ctx, r.Pod.Plan.Layout.RootDir, all, gone)
 }
 
-// awaitRelease waits, for as long as releaseFor, until the runtime has released the
-// networks of the pod's sandboxes: the plugins' DEL fails if its rules are removed before,
-// and the runtime then keeps the network namespace.
+// awaitRelease waits up to releaseFor until the runtime has released the networks of the pod's
+// sandboxes. If their rules were removed earlier, the plugins' DEL would fail, and the runtime would
+// keep the network namespace.
 func (r *Remover) awaitRelease(ctx context.Context) error {
 	return cri.While(ctx, releaseFor, func() (again bool, err error) {
 		left, err := r.attachments(ctx)
@@ -94,7 +91,7 @@ func (r *Remover) awaitRelease(ctx context.Context) error {
 	})
 }
 
-// attachments are those of the pod's sandboxes to networks.
+// attachments returns the network attachments of the pod's sandboxes.
 func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	all, err := cni.ReadAttachments(ctx)
 	return slices.DeleteFunc(all, func(a cni.Attachment) bool {
@@ -102,10 +99,9 @@ func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	}), err
 }
 
-// removeUnreleased removes leftovers of network plugins for sandboxes whose stop was
-// interrupted, after the sandboxes have been removed. The DEL of a later stop succeeds
-// without removing them: the bridge plugin reads the address of a rule from the
-// interface, which its first DEL has removed.
+// removeUnreleased removes what network plugins left behind for removed sandboxes whose stop was
+// interrupted. A DEL during a later stop succeeds without removing it: the bridge plugin reads the
+// address of a rule from the interface, which its first DEL has removed.
 func (r *Remover) removeUnreleased(ctx context.Context) error {
 	if len(r.lease.Lock.Unreleased) == 0 {
 		return nil
@@ -124,8 +120,8 @@ func (r *Remover) removeUnreleased(ctx context.Context) error {
 	return nil
 }
 
-// removeStopped kills and removes the observed sandboxes and containers of the pod. A
-// container whose sandbox no longer exists is removed separately.
+// removeStopped kills and removes the observed sandboxes and containers of the pod. Containers are also
+// removed individually, because their sandboxes may no longer exist.
 func (r *Remover) removeStopped(ctx context.Context) error {
 	for _, sb := range r.Pod.Observed.Sandboxes {
 		if err := r.Stop.stopSandbox(ctx, sb.ID); err != nil {

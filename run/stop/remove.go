@@ -34,19 +34,19 @@ type Remover struct {
 // RemoverWith returns the remover of the stopper's pod.
 func RemoverWith(s *Stopper) *Remover { return &Remover{Pod: s.pod, lease: s.lease, Stop: s} }
 
-// RemoveOptions are those of the removal of one pod.
+// RemoveOptions are the options for removing one pod.
 type RemoveOptions struct {
-	Grace    *time.Duration // replaces the pod's own; nil for that
+	Grace    *time.Duration // replaces the pod's grace period; nil keeps it
 	KeepLogs bool
-	// DeleteClaims are directories of the pod's claims that are deleted with it, except
-	// those that another pod uses by then.
+	// DeleteClaims are directories of the pod's claims to delete with it, except those that another pod
+	// uses by then.
 	DeleteClaims []string
 	Stopped      func() // called when everything has stopped, before it is removed
-	// Unstarted leaves a pod in place of which a container was started.
+	// Unstarted keeps a pod if any of its containers was started.
 	Unstarted bool
 }
 
-// NewRemover returns the remover of a pod, which acts under the lock.
+// NewRemover returns a remover of a pod, whose lock must be held.
 func NewRemover(p *pod.Pod, lock *store.PodLock) *Remover {
 	l := lease.New(p, lock)
 	l.Ending = true
@@ -55,7 +55,7 @@ func NewRemover(p *pod.Pod, lock *store.PodLock) *Remover {
 	return RemoverWith(s)
 }
 
-// Stored removes what does not need the runtime: processes in the pod's cgroup, the
+// Stored removes the parts of a pod that do not require the runtime: processes in the pod's cgroup, the
 // cgroup, logs and directory.
 func (r *Remover) Stored(ctx context.Context) error {
 	err := r.lease.Acquire(store.PurposeRemove)
@@ -71,9 +71,9 @@ func (r *Remover) Stored(ctx context.Context) error {
 	return err
 }
 
-// Owned makes this command the owner of a pod and removes it. Where another
-// command takes it over, that one removes it, or it is removed already and the pod
-// that has its name is another incarnation.
+// Owned makes this command the owner of a pod and removes it. If another command takes over the pod,
+// Owned waits until that command has removed it or takes it over again. It returns nil if this
+// incarnation of the pod was removed, even if a new pod has its name.
 func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	for {
 		if err := r.lease.Acquire(store.PurposeRemove); err != nil {
@@ -92,8 +92,7 @@ func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	}
 }
 
-// removedByOther reports whether another command, which took the pod over, has
-// removed this incarnation of it.
+// removedByOther reports whether another command took over this incarnation of the pod and removed it.
 func (r *Remover) removedByOther(ctx context.Context) (bool, error) {
 	owner, err := r.lease.Lock.Owner()
 	if err != nil || r.lease.Lock.Owned() {
@@ -117,9 +116,9 @@ func (r *Remover) removedByOther(ctx context.Context) (bool, error) {
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
-// Remove stops the pod and removes all of it, in the order in which it can be
-// done again after any failure: the directory, by which the pod is found, last.
-// The error is store.ErrChanged where another command took the pod over.
+// Remove stops and removes the pod, in an order that allows it to be repeated after any failure: the
+// directory, by which the pod is found, is removed last. The error is store.ErrChanged if another
+// command took over the pod.
 func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	var err error
 	if r.Pod.Observed, err = r.Pod.Node.Observe(ctx, r.Pod.Plan.ID.UID); err != nil {
@@ -159,8 +158,9 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	return r.removeFiles(ctx, o)
 }
 
-// keepRemoved records how the containers of a pod that has stopped ended, which the runtime
-// forgets before the pod is removed. A disk that cannot be written does not prevent a removal.
+// keepRemoved records the exits of a stopped pod's containers, because the runtime forgets them before
+// the pod's directory is removed. It ignores a file system that cannot be written, which must not
+// prevent a removal.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil
@@ -171,10 +171,9 @@ func (r *Remover) keepRemoved() error {
 	return nil
 }
 
-// removeObjects removes what the runtime and the kernel have of a pod that has stopped: its
-// sandboxes and, concurrently, its control groups, for whose removal the kubelet does not
-// wait for that of the sandboxes either (SyncTerminatedPod in pkg/kubelet). After a killed
-// podrun, the groups come last, because the runtime may still create a sandbox in them.
+// removeObjects removes the sandboxes of a stopped pod and, concurrently, its control groups: the
+// kubelet does not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the last owner
+// was killed, the groups are removed last, because the runtime may still create a sandbox in them.
 func (r *Remover) removeObjects(ctx context.Context) error {
 	var groups error
 	removeGroups := func() {
@@ -201,7 +200,7 @@ func (r *Remover) removeObjects(ctx context.Context) error {
 		return pod.RuntimeError(r.Pod.Plan.ID, err)
 	}
 	if cause := context.Cause(ctx); cause != nil && groups == nil {
-		return cause // the last call may have outlived it
+		return cause // the last call may have completed although ctx has ended
 	}
 	if late {
 		removeGroups()
@@ -212,18 +211,18 @@ func (r *Remover) removeObjects(ctx context.Context) error {
 	return nil
 }
 
-// removeFiles removes the pod's logs and directory, as much of them as it can.
+// removeFiles removes the pod's logs and directory. It continues after errors.
 func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	defer trace.Begin(ctx, "remove files", r.Pod.Plan.ID.String())()
 	var errs []error
 	if !o.KeepLogs {
 		errs = append(errs, r.Logs())
 	}
-	if !o.Unstarted { // one that is applied again keeps its back-off
+	if !o.Unstarted { // a pod that is applied again keeps its back-off
 		errs = append(errs, imagepull.ForgetBackOff(r.Pod.Plan.Layout.ImageBackOff(), r.Pod.Plan.ID.UID))
 	}
 	switch {
-	case r.Stop.Recreates: // its definition stays on disk
+	case r.Stop.Recreates: // its definition remains on disk
 		errs = append(errs, r.underDirLock(ctx, volume.Empty))
 	case len(o.DeleteClaims) > 0:
 		errs = append(errs, r.removeClaims(ctx, o.DeleteClaims))
@@ -239,9 +238,9 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	return nil
 }
 
-// removeClaims removes the pod's directory, and before it, while the pod can still be found
-// if the removal is interrupted, the directories of its claims that no other pod uses. Its
-// volumes are emptied first: the directory of all claims is locked during the rest.
+// removeClaims removes the pod's directory. Before that, while the pod can still be found if the
+// removal is interrupted, it removes the directories of its claims that no other pod uses. It empties
+// the pod's volumes first, because it locks the directory of all claims for the rest.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	return r.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
 		if err := volume.Empty(ctx, layout, uid); err != nil {
@@ -295,7 +294,8 @@ func (r *Remover) Dirs(ctx context.Context) error {
 	return r.underDirLock(ctx, store.RemovePod)
 }
 
-// underDirLock removes the pod's directory, or its content (volume.Empty).
+// underDirLock calls remove, which removes the pod's directory or its content (volume.Empty), with the
+// directory locked.
 func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
 	dir, err := r.Pod.LockDir(ctx)
 	if err != nil {
@@ -307,8 +307,8 @@ func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Cont
 	return remove(ctx, r.Pod.Plan.Layout, r.Pod.Plan.ID.UID)
 }
 
-// Groups removes the pod's control group, and those that pods share if
-// this was the last one in them.
+// Groups removes the pod's control group. It also removes shared parent groups if this was the last pod
+// in them.
 func (r *Remover) Groups(ctx context.Context) error {
 	defer trace.Begin(ctx, "remove control groups", r.Pod.Plan.ID.String())()
 	return r.Pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, r.Pod.Plan.Cgroup) })

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// stopSandboxes stops those of podrun's sandboxes that are chosen. It tries all.
+// stopSandboxes stops the chosen sandboxes that podrun manages. It continues after errors.
 func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandbox) bool) error {
 	var errs []error
 	for i := range s.pod.Observed.Sandboxes {
@@ -29,8 +29,8 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 	return errors.Join(errs...)
 }
 
-// stopSandbox stops a sandbox. If the last owner was killed, it may have been killed
-// while the runtime created the sandbox.
+// stopSandbox stops a sandbox. If the last owner was killed, the runtime may not have started the
+// sandbox's task, which is then deleted.
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	err := s.pod.Node.Client.StopPodSandbox(ctx, id)
 	if err != nil {
@@ -44,10 +44,9 @@ func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this
-// process is killed during the stop, the runtime reports them as ready for a while,
-// although nothing can be started in them. The error is store.ErrChanged if another
-// command owns the pod.
+// noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this process is
+// killed during the stop, the runtime reports them as ready for a while, although nothing can be
+// started in them. The error is store.ErrChanged if another command owns the pod.
 func (s *Stopper) noteEndingSandboxes() error {
 	if err := s.lease.Lock.CheckOwned(); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (s *Stopper) noteEndingSandboxes() error {
 	})
 }
 
-// endingSandboxes are the sandboxes that are ready and not noted yet.
+// endingSandboxes returns the ready sandboxes that are not in noted.
 func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
 	for _, sb := range s.pod.Observed.Sandboxes {

@@ -22,14 +22,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time for a container to stop after its preStop hook or the
-// containers before it have used up the pod's grace period (kubelet,
-// minimumGracePeriodInSeconds).
+// minimumGrace is the minimum time that a container gets to stop when its preStop hook, or the
+// containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
 
-// hurryGrace is how long containers that are being stopped may still take once podrun
-// is about to be killed: GitHub's runner sends SIGKILL 2.5 s after SIGTERM, and the
-// removal of the pod takes the rest.
+// hurryGrace is how long containers may take to stop once podrun is about to be killed. GitHub's runner
+// sends SIGKILL 2.5 s after SIGTERM; the remaining time is for removing the pod.
 const hurryGrace = 1500 * time.Millisecond
 
 // Stopper stops a pod's containers.
@@ -37,15 +35,16 @@ type Stopper struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	Hurry <-chan struct{} // RunOptions.Hurry
-	// Removes is true if the pod is removed after it was stopped; Recreates, if it is then
-	// created again from its checkpoint.
+	// Removes is true if the pod is removed after the stop, and Recreates if it is then created again
+	// from its checkpoint.
 	Removes, Recreates bool
 }
 
 // NewStopper returns the stopper of the lease's pod.
 func NewStopper(l *lease.Lease) *Stopper { return &Stopper{pod: l.Pod, lease: l} }
 
-// hurried returns a context that ends hurryGrace after podrun is about to be killed.
+// hurried returns a context that is canceled hurryGrace after Hurry announces that podrun will be
+// killed.
 func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if s.Hurry == nil {
@@ -66,9 +65,9 @@ func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// Pod stops the whole pod: app containers concurrently, then the sidecars in reverse
-// order with the rest of the grace period, then the sandboxes. The error is
-// store.ErrChanged if another command took the pod over.
+// Pod stops the whole pod: app containers concurrently, then sidecars in reverse order with the rest of
+// the grace period, then the sandboxes. The error is store.ErrChanged if another command took over the
+// pod.
 func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.Containers(ctx, grace)}
 	if s.lease.Lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
@@ -80,8 +79,8 @@ func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	return errors.Join(append(errs, s.stopSandboxes(ctx, func(lifecycle.Sandbox) bool { return true }))...)
 }
 
-// Owned makes this command the owner of a pod and stops it. Where another
-// command takes it over to stop or remove it, that one does so.
+// Owned makes this command the owner of a pod and stops it. If another command takes over the pod in
+// order to stop or remove it, Owned waits for that command.
 func (s *Stopper) Owned(ctx context.Context, grace time.Duration) error {
 	s.lease.Ending = true
 	for first := true; ; first = false {
@@ -116,8 +115,8 @@ func (s *Stopper) Containers(ctx context.Context, grace time.Duration) error {
 	return s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
 }
 
-// running lists what runs: containers and plain init containers, and the
-// sidecars in the order of the spec.
+// running lists the running app and regular init containers, and the running sidecars in the order of
+// the spec.
 func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
 	for i := range s.pod.Spec().Spec.InitContainers {
@@ -140,10 +139,10 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers, without the pod's lock: the first ones concurrently, the
-// others one after the other. It notifies all of them at the start, and runs their
-// preStop hooks from then on, as the kubelet does. Without a grace period there is no
-// order. The error is store.ErrChanged if another command took the pod over.
+// stopAll stops containers without the pod's lock: the first `together` ones concurrently, the others
+// one after the other. As in the kubelet, all Killing events are emitted, and all preStop hooks
+// started, at the beginning. Without a grace period there is no order. The error is store.ErrChanged if
+// another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {
@@ -187,17 +186,17 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// stop is how one container is stopped.
+// stop describes how to stop one container.
 type stop struct {
 	lifecycle.Container
 	grace   time.Duration
 	message string // of the Killing event
-	again   bool   // an earlier owner has asked it to stop, and run its preStop hook
+	again   bool   // an earlier owner already asked it to stop and ran its preStop hook
 	after   []chan struct{}
 }
 
-// planStops plans the stops of containers. A container that is already being stopped
-// keeps its deadline: its grace period is not extended.
+// planStops plans the stops of containers. A container that is already being stopped keeps its
+// deadline.
 func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {
@@ -210,8 +209,8 @@ func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	return out
 }
 
-// Finish stops the containers that an earlier owner had asked to stop: they
-// end, now or later, and must not be taken for running ones.
+// Finish stops the containers and sandboxes that an earlier owner asked to stop: they will exit at any
+// time, so they must not be treated as running.
 func (s *Stopper) Finish(ctx context.Context) error {
 	if len(s.lease.Lock.Ending) == 0 {
 		return nil
@@ -236,9 +235,8 @@ func (s *Stopper) Finish(ctx context.Context) error {
 	return s.pod.OfRuntime(s.stopAll(ctx, list, len(list), s.pod.GracePeriod()))
 }
 
-// noteEnding writes down which containers are about to be asked to stop, and when
-// their grace periods end; for a removal, that the pod is being removed, and with it its
-// sandboxes.
+// noteEnding records the containers that are about to be asked to stop, and the ends of their grace
+// periods. For a removal, it also records the pod's sandboxes and that the pod is being removed.
 func (s *Stopper) noteEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.Removes {
 		return nil
@@ -286,8 +284,8 @@ func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration,
 	return nil
 }
 
-// stopContainer runs the preStop hook, waits for the containers that have to end
-// before, and stops the container with what both have left of the grace period.
+// stopContainer runs the preStop hook, waits for the containers that must exit first, and stops the
+// container with the rest of the grace period.
 func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
@@ -305,8 +303,8 @@ func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 	return s.stopAgain(ctx, hurried, st, start)
 }
 
-// preStop finds the container's hook in the pod's spec, or where that is not
-// known, in the annotation that the container was made with.
+// preStop returns the container's preStop hook from the pod's spec or, if the spec is unknown, from the
+// annotation with which the container was created.
 func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 	spec := lifecycle.FindContainer(s.pod.Spec(), c.Name).Container
 	if spec == nil {
@@ -319,8 +317,8 @@ func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 	return hook.New(s.pod.Plan.ID, spec, hook.PreStop)
 }
 
-// runPreStop runs a preStop hook for as long as the grace period lasts. That it
-// fails is reported, and stops nothing.
+// runPreStop runs a preStop hook for up to the grace period. A failure is reported but does not prevent
+// the stop.
 func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -329,9 +327,9 @@ func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 	}
 }
 
-// noteStopped takes in how a stopped container has ended. The runtime may have
-// forgotten it already, or, on a busy host, not yet recorded its exit: containerd answers
-// that a container whose task has ended is stopped.
+// noteStopped updates the observed state of a stopped container. The runtime may have forgotten it
+// already or, on a busy host, not have recorded its exit yet: containerd reports success for a
+// container whose task has exited.
 func (s *Stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
 	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {

@@ -9,19 +9,18 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// stopAgainFor is how long a stop is retried after its first failure; the kubelet retries
-// without limit. On a busy machine, containerd takes seconds to notice that a container has
-// ended if only its shim does not respond; more than 5 in a guest with a third of a
-// processor. The pauses between the tries double, because calls fail at once while the
-// runtime restarts.
+// stopAgainFor is how long a failed stop is retried; the kubelet retries forever. If only the shim of a
+// container does not respond, containerd on a busy machine takes seconds to notice that the container
+// has exited: more than 5 in a guest with a third of a CPU. The pauses between attempts double, because
+// calls fail immediately while the runtime restarts.
 const (
 	stopAgainFor   = 15 * time.Second
 	firstStopPause = 100 * time.Millisecond
 	lastStopPause  = 2 * time.Second
 )
 
-// stopAgain stops a container within the rest of its grace period, which began at start,
-// and retries a stop that fails. When hurried ends, it kills the container.
+// stopAgain stops a container within the rest of its grace period, which began at start, and retries if
+// that fails. When hurried ends, it kills the container.
 func (s *Stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Time) error {
 	var late time.Time // stopAgainFor after the first failure
 	for pause := firstStopPause; ; pause = min(2*pause, lastStopPause) {
@@ -37,10 +36,10 @@ func (s *Stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Ti
 		case err == nil || observe.Settled(ctx, s.pod.Node.Client, st.Container):
 			return nil
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
-			continue // it is killed next
+			continue // the next iteration kills it
 		case ctx.Err() != nil || time.Now().After(late):
 			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
 		}
-		_ = wait.Sleep(within, pause) // the loop looks at both contexts
+		_ = wait.Sleep(within, pause) // the loop checks both contexts
 	}
 }
