@@ -10,10 +10,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The intervals at which a Hub lists the runtime's pods: fastestRelist while the state
-// changes, or while the process of a container cannot be watched, increasing to
-// slowestRelist otherwise. If the runtime does not answer, the interval is fastestRetry
-// at first and increases to slowestRetry.
+// The intervals at which a Hub lists the runtime's pods: fastestRelist while the state changes or while
+// a container's process cannot be watched, otherwise increasing to slowestRelist. While the runtime is
+// unavailable, the interval is fastestRetry at first and increases to slowestRetry.
 const (
 	fastestRelist = time.Second
 	slowestRelist = 30 * time.Second
@@ -21,16 +20,16 @@ const (
 	slowestRetry  = 5 * time.Second
 )
 
-// Hub notices changes of many pods with one list of the runtime's pods for all of
-// them, a pidfd a container, and no polling of single pods. It is safe for
-// concurrent use.
+// Hub detects changes of many pods. It lists the runtime's pods once for all of them and uses a pidfd
+// per container, and does not poll single pods. It is safe for concurrent use.
 type Hub struct {
-	// Report is called when the runtime stops to answer, with the zero time, and when
-	// it answers again, with since when it did not; nil for not. It is set before Run.
+	// Report is called with the zero time when the runtime becomes unavailable, and with the time at
+	// which it became unavailable when it is available again. It may be nil, and must be set before
+	// Run.
 	Report func(down time.Time)
 
-	// Listed is called after each complete list with how long it took, and the time
-	// since the one before, 0 for none; nil for not. It is set before Run.
+	// Listed is called after each complete list, with its duration and the time since the previous list
+	// (0 if there was none). It may be nil, and must be set before Run.
 	Listed func(at time.Time, took, interval time.Duration)
 
 	client *cri.Client
@@ -38,14 +37,14 @@ type Hub struct {
 
 	mu      sync.Mutex
 	watches map[*Watch]bool
-	up      chan struct{}  // closed while the runtime answers
-	down    time.Time      // since when the runtime does not answer; zero while it does
+	up      chan struct{}  // closed while the runtime is available
+	down    time.Time      // when the runtime became unavailable; zero while it is available
 	noted   time.Time      // when found was read
-	found   []Listed       // containers of the last list
-	ready   []identity.Pod // pods with a ready sandbox, of the last list
+	found   []Listed       // containers in the last list
+	ready   []identity.Pod // pods with a ready sandbox in the last list
 }
 
-// Running is a container that ran when the runtime's pods were last listed.
+// Running is a container that was running when the runtime's pods were last listed.
 type Running struct {
 	ID        string
 	Pod       identity.Pod
@@ -53,14 +52,14 @@ type Running struct {
 	Attempt   uint32
 }
 
-// NewHub returns a hub of a runtime. Run makes it work.
+// NewHub returns a hub for a runtime. It does nothing until Run is called.
 func NewHub(client *cri.Client) *Hub {
 	h := &Hub{client: client, kick: make(chan struct{}, 1), watches: map[*Watch]bool{}, up: make(chan struct{})}
 	close(h.up)
 	return h
 }
 
-// Run lists the runtime's pods again and again, until ctx ends.
+// Run lists the runtime's pods repeatedly until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	var events sync.WaitGroup
 	defer events.Wait()
@@ -91,14 +90,14 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// Check lists the runtime's pods once, for at most firstList: a runtime that is not
-// there is known not to answer before any worker asks it.
+// Check lists the runtime's pods once, for at most firstList, so that an unavailable runtime is
+// detected before any worker calls it.
 func (h *Hub) Check(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
 	listed, err := h.list(bounded)
 	switch {
-	case ctx.Err() != nil: // that says nothing of the runtime
+	case ctx.Err() != nil: // the error does not mean that the runtime is unavailable
 	case err != nil:
 		h.fail()
 	default:
@@ -106,10 +105,10 @@ func (h *Hub) Check(ctx context.Context) {
 	}
 }
 
-// firstList bounds Check.
+// firstList is the timeout of Check.
 const firstList = 2 * time.Second
 
-// states are those of a pod's sandboxes and containers, by ID.
+// states maps the IDs of a pod's sandboxes and containers to their states.
 type states map[string]string
 
 func sandboxState(ready bool) string {
@@ -144,7 +143,7 @@ func (s states) equal(other states) bool {
 	return true
 }
 
-// fail notes that the runtime does not answer, and reports whether it did before.
+// fail records that the runtime is unavailable, and reports whether it was available before.
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
 	if first = h.down.IsZero(); first {
@@ -157,18 +156,18 @@ func (h *Hub) fail() (first bool) {
 	return first
 }
 
-// Down is since when the runtime has not answered; zero while it does.
+// Down returns when the runtime became unavailable; zero while it is available.
 func (h *Hub) Down() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.down
 }
 
-// AwaitRuntime waits for a runtime that did not answer a worker. The error is that
-// of ctx.
+// AwaitRuntime waits until the runtime, which did not respond to a worker, is available again. The
+// error is the cause that ended ctx.
 func (h *Hub) AwaitRuntime(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return cause // it was not the runtime's fault
+		return cause // the call failed because ctx ended
 	}
 	h.fail()
 	h.Relist()
@@ -183,8 +182,8 @@ func (h *Hub) AwaitRuntime(ctx context.Context) error {
 	}
 }
 
-// Running lists the containers that ran when the runtime's pods were last listed, of
-// all pods, whoever made them.
+// Running lists the containers of all pods, including those of other programs, that were running when
+// the runtime's pods were last listed.
 func (h *Hub) Running() []Running {
 	found, _ := h.Inventory()
 	out := make([]Running, 0, len(found))

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// follow takes the runtime's events as hints, where it has any: a container without a
-// process on this host, such as one of a virtual machine, is seen to exit at once.
+// follow uses the runtime's events as hints, if it has any. They announce the exit of a container that
+// has no process on this host, such as one in a virtual machine.
 func (h *Hub) follow(ctx context.Context) {
 	for {
 		err := h.client.ContainerEvents(ctx, h.hint)
@@ -24,8 +24,7 @@ func (h *Hub) follow(ctx context.Context) {
 	}
 }
 
-// hint triggers an observation of a pod after one of its containers has stopped or was
-// removed.
+// hint triggers an observation of a pod after one of its containers has stopped or was removed.
 func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 	if t := e.GetContainerEventType(); t != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && t != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
 		return
@@ -45,11 +44,11 @@ func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 func (h *Hub) Relist() {
 	select {
 	case h.kick <- struct{}{}:
-	default: // it will
+	default: // a list is already pending
 	}
 }
 
-// list reads the states of all sandboxes and containers, by pod UID.
+// list reads the states of all sandboxes and containers. The result is by pod UID.
 func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	begun := time.Now()
 	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
@@ -84,18 +83,18 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	return out, nil
 }
 
-// take compares a list with the state known to the waiting workers, and reports whether
-// the next list should follow soon.
+// take compares a list with the known states of waiting workers, and reports whether the next list
+// should follow soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	soon, down := h.compare(listed)
 	if !down.IsZero() && h.Report != nil {
-		h.Report(down) // without h.mu: it writes to stderr, whose reader may have stopped
+		h.Report(down) // without h.mu, because writing to stderr may block
 	}
 	return soon
 }
 
-// compare is take without the report. Down is since when the runtime did not answer, if it
-// answers again; zero otherwise.
+// compare is take without the report. If the runtime is available again, down is when it became
+// unavailable; otherwise zero.
 func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Listed is a container as the runtime's pods were last listed.
+// Listed is a container in the last list of the runtime's pods.
 type Listed struct {
 	Running
 	State lifecycle.State
 }
 
-// Inventory lists the containers, in any state, and the pods with a ready sandbox, as
-// of the last list, of all pods, whoever made them. The lists must not be changed.
+// Inventory returns the containers in any state, and the pods with a ready sandbox, in the last list,
+// including those of other programs. The lists must not be changed.
 func (h *Hub) Inventory() (containers []Listed, ready []identity.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.found, h.ready
 }
 
-// note keeps a complete list that was begun then.
+// note records a complete list that was begun at the given time.
 func (h *Hub) note(begun time.Time, containers []Listed, ready []identity.Pod) {
 	now := time.Now()
 	h.mu.Lock()

@@ -10,21 +10,21 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Watch is one worker's part of a Hub. Only its worker uses it.
+// Watch is a worker's subscription to a Hub. Only its worker may use it.
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{}       // something below was set
-	pids map[string]pidWatch // of the containers that are watched, by ID
+	news chan struct{}       // receives when a field below was set
+	pids map[string]pidWatch // of the watched containers, by ID
 
 	// Guarded by hub.mu.
-	known     states   // the worker's known state while it waits; otherwise nil
+	known     states   // the worker's known states while it waits; otherwise nil
 	unwatched int      // running containers without a pidfd
-	stale     bool     // the runtime has something else
-	exited    []string // IDs of containers whose processes have ended
+	stale     bool     // the runtime's list differs from known
+	exited    []string // IDs of containers whose processes have exited
 }
 
-// Watch adds a pod to the hub. The caller calls Close.
+// Watch adds a pod to the hub. The caller must call Close.
 func (h *Hub) Watch(uid string) *Watch {
 	w := &Watch{hub: h, uid: uid, news: make(chan struct{}, 1), pids: map[string]pidWatch{}}
 	h.mu.Lock()
@@ -44,21 +44,21 @@ func (w *Watch) Close() {
 	}
 }
 
-// Hub is the hub that the watch is of.
+// Hub returns the watch's hub.
 func (w *Watch) Hub() *Hub { return w.hub }
 
 // signal wakes the worker.
 func (w *Watch) signal() {
 	select {
 	case w.news <- struct{}{}:
-	default: // it will wake up
+	default: // a wake-up is already pending
 	}
 }
 
-// Await waits until a container of d.Watch exits, which obs takes in, until
-// d.Until, until wake has something, or until the runtime's list differs from obs:
-// then stale is true, and the pod must be observed again. The error is that of ctx
-// or of the runtime.
+// Await waits until a container of d.Watch exits, d.Until has passed, wake receives, or the runtime's
+// list differs from obs. It updates obs with the state of an exited container. If stale is true, the
+// list differed, and the pod must be observed again. The error is the cause that ended ctx, or the
+// runtime's.
 func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}) (stale bool, err error) {
 	if err := w.arm(ctx, client, obs, d); err != nil {
 		return false, err
@@ -90,14 +90,13 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			w.unfollow(id) // the runtime is late: its lists will show it
+			w.unfollow(id) // the runtime is late: its next lists will show the exit
 		}
 	}
 	return stale, nil
 }
 
-// arm watches the processes of the running containers, and lets the hub compare
-// its lists with obs.
+// arm watches the processes of the running containers, and makes the hub compare its lists with obs.
 func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision) error {
 	unwatched := 0
 	running := map[string]bool{}
@@ -134,7 +133,7 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 	w.known, w.unwatched = statesOf(obs), unwatched
 	w.hub.mu.Unlock()
 	if more {
-		w.hub.Relist() // which may have slowed down; a list before this would not count
+		w.hub.Relist() // the hub may list at long intervals, and earlier lists did not include these containers
 	}
 	return nil
 }
@@ -148,7 +147,8 @@ func (w *Watch) follow(id string, pid int) {
 	}
 }
 
-// unfollow leaves a container to the hub's lists, which come every fastestRelist then.
+// unfollow stops watching a container's process. The hub then detects its exit, by listing every
+// fastestRelist.
 func (w *Watch) unfollow(id string) {
 	if p, followed := w.pids[id]; followed {
 		p.stop()
@@ -163,7 +163,7 @@ func (w *Watch) noteExit(id string) {
 	w.signal()
 }
 
-// disarm removes the received events.
+// disarm returns and clears the received events.
 func (w *Watch) disarm() (stale bool, exited []string) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -172,8 +172,8 @@ func (w *Watch) disarm() (stale bool, exited []string) {
 	return stale, exited
 }
 
-// awaitRecord waits until the runtime has recorded the exit of a container whose
-// process has ended; ended is false if it does not do so within settleTime.
+// awaitRecord waits until the runtime has recorded the exit of a container whose process has exited;
+// ended is false if that takes longer than settleTime.
 func awaitRecord(ctx context.Context, client *cri.Client, c lifecycle.Container) (now lifecycle.Container, ended bool, err error) {
 	poll := settlePoll
 	for late := time.Now().Add(settleTime); ; poll = min(poll*3/2, slowestPoll) {

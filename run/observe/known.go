@@ -10,34 +10,32 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Known is a pod of podrun's that is on this host: on the runtime, in the root
-// directory, or both.
+// Known is a pod of podrun that exists on this host: in the runtime, in the root directory, or both.
 type Known struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil when that is missing or broken
-	// Broken is why the checkpoint cannot be read, with what to do; nil if it can,
-	// or is missing. Such a pod can be shown and deleted, nothing else.
+	Pod *corev1.Pod // from its checkpoint; nil if that is missing or corrupt
+	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if it can be read or is
+	// missing. Such a pod can only be shown and deleted.
 	Broken error
-	// LostSecrets is why nothing of the pod can be started until it is applied again:
-	// its Secrets were kept in memory only; nil if they are there.
+	// LostSecrets explains that no container of the pod can be started until the pod is applied again,
+	// because its Secrets were kept in memory only and are lost; otherwise nil.
 	LostSecrets error
-	// Deletion is set for a pod that is being removed, also if the command that began it was
+	// Deletion is set if the pod is being removed, even if the command that began the removal was
 	// killed. ReadKnown does not set it.
 	Deletion *store.Deletion
 }
 
-// Leftover reports whether the pod has no definition: podrun finds its sandbox, and no
-// checkpoint. Such a pod can be shown and deleted, nothing else.
+// Leftover reports whether the pod has a sandbox but no definition, because it has no checkpoint. Such
+// a pod can only be shown and deleted.
 func (k Known) Leftover() bool { return k.Pod == nil && k.Broken == nil }
 
-// ReadKnown reads the checkpoint of a pod. That it is missing or cannot be read is in
-// the result.
+// ReadKnown reads the checkpoint of a pod. The result shows whether it is missing or cannot be read.
 func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	c, err := store.ViewCheckpoint(layout, id.UID)
 	switch {
 	case err != nil:
 		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
+			err = store.BrokenCheckpoint(id, broken.Err) // names the pod under which it was found
 		}
 		return Known{ID: id, Broken: err}
 	case c == nil:

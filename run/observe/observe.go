@@ -20,16 +20,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ReadPod reads the sandboxes and containers of the pod with this UID from the runtime,
-// and the state of its hooks and probes from the pod's directory. These files are
-// optional, and a corrupt one counts as missing (Observed.Unreadable). The observation is
-// never nil, and is empty if there is an error. The error is the runtime's, with its gRPC
-// code, and does not name the pod.
+// ReadPod reads the sandboxes and containers of the pod with this UID from the runtime, and the state
+// of its hooks and probes from its directory. The files in the directory are optional, and a corrupt
+// one counts as missing (Observed.Unreadable). The observation is never nil; if there is an error, it
+// is empty. The error is the runtime's, with its gRPC code, and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
 	group, gctx := errgroup.WithContext(ctx)
-	read := "" // the sandbox whose addresses were read while the containers were
+	read := "" // the sandbox whose network was read while the containers were being read
 	group.Go(func() (err error) {
 		if obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels); err != nil {
 			return err
@@ -78,8 +77,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
-// ReadSandboxes lists the sandboxes that have the labels; nil labels list all. IPs
-// and HostNetwork are not set. The error is the runtime's.
+// ReadSandboxes lists the sandboxes that have the labels; nil selects all. It does not set IPs and
+// HostNetwork. The error is the runtime's.
 func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
@@ -92,9 +91,9 @@ func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layo
 	return out, nil
 }
 
-// addUnlisted adds the sandboxes of the observed containers that the list of sandboxes
-// did not have: the two lists are of two moments, and one may be behind the other. What
-// is not observed is not removed either.
+// addUnlisted adds sandboxes of observed containers that are missing in the list of sandboxes: the two
+// lists are read at different times, so one may be outdated. A sandbox that is not observed would not
+// be removed.
 func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout, obs *lifecycle.Observed) error {
 	for _, c := range obs.Containers {
 		if slices.ContainsFunc(obs.Sandboxes, func(s lifecycle.Sandbox) bool { return s.ID == c.SandboxID }) {
@@ -112,8 +111,7 @@ func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout
 	return nil
 }
 
-// described contains the fields that a list of sandboxes and the status of one have in
-// common.
+// described has the fields that a listed sandbox and the status of a sandbox have in common.
 type described interface {
 	GetId() string
 	GetMetadata() *runtimeapi.PodSandboxMetadata
@@ -142,8 +140,8 @@ func sandboxOf(item described, layout identity.Layout) lifecycle.Sandbox {
 	}
 }
 
-// readNetwork fills in what only PodSandboxStatus has, if the sandbox is ready: the network
-// mode and the addresses. A sandbox that was removed since it was listed is not ready.
+// readNetwork sets the fields of a ready sandbox that only PodSandboxStatus returns: the network mode
+// and the addresses. If the sandbox was removed after it was listed, it is not ready.
 func readNetwork(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
 	if !s.Ready {
 		return nil
@@ -179,13 +177,13 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 		group.Go(func() (err error) {
 			out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, true)
 			if status.Code(err) == codes.NotFound {
-				// containerd 1.6 and 1.7 answer only the plain call if their record of a
-				// container, which is not the CRI's, was removed by another program. The
-				// kubelet makes the plain call, so that it restarts such a container.
+				// containerd 1.6 and 1.7 respond only to the non-verbose call if another program
+				// removed containerd's own record of a container, which is not the CRI plugin's. The
+				// kubelet makes the non-verbose call, and so restarts such a container.
 				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
 			}
 			if status.Code(err) == codes.NotFound {
-				return nil // removed since it was listed
+				return nil // removed after it was listed
 			}
 			return err
 		})
@@ -194,8 +192,8 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
-// TerminationLog is the file on the host that a container with these mounts and annotations
-// has its termination message in; empty if it has none.
+// TerminationLog returns the path on this host of the termination message of a container with these
+// mounts and annotations; "" if it has none.
 func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) string {
 	for _, m := range mounts {
 		if m.GetContainerPath() == annotations[identity.AnnotationTerminationMessagePath] {
@@ -205,9 +203,9 @@ func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) s
 	return ""
 }
 
-// ReadContainer reads one container; verbose, with the pid of its process, which
-// costs the runtime much more. The error is the runtime's: NotFound where it was
-// removed.
+// ReadContainer reads one container. With verbose, it also reads the pid of the container's process,
+// which is much more expensive for the runtime. The error is the runtime's: NotFound if the container
+// was removed.
 func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
 	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
@@ -235,7 +233,7 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		Annotations: st.GetAnnotations(),
 	}
 	if cri.StartCanceled(st) {
-		// Its end says nothing about what its restart policy requires.
+		// The exit code of a canceled start does not show whether the container must be restarted.
 		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
 	}
 	c.TerminationLog = TerminationLog(st.GetMounts(), c.Annotations)
@@ -251,8 +249,7 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 	return c, nil
 }
 
-// userOf is the identity of a container's first process; nil if the runtime does
-// not report it.
+// userOf returns the identity of a container's first process; nil if the runtime does not report it.
 func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
 	if u == nil {
 		return nil
@@ -283,8 +280,8 @@ func stateOf(s runtimeapi.ContainerState) lifecycle.State {
 	return lifecycle.Unknown
 }
 
-// unixNano is a time of the CRI; zero for what has not happened. CRI-O gives a container
-// that ended before it was started Go's zero time, which is a negative number.
+// unixNano converts a time of the CRI; zero if the event has not happened. For a container that exited
+// before it was started, CRI-O reports Go's zero time, which is a negative number.
 func unixNano(ns int64) time.Time {
 	if ns <= 0 {
 		return time.Time{}
@@ -292,8 +289,8 @@ func unixNano(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// pidOf finds the process ID in a verbose status: containerd and CRI-O both
-// give {"info": "{\"pid\": 123, …}"}.
+// pidOf returns the process ID in a verbose status, or 0. containerd and CRI-O both report {"info":
+// "{\"pid\": 123, …}"}.
 func pidOf(info map[string]string) int {
 	var v struct {
 		PID int `json:"pid"`
@@ -304,5 +301,5 @@ func pidOf(info map[string]string) int {
 	return v.PID
 }
 
-// ShortID cuts an ID to 13 characters for messages, as crictl does.
+// ShortID truncates an ID to 13 characters for messages, as crictl does.
 func ShortID(id string) string { return id[:min(13, len(id))] }

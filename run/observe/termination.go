@@ -11,19 +11,18 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// What counts of a termination message, and of the log that stands in for it
-// (kubelet, pkg/kubelet/container/runtime.go).
+// Limits for a termination message, and for the end of the log that replaces a missing one (kubelet,
+// pkg/kubelet/container/runtime.go).
 const (
-	// TerminationMessageLimit is how many bytes of the file count, from its end.
+	// TerminationMessageLimit is the number of bytes that are read from the end of the file.
 	TerminationMessageLimit = 4096
-	terminationLogLimit     = 2048 // bytes of the log
+	terminationLogLimit     = 2048 // bytes at the end of the log
 	terminationLogLines     = 80
 )
 
-// TerminationMessages reads the messages of exited containers, by ID: their
-// termination logs, or, where that is empty, the container failed and its policy
-// is FallbackToLogsOnError, the end of its log. A message that cannot be read is
-// left out.
+// TerminationMessages returns the termination messages of exited containers, by ID. If a message is
+// empty, the container failed and its policy is FallbackToLogsOnError, it is the end of the container's
+// log. Messages that cannot be read are omitted.
 func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {
@@ -41,7 +40,7 @@ func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[strin
 	return out
 }
 
-// readTail reads the end of a termination log; nothing if it cannot be read.
+// readTail reads the end of a termination log. It returns "" if the log cannot be read.
 func readTail(ctx context.Context, path string) string {
 	if path == "" {
 		return ""
@@ -53,7 +52,7 @@ func readTail(ctx context.Context, path string) string {
 	return string(text)
 }
 
-// logTail reads the end of a container's log; nothing if it cannot be read.
+// logTail reads the end of a container's log. It returns "" if the log cannot be read.
 func logTail(ctx context.Context, c lifecycle.Container) string {
 	text, err := podlog.Tail(ctx, c.LogPath, terminationLogLines, terminationLogLimit)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// HostInfo contains the host's data for a pod's status.
+// HostInfo contains the host's data that a pod's status includes.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
 	Handler string // the pod's runtime handler; "" is the default
-	// BackOff are the node's delays before a container is started again.
+	// BackOff are the node's delays before an exited container is started again.
 	BackOff lifecycle.RestartBackOff
 }
 
-// HandlerOf is the runtime handler of a pod's sandbox; "" for the default, or
-// without a sandbox.
+// HandlerOf returns the runtime handler of the pod's sandbox; "" for the default handler or if there is
+// no sandbox.
 func HandlerOf(obs *lifecycle.Observed) string {
 	if s := obs.Sandbox(); s != nil {
 		return s.Handler
@@ -34,9 +34,9 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// ViewOf returns the pod with its status computed. Over means that the pod was stopped
-// until a command starts it; started and ready are the probes' results by container ID.
-// For a pod whose checkpoint is missing or corrupt, it shows the runtime's data.
+// ViewOf returns the pod with its status. Over is true if the pod was stopped and will not run until a
+// command starts it; started and ready are probe results by container ID. For a pod whose checkpoint is
+// missing or corrupt, it returns the runtime's data.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -79,14 +79,14 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	return pod
 }
 
-// IsStopped reports whether a pod was stopped until a command starts it.
+// IsStopped reports whether a pod was stopped and will not run until a command starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
-// WithoutCheckpoint returns a pod with the names and images of its containers, for
-// one whose checkpoint cannot be read.
+// WithoutCheckpoint returns a pod with the names and images of its containers, for a pod whose
+// checkpoint cannot be read.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}
@@ -99,7 +99,7 @@ func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	return pod
 }
 
-// backingOff returns the containers that wait for the end of a back-off.
+// backingOff returns the containers in back-off, with their waiting state.
 func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.RestartBackOff, id identity.Pod) map[string]lifecycle.Waiting {
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {

@@ -13,24 +13,23 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// How podrun detects a container's exit: a pidfd wakes podrun immediately; the runtime
-// reports the exit about 25 ms later, and is polled every settlePoll until then. If no
-// pid is known, the runtime is polled at increasing intervals; if a pid is known, it is
-// polled every safeguardPoll.
+// podrun detects a container's exit as follows. A pidfd wakes podrun immediately; the runtime reports
+// the exit about 25 ms later, and is polled every settlePoll until then. If no pid is known, the
+// runtime is polled at increasing intervals; with a pid, it is also polled every safeguardPoll.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
 	firstPoll     = 5 * time.Millisecond
 	slowestPoll   = 15 * time.Millisecond
 	safeguardPoll = time.Second
-	// RelistAfter is how often a pod is observed in any case.
+	// RelistAfter is the interval at which a pod is observed in any case.
 	RelistAfter = 10 * time.Second
-	// OutagePoll is the interval at which a runtime that does not answer is polled.
+	// OutagePoll is the interval at which an unavailable runtime is polled.
 	OutagePoll = 100 * time.Millisecond
 )
 
-// watchExit waits until the container is no longer running, and returns it as
-// it is then. It ends early with ctx's error.
+// watchExit waits until the container is no longer running, and returns its new state. If ctx ends
+// first, the error is its cause.
 func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (lifecycle.Container, error) {
 	watch := watchPID(c.PID, c.ID, nil)
 	defer func() { watch.stop() }()
@@ -44,8 +43,8 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 			return c, context.Cause(ctx)
 		}
 		if IsUnavailable(err) {
-			// Containers outlive a restart of their runtime, and so does a watch.
-			// The worker decides how long an outage may last (run/lease, longestOutage).
+			// Containers and their watches survive a restart of the runtime. The worker decides how
+			// long an outage may last (run/lease, longestOutage).
 			if err := wait.Sleep(ctx, OutagePoll); err != nil {
 				return c, err
 			}
@@ -83,13 +82,13 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	}
 }
 
-// IsUnavailable reports whether an error means that the runtime did not answer.
+// IsUnavailable reports whether an error means that the runtime is unavailable.
 func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// AwaitChange waits until a container of d.Watch exits, until d.Until, or until
-// wake has something, and puts containers' new states into obs. After relist it
-// returns ErrRelist: changes of which podrun gets no notice are found by observing
-// again. Other errors are the runtime's, or the cause that ended ctx.
+// AwaitChange waits until a container of d.Watch exits, d.Until has passed, or wake receives. It
+// updates obs with the new states of containers. After relist it returns ErrRelist: the caller must
+// observe the pod again, because some changes are not announced. Other errors are the runtime's, or the
+// cause that ended ctx.
 func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,13 +150,13 @@ var (
 	errBackOffEnded = fmt.Errorf("the back-off has ended")
 	errOtherEnded   = fmt.Errorf("another container has ended")
 	errWoken        = fmt.Errorf("something was found out")
-	// ErrRelist ends an AwaitChange after which the pod must be observed again.
+	// ErrRelist means that the pod must be observed again.
 	ErrRelist = fmt.Errorf("the pod must be observed again")
 )
 
-// Settled reports whether a container that could not be stopped has exited.
-// containerd fails a stop that meets the container's own exit ("ttrpc: closed"),
-// and records the exit up to half a second later.
+// Settled reports whether a container whose stop failed has exited. containerd fails a stop that
+// coincides with the container's own exit ("ttrpc: closed"), and records the exit up to half a second
+// later.
 func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) bool {
 	for late := time.Now().Add(settleTime); ; {
 		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, false)

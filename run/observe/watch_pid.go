@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pidWatch watches a container's first process by a pidfd.
+// pidWatch watches a container's first process with a pidfd.
 type pidWatch struct {
-	// exited is closed when the process ends; nil where it cannot be watched.
+	// exited is closed when the process exits; nil if the process cannot be watched.
 	exited chan struct{}
-	// gone is true if it had ended before it could be watched.
+	// gone is true if the process had exited before it could be watched.
 	gone bool
 	stop func()
 }
 
-// watchPID watches the process of a container, where the runtime reports its pid
-// and the pid is one on this host, the container's own: a runtime in another
-// PID namespace, or one that runs virtual machines, reports pids that mean
-// nothing on this host. onExit, unless it is nil, is called when the process ends, from
-// another goroutine and never after stop. The caller calls stop, without what onExit
-// locks.
+// watchPID watches a container's process if the runtime reports its pid and the pid identifies a
+// process of the container on this host: a runtime in another PID namespace, or one that runs virtual
+// machines, reports pids that mean nothing on this host. When the process exits, it calls onExit, which
+// may be nil, in another goroutine, but never after stop has returned. The caller must call stop,
+// without holding a lock that onExit acquires.
 func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {
@@ -32,7 +31,7 @@ func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		none.gone = errors.Is(err, unix.ESRCH)
-		return none // otherwise a kernel without pidfd
+		return none // any other error means that the kernel does not support pidfd
 	}
 	if readable(fd) {
 		unix.Close(fd)
@@ -46,11 +45,11 @@ func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	return none
 }
 
-// awaitPID watches in the background until the process ends or stop is called. It
-// takes no thread: the Go runtime polls the descriptor with all others.
+// awaitPID watches in the background until the process exits or stop is called. It requires no thread:
+// the Go runtime polls the descriptor together with all others.
 func awaitPID(fd int, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
-	if err := unix.SetNonblock(fd, true); err != nil { // else the file is not polled
+	if err := unix.SetNonblock(fd, true); err != nil { // otherwise the descriptor is not polled
 		unix.Close(fd)
 		return none
 	}
@@ -83,14 +82,14 @@ func awaitPID(fd int, onExit func()) pidWatch {
 	return w
 }
 
-// readable reports whether the process of a pidfd has ended, maybe as a zombie.
+// readable reports whether the process of a pidfd has exited; it may still be a zombie.
 func readable(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
-// runsIn reports whether a process is in the control group of a container: its
-// ID is part of the group's name under every driver and runtime.
+// runsIn reports whether a process is in a container's cgroup, whose name contains the container's ID
+// for every cgroup driver and runtime.
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && containerID != "" && strings.Contains(string(groups), containerID)
