@@ -42,13 +42,16 @@ func judge(c command, r result, m mark) class {
 		return c.class
 	case len(errors) == 0 && r.code == 0 && c.code != 0:
 		return works
-	case len(errors) > 0 && refused(r, errors) && anyBare(errors):
+	case len(errors) > 0 && refused(r, errors) && anyBare(errors) && (c.class != helpful || unknown.MatchString(errors[0])):
 		return bare
 	case len(errors) > 0 && refused(r, errors) && c.class == bare:
 		return helpful
 	}
 	return c.class
 }
+
+// unknown is a message without help, whatever it was when a reader found help in it.
+var unknown = regexp.MustCompile(`^podrun: (unknown (shorthand )?flag|"[^"]*" is not a command)`)
 
 // refused reports whether podrun did not do what the command asks: its exit codes for usage, definitions and
 // admission, or a message about the command line itself.
@@ -158,6 +161,8 @@ func TestJudge(t *testing.T) {
 		"refused without help":         {bare, 120, result{120, hint}, mark{}, bare},
 		"refused with a hint":          {bare, 120, result{120, "podrun: no flag -x\nhint: use -o name\n"}, mark{}, helpful},
 		"refused with a remedy":        {bare, 121, result{121, "podrun: a.yaml: no such file (check the path)\n"}, mark{}, helpful},
+		"help that is no hint":         {helpful, 121, result{121, "podrun: a.yaml: kind: must be Pod\n"}, mark{}, helpful},
+		"helpful before":               {helpful, 120, result{120, hint}, mark{}, bare},
 		"confusing until it is marked": {confusing, 0, result{0, "x\n"}, mark{}, confusing},
 		"marked":                       {confusing, 0, result{0, "x\n"}, mark{works, "0 "}, works},
 		"marked with another output":   {confusing, 1, result{1, "podrun: y\n"}, mark{works, "1 podrun: x"}, confusing},
