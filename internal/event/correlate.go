@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMessage is the longest message of an event, in bytes: the longest of the
-// kubelet's, a probe's 10 KiB of output (pkg/probe/exec) and the words before
-// them. A kubelet sends core/v1 events, for which the API server has no limit;
-// the 1,024 bytes are a limit of events.k8s.io (pkg/apis/core/validation/events.go).
+// MaxMessage is the maximum length of an event's message, in bytes. It is the kubelet's
+// longest message: 10 KiB of a probe's output (pkg/probe/exec) and the words before it. A
+// kubelet sends core/v1 events, for which the API server has no limit; the limit of 1,024
+// bytes applies to events.k8s.io (pkg/apis/core/validation/events.go).
 const MaxMessage = 10<<10 + 512
 
-// Cut returns a message of at most MaxMessage bytes that says how much of it is
-// missing. It cuts between characters.
+// Cut truncates a message to MaxMessage bytes, at a character boundary, and appends how many
+// bytes are missing.
 func Cut(message string) string {
 	if len(message) <= MaxMessage {
 		return message
@@ -26,8 +26,8 @@ func Cut(message string) string {
 	return kept + "... [" + strconv.Itoa(len(message)-len(kept)) + " more bytes]"
 }
 
-// CutBytes returns at most the first n bytes of a text, cut between characters.
-// The result does not keep a longer text in memory.
+// CutBytes returns at most the first n bytes of a text, cut at a character boundary. The
+// result does not keep the original text in memory.
 func CutBytes(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -39,46 +39,44 @@ func CutBytes(text string, n int) string {
 	return strings.Clone(text[:end])
 }
 
-// When events that differ only in their message are aggregated, and how much a
-// Correlator remembers, as in client-go's EventCorrelator
-// (tools/record/events_cache.go).
+// When events that differ only in their message are aggregated, and how many a Correlator
+// remembers, as in client-go's EventCorrelator (tools/record/events_cache.go).
 const (
-	maxSimilar      = 10 // the tenth message is aggregated
+	maxSimilar      = 10 // the tenth message and later ones are aggregated
 	similarInterval = 10 * time.Minute
 	maxKnown        = 4096
-	// maxKnownBytes bounds the messages of what is known: probes say up to 10 KiB. All
-	// of a journal is a quarter of it.
+	// maxKnownBytes limits the total size of the remembered messages, because a probe's has
+	// up to 10 KiB. A complete journal has a quarter of this size.
 	maxKnownBytes = 2 << 20
 )
 
-// combined begins the message of an event that stands for similar ones.
+// combined begins the message of an event that stands for similar events.
 const combined = "(combined from similar events): "
 
-// Correlator counts events that come again, as client-go's EventCorrelator does
-// for the kubelet: those that agree in all but their time become one, and so do
-// those that differ only in their message from the tenth within 10 minutes on.
-// Two things differ: no event is dropped for coming too often, since no API
-// server has to be spared, and only events of one container are similar: among
-// ten containers' starts none is a repetition.
+// Correlator aggregates repeated events like client-go's EventCorrelator, which the kubelet
+// uses: events that differ only in their time become one, and so do events that differ only
+// in their message, from the tenth within 10 minutes on. Two things differ: it never drops
+// events because of their rate, as there is no API server to protect; and only events of the
+// same container count as similar, because the starts of ten containers are not repetitions.
 //
-// The zero value is ready. It is not safe for concurrent use.
+// The zero value is ready to use. It is not safe for concurrent use.
 type Correlator struct {
 	known   map[key]Event
-	bytes   int             // of the messages in known
-	similar map[key]similar // by a key without a message
-	kept    int             // how many of similar were left when they were last bounded
+	bytes   int             // total size of the messages in known
+	similar map[key]similar // the key has no message
+	kept    int             // size of similar after it was last bounded
 }
 
 type key struct{ uid, namespace, pod, kind, reason, fieldPath, message string }
 
-// similar are the messages of a reason, not counting those that were combined.
+// similar contains the messages of a reason, except those that were combined.
 type similar struct {
 	messages []string
 	last     time.Time
 }
 
-// Add takes an event in and returns it as it is after that: with its Count, its
-// First and, if it stands for similar ones, with such a message.
+// Add adds an event and returns its aggregated form: with Count and First and, if it stands
+// for similar events, with the prefix combined.
 func (c *Correlator) Add(e Event) Event {
 	if c.known == nil {
 		c.known, c.similar = map[key]Event{}, map[key]similar{}
@@ -113,11 +111,11 @@ func (c *Correlator) Add(e Event) Event {
 	return e
 }
 
-// combines reports whether an event is one of too many similar ones, and counts it
-// among them if it isn't yet.
+// combines reports whether an event exceeds the number of similar events that are kept
+// separate. If not, it records the event's message.
 func (c *Correlator) combines(group key, e Event) bool {
 	s := c.similar[group]
-	// An event that was counted before spans the time since it first occurred.
+	// An event that was aggregated before spans the time since it first occurred.
 	if e.began().Sub(s.last) > similarInterval {
 		s.messages = nil
 	}
@@ -134,7 +132,7 @@ func (c *Correlator) combines(group key, e Event) bool {
 	return combines
 }
 
-// bound forgets what came longest ago, and similar messages that count no more.
+// bound forgets the oldest events, and similar messages that are too old to count.
 func (c *Correlator) bound(now time.Time) {
 	for len(c.known) > 1 && (len(c.known) > maxKnown || c.bytes > maxKnownBytes) {
 		var oldest key
@@ -146,7 +144,7 @@ func (c *Correlator) bound(now time.Time) {
 		}
 		c.forget(oldest)
 	}
-	if len(c.similar) <= min(2*c.kept+64, maxKnown) { // not at each event
+	if len(c.similar) <= min(2*c.kept+64, maxKnown) { // do not clean up at every event
 		return
 	}
 	maps.DeleteFunc(c.similar, func(_ key, s similar) bool { return now.Sub(s.last) > similarInterval })
@@ -168,8 +166,7 @@ func (c *Correlator) forget(k key) {
 	c.bytes -= len(k.message)
 }
 
-// Forget drops what is known of one container of a pod: its events count from
-// one again.
+// Forget drops the events of one container of a pod, so that their count restarts at one.
 func (c *Correlator) Forget(uid, fieldPath string) {
 	for k := range c.known {
 		if k.uid == uid && k.fieldPath == fieldPath {
@@ -183,8 +180,8 @@ func (c *Correlator) Forget(uid, fieldPath string) {
 	}
 }
 
-// Correlate aggregates events, which are in the order of their times, and
-// returns them in the order of their last occurrence.
+// Correlate aggregates events, which must be ordered by time, and returns them ordered by
+// their last occurrence.
 func Correlate(events []Event) []Event {
 	var c Correlator
 	at := map[key]int{}
@@ -195,7 +192,7 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		if i, ok := at[k]; ok && e.Count > 1 { // else it was forgotten since then
+		if i, ok := at[k]; ok && e.Count > 1 { // otherwise it was forgotten since
 			out[i] = e
 			continue
 		}

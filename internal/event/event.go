@@ -10,8 +10,8 @@ const (
 	Warning = "Warning"
 )
 
-// Event reports one thing that happened to a pod. Reason and Message are the
-// kubelet's where the kubelet has such an event.
+// Event reports one thing that happened to a pod. If the kubelet has such an event, Reason
+// and Message are the kubelet's.
 type Event struct {
 	Time      time.Time `json:"time"` // of the last occurrence
 	Type      string    `json:"type"`
@@ -21,15 +21,15 @@ type Event struct {
 	UID       string    `json:"uid,omitempty"`
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
-	Pull      *Pull     `json:"pull,omitempty"` // of PullProgress
+	Pull      *Pull     `json:"pull,omitempty"` // only set in PullProgress
 
-	// Count is how often the event occurred, and First is when it first did; both
-	// are zero for an event that occurred once.
+	// Count is the number of occurrences, and First the time of the first one. Both are zero
+	// for an event that occurred once.
 	Count int       `json:"count,omitempty"`
 	First time.Time `json:"firstTimestamp,omitzero"`
 }
 
-// began is when an event first occurred.
+// began returns the time of the event's first occurrence.
 func (e Event) began() time.Time {
 	if e.First.IsZero() {
 		return e.Time
@@ -37,8 +37,8 @@ func (e Event) began() time.Time {
 	return e.First
 }
 
-// Sink takes events as they happen. It must be safe for concurrent use and
-// must not block for long: the pod waits for it.
+// Sink receives events as they happen. It must be safe for concurrent use and must not block
+// for long, because podrun's work on the pod waits for it.
 type Sink func(Event)
 
 // The kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
@@ -78,6 +78,6 @@ const (
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
 	// (pkg/kubelet/oom).
 	OOMKilling = "OOMKilling"
-	// CheckpointCorrupt is podrun's: the kubelet keeps no definitions of pods.
+	// CheckpointCorrupt is podrun's own: the kubelet does not store pod definitions.
 	CheckpointCorrupt = "CheckpointCorrupt"
 )

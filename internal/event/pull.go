@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// PullProgress is the reason of an event with the progress of a pull. The kubelet
-// has no such event: podrun shows it and does not store it.
+// PullProgress is the reason of an event that reports the progress of a pull. The kubelet
+// has no such event: podrun prints it and does not store it.
 const PullProgress = "PullProgress"
 
 // PullState is the phase of a pull.
@@ -15,18 +15,18 @@ type PullState string
 // The states of a pull.
 const (
 	PullWaits   PullState = "waiting"   // for the registry
-	Pulling     PullState = "pulling"   // bytes are being transferred, or the runtime does not report it
+	Pulling     PullState = "pulling"   // bytes are being transferred, or the runtime does not report progress
 	PullUnpacks PullState = "unpacking" // all bytes were received
-	PullEnded   PullState = "ended"     // well or not: another event says so
+	PullEnded   PullState = "ended"     // successfully or not: another event reports which
 )
 
-// Pull is the progress of one image pull. Bytes count as transferred: compressed.
+// Pull is the progress of one image pull. Bytes are counted as transferred: compressed.
 type Pull struct {
-	Image   string        `json:"image"` // as written
+	Image   string        `json:"image"` // as written in the manifest
 	State   PullState     `json:"state"`
 	Bytes   int64         `json:"bytes,omitempty"`
-	Total   int64         `json:"total,omitempty"`          // 0: not known
-	Rate    int64         `json:"bytesPerSecond,omitempty"` // lately
+	Total   int64         `json:"total,omitempty"`          // 0 if unknown
+	Rate    int64         `json:"bytesPerSecond,omitempty"` // over the last seconds
 	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
 }
 
@@ -45,7 +45,7 @@ func (p Pull) String() string {
 	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %s/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), amount(p.Rate))
 }
 
-// amount is a number of bytes with its unit.
+// amount formats a number of bytes with its unit.
 func amount(n int64) string {
 	if n < 1e6 {
 		return fmt.Sprintf("%.0f kB", float64(n)/1e3)
@@ -53,8 +53,8 @@ func amount(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// Percent returns how much of the image was pulled, from 0 to 100; 0 if its size
-// is unknown.
+// Percent returns the share of the image that was pulled, from 0 to 100, or 0 if its size is
+// unknown.
 func (p Pull) Percent() int64 {
 	if p.Total <= 0 {
 		return 0

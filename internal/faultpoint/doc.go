@@ -1,4 +1,4 @@
-// Package faultpoint marks the steps at which the crash sweep (test/crash) kills podrun.
-// Its functions have an effect only in a binary that is built with -tags faultpoints;
-// releases are not.
+// Package faultpoint marks the steps at which the crash sweep (test/crash) kills podrun. Its
+// functions have an effect only in a binary built with -tags faultpoints; releases are built
+// without it.
 package faultpoint

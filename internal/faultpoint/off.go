@@ -2,11 +2,11 @@
 
 package faultpoint
 
-// At is a step between two changes of the host.
+// At marks a step between two changes of the host.
 func At(string) {}
 
-// Call is a call to another process: the steps before it, while it is worked on, and,
-// when the returned function is called, after it.
+// Call marks a call to another process, with three steps: before the call, during the call,
+// and, when the returned function is called, after it.
 func Call(string) (answered func()) { return nothing }
 
 func nothing() {}

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// The variables that the sweep sets.
+// The environment variables that the sweep sets.
 const (
-	// killEnv is where the process kills itself, by SIGKILL: STEP#N[@DELAY], which is
-	// DELAY after the N-th time (from 1) that it comes to STEP.
+	// killEnv names the step at which the process kills itself with SIGKILL, as
+	// STEP#N[@DELAY]: DELAY after it reaches STEP for the N-th time, counted from 1.
 	killEnv = "PODRUN_FAULTPOINT"
-	// traceEnv is a file to which the process appends each step that it comes to.
+	// traceEnv names a file to which the process appends each step that it reaches.
 	traceEnv = "PODRUN_FAULTPOINT_TRACE"
 )
 
@@ -27,10 +27,10 @@ var (
 	seen = map[string]int{}
 )
 
-// tokens are random parts of the names of files, which differ in each run.
+// tokens matches the random parts of file names, which differ in each run.
 var tokens = regexp.MustCompile(`[0-9a-f]{16,}`)
 
-// At is a step between two changes of the host.
+// At marks a step between two changes of the host.
 func At(step string) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -54,8 +54,8 @@ func At(step string) {
 	time.AfterFunc(d, kill)
 }
 
-// Call is a call to another process: the steps before it, while it is worked on, and,
-// when the returned function is called, after it.
+// Call marks a call to another process, with three steps: before the call, during the call,
+// and, when the returned function is called, after it.
 func Call(step string) (answered func()) {
 	At(step + "/before")
 	At(step + "/sent")

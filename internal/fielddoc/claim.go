@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// claims is what docs/pod-fields.md says, a line a row: path, class and note, separated
-// by tabs. test/fields writes both.
+// claims is the table of docs/pod-fields.md. Each line has a path, a class and a note,
+// separated by tabs. test/fields writes both files.
 //
 //go:embed claims.txt
 var claims string
 
-// Supported is the class of a field that has the effect that it has on a kubelet.
+// Supported is the class of fields that have the same effect as with a kubelet.
 const Supported = "supported"
 
-// Claim is what podrun does with a field. The zero value says nothing.
+// Claim describes what podrun does with a field. The zero value makes no claim.
 type Claim struct {
 	Class string // Supported, refused, warned, no effect or left out
 	Note  string // may be empty
 }
 
-// String is the claim as one line.
+// String returns the claim as one line.
 func (c Claim) String() string {
 	switch {
 	case c.Note == "":
@@ -32,7 +32,7 @@ func (c Claim) String() string {
 	return c.Class + ": " + c.Note
 }
 
-// ofStatus is the claim of all fields of a pod's status.
+// ofStatus is the claim for all fields of a pod's status.
 var ofStatus = Claim{Note: "computed as by the kubelet; 'podrun get NAME -o yaml' prints it"}
 
 var table = sync.OnceValue(func() map[string]Claim {
@@ -45,8 +45,8 @@ var table = sync.OnceValue(func() map[string]Claim {
 	return out
 })
 
-// claim is what podrun does with a field; there is none for one whose fields are
-// handled otherwise than the row it is below says.
+// claim returns what podrun does with a field. It returns no claim if podrun handles some of
+// the field's own fields differently.
 func (f Field) claim() Claim {
 	if f.path == "" {
 		return Claim{Note: f.kind.Use}
@@ -63,9 +63,9 @@ func (f Field) claim() Claim {
 	return c
 }
 
-// claimOf is the claim about a field of a pod or a pod template: that of the longest path
-// that it is below, and for an init container's field the claim about a container's
-// unless it has a row of its own.
+// claimOf returns the claim for a field of a pod or a pod template: that of the nearest
+// ancestor in the table. A field of an init container without a row of its own has the claim
+// of the same field of a container.
 func claimOf(k *Kind, path string) Claim {
 	if k.Name != "Pod" {
 		rest, ok := strings.CutPrefix(path, k.template)
@@ -84,7 +84,8 @@ func claimOf(k *Kind, path string) Claim {
 	return claim
 }
 
-// nearest is the claim of a path or of the longest one that it is below, and that path.
+// nearest returns the claim of a path or of its nearest ancestor in the table, and that
+// path.
 func nearest(path string) (Claim, string) {
 	for at := path; at != ""; {
 		if c, ok := table()[at]; ok {

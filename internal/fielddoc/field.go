@@ -13,23 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Field is a field of a kind, or, with an empty Name, the kind itself.
+// Field is a field of a kind or, if Name is empty, the kind itself.
 type Field struct {
 	Name     string
 	Type     string // as kubectl prints it: string, []Container, map[string]Quantity
-	Doc      string // of the field
-	TypeDoc  string // of its type; "" if it has none of its own
+	Doc      string // documentation of the field
+	TypeDoc  string // documentation of its type; "" if it has none
 	Required bool
 
 	kind *Kind
-	path string // from the kind, with [] after lists, as in docs/pod-fields.md; "" for the kind
+	path string // path from the kind, with [] after lists, as in docs/pod-fields.md; "" for the kind
 	of   reflect.Type
 }
 
-// documented is a type of the API with its documentation: by field, and by "" its own.
+// documented is an API type with documentation: a map from field name to text, with the
+// type's own text under "".
 type documented interface{ SwaggerDoc() map[string]string }
 
-// scalars are structs that the API writes as one value, by the type that kubectl prints.
+// scalars maps structs that the API represents as a single value to the type that kubectl
+// prints.
 var scalars = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():  "Quantity",
 	reflect.TypeFor[intstr.IntOrString](): "IntOrString",
@@ -40,15 +42,15 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[json.RawMessage]():    "Object",
 }
 
-// Root is a kind as a field.
+// Root returns a kind as a field.
 func Root(k *Kind) Field {
 	return Field{kind: k, of: k.of, Type: k.Name, TypeDoc: docs(k.of)[""]}
 }
 
-// UnknownError says that a field does not exist.
+// UnknownError reports that a field does not exist.
 type UnknownError struct {
 	Parent string   // pod.spec
-	Field  string   // the name
+	Field  string   // the name of the unknown field
 	Known  []string // the fields of the parent; nil if it has none
 }
 
@@ -59,8 +61,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no field %q", e.Parent, e.Field)
 }
 
-// Lookup finds a field by its path below a kind: spec.containers.image. Indexes of
-// lists may be given, and have no effect. The error is an *UnknownError.
+// Lookup finds a field by its path relative to a kind: spec.containers.image. The path may
+// contain list indexes, which are ignored. The error is an *UnknownError.
 func Lookup(k *Kind, path []string) (Field, error) {
 	f, parent := Root(k), strings.ToLower(k.Name)
 	for _, name := range path {
@@ -79,7 +81,7 @@ func Lookup(k *Kind, path []string) (Field, error) {
 	return f, nil
 }
 
-// Fields are the fields of a field, by name; nil if it is a value.
+// Fields returns the fields of a field, sorted by name, or nil if it is a value.
 func (f Field) Fields() []Field {
 	t := element(f.of)
 	if t.Kind() != reflect.Struct || scalars[t] != "" {
@@ -117,8 +119,8 @@ func (f Field) addFields(t reflect.Type, out *[]Field) {
 	}
 }
 
-// requiredByComment are fields of which the comments of the API say something else about being
-// required than their tags do (+optional, +required): by type and name.
+// requiredByComment lists fields, as type.name, whose comments in the API (+optional,
+// +required) contradict their tags.
 var requiredByComment = map[string]bool{
 	"GRPCAction.service": false, "ProjectedVolumeSource.sources": false, "TypedLocalObjectReference.apiGroup": false,
 	"TypedObjectReference.apiGroup": false, "AzureFilePersistentVolumeSource.secretNamespace": false,
@@ -135,7 +137,7 @@ func isRequired(t reflect.Type, name, options string) bool {
 	return !strings.Contains(options, "omit")
 }
 
-// docs are the texts of a type; nil if it has none.
+// docs returns the documentation of a type, or nil if it has none.
 func docs(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(documented); ok {
 		return d.SwaggerDoc()
@@ -143,7 +145,7 @@ func docs(t reflect.Type) map[string]string {
 	return nil
 }
 
-// element is the type of what a list, a map or a pointer is of.
+// element returns the element type of a list, map or pointer, and other types unchanged.
 func element(t reflect.Type) reflect.Type {
 	for scalars[t] == "" && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
 		t = t.Elem()
@@ -151,7 +153,7 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// typeName is the name of a type as kubectl prints it (k8s.io/kubectl/pkg/explain/v2,
+// typeName returns the name of a type as kubectl prints it (k8s.io/kubectl/pkg/explain/v2,
 // typeGuess).
 func typeName(t reflect.Type) string {
 	if name, ok := scalars[t]; ok {

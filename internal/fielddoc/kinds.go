@@ -16,15 +16,15 @@ import (
 type Kind struct {
 	Name           string
 	Group, Version string
-	Names          []string // plural, singular and short ones, in lower case
+	Names          []string // plural, singular and short names, in lower case
 	Use            string   // what podrun does with it; "" for a Pod
-	template       string   // where its pod template is; "" for none
+	template       string   // path of its pod template; "" if it has none
 	of             reflect.Type
 }
 
 const oneOfTemplate = "podrun runs one pod from its template, of the object's name"
 
-// Kinds are all, the Pod first.
+// Kinds lists all kinds that podrun reads, the Pod first.
 var Kinds = []Kind{
 	{"Pod", "", "v1", []string{"pods", "pod", "po"}, "", "", reflect.TypeFor[corev1.Pod]()},
 	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or by --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
@@ -42,8 +42,8 @@ var Kinds = []Kind{
 	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy count for pods that name it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
 }
 
-// Find finds a kind by one of its names, also with its group (deployments.apps); nil if
-// podrun does not read it. Case does not matter.
+// Find returns the kind with a name, which may include the group (deployments.apps), or nil
+// if podrun does not read such a kind. It ignores case.
 func Find(name string) *Kind {
 	for i := range Kinds {
 		if slices.Contains(Kinds[i].Names, strings.ToLower(name)) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// width is that of kubectl's text, in characters.
+// width is the line width of kubectl's text, in characters.
 const width = 80
 
-// Print writes the documentation of a field in the form of kubectl explain, with what
-// podrun does with the field.
+// Print writes the documentation of a field in the format of kubectl explain, together with
+// what podrun does with the field.
 func Print(w io.Writer, f Field) error {
 	p := &printer{}
 	p.head(f)
@@ -28,10 +28,10 @@ func Print(w io.Writer, f Field) error {
 	return err
 }
 
-// maxDepth bounds how deep PrintAll goes, should a type of the API come to hold itself.
+// maxDepth limits the depth of PrintAll, in case a type of the API becomes recursive.
 const maxDepth = 32
 
-// PrintAll is Print without texts of fields, and with the fields of fields.
+// PrintAll is like Print, but lists the fields recursively and without their documentation.
 func PrintAll(w io.Writer, f Field) error {
 	p := &printer{}
 	p.head(f)
@@ -43,7 +43,7 @@ func PrintAll(w io.Writer, f Field) error {
 
 type printer struct{ text strings.Builder }
 
-// head writes what both forms begin with.
+// head writes the beginning, which is the same for Print and PrintAll.
 func (p *printer) head(f Field) {
 	if f.kind.Group != "" {
 		p.line("GROUP:      " + f.kind.Group)
@@ -66,7 +66,7 @@ func (p *printer) head(f Field) {
 
 func (p *printer) line(s string) { p.text.WriteString(s + "\n") }
 
-// texts writes the text of a field, and that of its type.
+// texts writes the documentation of a field and of its type.
 func (p *printer) texts(f Field) {
 	p.wrapped(4, orNoText(strings.TrimSpace(f.Doc+"\n"+f.TypeDoc)))
 	p.line("")
@@ -86,7 +86,7 @@ func required(f Field) string {
 	return ""
 }
 
-// fields writes the fields of a field, each a line, indented by its depth.
+// fields writes the fields of a field, one per line, indented by depth.
 func (p *printer) fields(f Field, depth int) {
 	for _, one := range f.Fields() {
 		class := ""
@@ -100,8 +100,8 @@ func (p *printer) fields(f Field, depth int) {
 	}
 }
 
-// wrapped writes a text in lines of up to width characters. A word that is longer has
-// its own.
+// wrapped writes a text in lines of up to width characters. A longer word gets a line of its
+// own.
 func (p *printer) wrapped(indent int, text string) {
 	space := strings.Repeat(" ", indent)
 	for paragraph := range strings.SplitSeq(text, "\n") {

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock locks an open file or directory against other processes, and waits for them until
-// ctx ends. If the lock is free, it takes it even if ctx has ended. Closing f unlocks it. If Lock
-// fails, it closes f, because the system call may still wait, and the error names holder.
+// Lock acquires an exclusive lock on an open file or directory. It waits for other processes
+// until ctx ends; it acquires a free lock even if ctx has already ended. Closing f releases
+// the lock. If Lock fails, it closes f, because the system call may still be waiting; the
+// error then contains holder.
 func Lock(ctx context.Context, f *os.File, holder string) error {
 	if Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		return nil
@@ -30,7 +31,7 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 	}
 }
 
-// Flock is flock(2), and calls it again if a signal interrupts it.
+// Flock is flock(2), repeated if a signal interrupts it.
 func Flock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {

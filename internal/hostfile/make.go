@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDirs creates a directory and its missing parents, each with exactly that mode,
-// whatever the umask: podrun.service has a strict one, and containers and log collectors of
-// other users enter these directories. Existing directories keep their mode. It follows
-// symlinks to existing directories, and no symlink that another process puts in the place of
-// a directory that it has just made. The error is a *fs.PathError.
+// MakeDirs creates a directory and its missing parents with exactly the given mode,
+// regardless of the umask: podrun.service has a strict umask, and containers and log
+// collectors of other users enter these directories. Existing directories keep their mode.
+// It follows symlinks to existing directories, but not one that another process puts in
+// place of a directory that it has just created. The error is a *fs.PathError.
 func MakeDirs(path string, mode fs.FileMode) error {
 	dir, err := openDirs(filepath.Clean(path), mode.Perm())
 	if err != nil {
@@ -22,7 +22,7 @@ func MakeDirs(path string, mode fs.FileMode) error {
 	return unix.Close(dir)
 }
 
-// openDirs makes a directory and opens it, possibly for openat(2) and the like only.
+// openDirs creates a directory and opens it, possibly with O_PATH.
 func openDirs(path string, mode fs.FileMode) (int, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	parent := filepath.Dir(path)
@@ -48,12 +48,12 @@ func openDirs(path string, mode fs.FileMode) (int, error) {
 	return fd, failedMake(path, err)
 }
 
-// MakeFile creates an empty file with exactly that mode, whatever the umask. A file that
-// exists is not changed.
+// MakeFile creates an empty file with exactly the given mode, regardless of the umask. It
+// does not change an existing file.
 func MakeFile(path string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, mode); err == nil { // of a symlink, its target
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, mode); err == nil { // creates the target of a dangling symlink
 			err = f.Close()
 		}
 		return err
@@ -64,7 +64,7 @@ func MakeFile(path string, mode fs.FileMode) error {
 	return errors.Join(f.Chmod(mode), f.Close())
 }
 
-// failedMake is nil without an error.
+// failedMake wraps an error of mkdir. It returns nil if err is nil.
 func failedMake(path string, err error) error {
 	if err == nil {
 		return nil

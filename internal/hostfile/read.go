@@ -1,7 +1,7 @@
 // Package hostfile reads and writes files of the host that another process, a user or a
-// container may write, replace or block. A read accepts only regular files, is limited to
-// a number of bytes, and ends with its context. A write is atomic: it replaces the whole
-// file or leaves it unchanged. A wait for a lock ends with its context.
+// container may write, replace or block. Reads accept only regular files (except ReadInput),
+// are limited to a number of bytes, and end with their context. A write is atomic: it
+// replaces the whole file or leaves it unchanged. Waiting for a lock ends with its context.
 package hostfile
 
 import (
@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// ErrNotRegular means that the path is a directory, FIFO, device or socket,
-	// or, for ReadNoFollow, a symbolic link.
+	// ErrNotRegular reports that the path is a directory, FIFO, device or socket or, for the
+	// functions that do not follow them, a symbolic link.
 	ErrNotRegular = errors.New("is not a regular file")
-	// ErrTooLarge means that the file has more bytes than the caller takes.
+	// ErrTooLarge reports that the file is larger than the caller's limit.
 	ErrTooLarge = errors.New("file too large")
 )
 
-// tooLarge is ErrTooLarge with the limit that was passed.
+// tooLarge is an ErrTooLarge that contains the limit.
 type tooLarge struct{ limit int64 }
 
 func (e tooLarge) Error() string {
@@ -37,45 +37,44 @@ func (e tooLarge) Error() string {
 
 func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// readFlags open a file without waiting for a FIFO's writer or becoming the
-// owner of a terminal.
+// readFlags open a file without waiting for the writer of a FIFO, and without making a
+// terminal the controlling terminal.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and
-// cgroupfs count as regular. The error is an *fs.PathError that wraps
-// ErrNotRegular, ErrTooLarge, the system's error or the context's cause. A file
-// system that does not answer (NFS, FUSE) does not outlast the context.
+// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and cgroupfs
+// count as regular. The error is an *fs.PathError that wraps ErrNotRegular, ErrTooLarge, the
+// system's error or the context's cause. If a file system does not respond (NFS, FUSE), Read
+// returns when the context ends.
 //
-// Symbolic links are followed: use ReadNoFollow or ReadBelow for a path that a
-// container or an unprivileged user can change.
+// Read follows symbolic links: use ReadNoFollow or ReadBelow for a path that a container or
+// an unprivileged user can change.
 func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return unix.Open(path, readFlags, 0) })
 	})
 }
 
-// ReadNoFollow is Read, but a symbolic link as the path's last element is
-// ErrNotRegular.
+// ReadNoFollow is like Read, but returns ErrNotRegular if the last element of the path is a
+// symbolic link.
 func ReadNoFollow(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openNoFollow(path) })
 	})
 }
 
-// ReadBelow is Read for a path that is resolved as if root were the file
-// system's root: symbolic links and ".." in it do not leave root, and magic
-// links (/proc/PID/root, /proc/PID/fd/N) are refused with ELOOP. Root itself may
-// be a magic link. Before it reads a file, ReadBelow knows that it is regular: it
-// opens no device and no FIFO.
+// ReadBelow is like Read, but resolves the path as if root were the file system's root:
+// symbolic links and ".." do not leave root, and magic links (/proc/PID/root,
+// /proc/PID/fd/N) fail with ELOOP. Root itself may be a magic link. ReadBelow checks that
+// the file is regular before it opens it for reading: it never opens a device or FIFO.
 func ReadBelow(ctx context.Context, root, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readAll(ctx, path, limit, func() (int, error) { return openBelow(root, path) })
 	})
 }
 
-// ReadInput reads a file that the user named on the command line, of at most
-// limit bytes. Unlike Read it takes what is not a regular file: a pipe of the
-// shell's <(command) is an ordinary argument.
+// ReadInput reads a file that the user named on the command line, of at most limit bytes.
+// Unlike Read, it accepts files that are not regular: the pipe of a shell's <(command) is an
+// ordinary argument.
 func ReadInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0) })
@@ -87,8 +86,8 @@ func ReadInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	})
 }
 
-// ReadHead reads the first n bytes of a regular file, or all of a shorter one.
-// Symbolic links are followed.
+// ReadHead reads the first n bytes of a regular file, or the whole file if it is shorter. It
+// follows symbolic links.
 func ReadHead(ctx context.Context, path string, n int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
 		return readPart(ctx, path, func() (int, error) { return unix.Open(path, readFlags, 0) },
@@ -96,14 +95,14 @@ func ReadHead(ctx context.Context, path string, n int64) ([]byte, error) {
 	})
 }
 
-// ReadTail reads the last n bytes of a regular file, or all of a shorter one.
-// Symbolic links are followed.
+// ReadTail reads the last n bytes of a regular file, or the whole file if it is shorter. It
+// follows symbolic links.
 func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// ReadTailNoFollow is ReadTail, but a symbolic link as the path's last element is
-// ErrNotRegular.
+// ReadTailNoFollow is like ReadTail, but returns ErrNotRegular if the last element of the
+// path is a symbolic link.
 func ReadTailNoFollow(ctx context.Context, path string, n int64) ([]byte, error) {
 	return readTail(ctx, path, n, func() (int, error) { return openNoFollow(path) })
 }
@@ -114,14 +113,14 @@ func readTail(ctx context.Context, path string, n int64, open func() (int, error
 	})
 }
 
-// Open opens a regular file for reading, for callers that read part of it or
-// need the descriptor. It never waits for a FIFO's writer. Symbolic links are
-// followed.
+// Open opens a regular file for reading, for callers that read part of it or need the
+// descriptor. It never waits for the writer of a FIFO. It follows symbolic links.
 func Open(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return unix.Open(path, readFlags, 0) })
 }
 
-// OpenNoFollow is Open, but a symbolic link as the path's last element is ErrNotRegular.
+// OpenNoFollow is like Open, but returns ErrNotRegular if the last element of the path is a
+// symbolic link.
 func OpenNoFollow(path string) (*os.File, error) {
 	return openFile(path, func() (int, error) { return openNoFollow(path) })
 }
@@ -138,8 +137,8 @@ func openFile(path string, open func() (int, error)) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// within runs a read and stops waiting for it when the context ends. A system
-// call that hangs keeps its thread and its descriptor until it returns.
+// within calls read and stops waiting for it when the context ends. A system call that hangs
+// then keeps its thread and its descriptor until it returns.
 func within(ctx context.Context, path string, read func() ([]byte, error)) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, failed("read", path, context.Cause(ctx))
@@ -164,7 +163,7 @@ func within(ctx context.Context, path string, read func() ([]byte, error)) ([]by
 	}
 }
 
-// openRegular opens a regular file to be read, and returns its size.
+// openRegular opens a regular file for reading and returns its size.
 func openRegular(path string, open func() (int, error)) (fd int, size int64, err error) {
 	if fd, err = retry(open); err != nil {
 		return -1, 0, failed("open", path, err)
@@ -185,11 +184,11 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 	if size > limit {
 		return nil, failed("read", path, tooLarge{limit})
 	}
-	// The size is no more than a hint: procfs says 0, and a file may grow.
+	// The size is only a hint: it is 0 in procfs, and a file may grow.
 	return readLimited(ctx, path, fd, size, limit)
 }
 
-// readLimited reads to the end, and fails if that is after more than limit bytes.
+// readLimited reads to the end. It fails if there are more than limit bytes.
 func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([]byte, error) {
 	data, err := readUpTo(ctx, fd, size, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {
@@ -201,8 +200,8 @@ func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([
 	return data, nil
 }
 
-// readPart reads a part of a file: part returns its offset and length by the
-// file's size.
+// readPart reads a part of a file. The function part returns the offset and length of that
+// part, given the file's size.
 func readPart(ctx context.Context, path string, open func() (int, error), part func(size int64) (offset, n int64)) ([]byte, error) {
 	fd, size, err := openRegular(path, open)
 	if err != nil {
@@ -217,13 +216,14 @@ func readPart(ctx context.Context, path string, open func() (int, error), part f
 	return data, nil
 }
 
-// readUpTo reads at most n bytes, from an offset, or, if that is negative, from
-// the descriptor's own. The buffer grows with what there is to read. If it is as much as
-// expected, which is 0 if that is not known, it does not ask for the end.
+// readUpTo reads at most n bytes from an offset or, if the offset is negative, from the
+// current position. The buffer grows as needed. Expected is the expected number of bytes, or
+// 0 if unknown: once readUpTo has read exactly that many, it does not check for the end of
+// the file.
 func readUpTo(ctx context.Context, fd int, expected, offset, n int64) ([]byte, error) {
 	first := int64(4 << 10)
 	if expected > 0 {
-		first = expected + 1 // so that a file that has grown shows
+		first = expected + 1 // to detect that the file has grown
 	}
 	data := make([]byte, 0, min(n, first))
 	for int64(len(data)) < n && ctx.Err() == nil {
@@ -262,7 +262,7 @@ func regular(fd int) (int64, error) {
 func openNoFollow(path string) (int, error) {
 	fd, err := unix.Open(path, readFlags|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP {
-		// The link itself, or too many links on the way to it.
+		// Either the link itself, or too many links in its parent directories.
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil {
 			return fd, ErrNotRegular
@@ -271,8 +271,8 @@ func openNoFollow(path string) (int, error) {
 	return fd, err
 }
 
-// StatBelow is stat(2) for a path that is resolved as ReadBelow does. It opens
-// nothing, so any kind of file will do.
+// StatBelow is stat(2) for a path that it resolves like ReadBelow. It does not open the
+// file, so it accepts files of any type.
 func StatBelow(root, path string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := lookUpBelow(root, path)
@@ -286,11 +286,11 @@ func StatBelow(root, path string) (unix.Stat_t, error) {
 	return st, nil
 }
 
-// lookups is how often lookUpBelow tries a path that changes while it is resolved.
+// lookups is how often lookUpBelow retries a path that changes while the kernel resolves it.
 const lookups = 32
 
-// openBelow opens a path below a root in two steps: O_PATH first, since opening
-// a device may already have an effect (a tape rewinds, a watchdog starts).
+// openBelow opens a path below a root in two steps: first with O_PATH, because opening a
+// device may have an effect (a tape rewinds, a watchdog starts).
 func openBelow(root, path string) (int, error) {
 	at, err := lookUpBelow(root, path)
 	if err != nil {
@@ -303,15 +303,15 @@ func openBelow(root, path string) (int, error) {
 	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), readFlags, 0)
 }
 
-// lookUpBelow resolves a path below a root, to an O_PATH descriptor.
+// lookUpBelow resolves a path below a root and returns an O_PATH descriptor.
 func lookUpBelow(root, path string) (int, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(dir)
-	// EAGAIN: something was renamed during the lookup. A process that renames all
-	// the time gets an error, not an endless loop.
+	// EAGAIN: something was renamed during the lookup. If a process renames continuously,
+	// return an error instead of looping forever.
 	for range lookups {
 		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})

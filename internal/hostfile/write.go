@@ -11,22 +11,22 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 )
 
-// Write replaces a file as a whole or leaves it as it is: it writes a temporary
-// file in the same directory, syncs it, renames it onto path and syncs the
-// directory. It replaces a symbolic link at path and does not follow it. The mode
-// is exact, whatever the umask. If it fails, it removes the temporary file; a
-// process that is killed leaves one named .BASE.RANDOM.
+// Write replaces a file completely or leaves it unchanged: it writes a temporary file in the
+// same directory, syncs it, renames it to path and syncs the directory. It replaces a
+// symbolic link at path rather than following it. The file gets exactly the given mode,
+// regardless of the umask. If Write fails, it removes the temporary file; a process that is
+// killed leaves one named .BASE.RANDOM.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, mode, true)
 }
 
-// WriteUnsynced is Write without syncing: for a file that says nothing any more
-// after the host has crashed.
+// WriteUnsynced is like Write but does not sync: for files that are meaningless after the
+// host has crashed, or that Sync makes durable later.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, mode, false)
 }
 
-// Sync makes durable what WriteUnsynced wrote to path.
+// Sync makes the file that WriteUnsynced wrote to path durable.
 func Sync(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 	return SyncDir(dir)
 }
 
-// fill writes and closes the file, and syncs it if asked to.
+// fill writes and closes the file, and syncs it if requested.
 func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	_, err := f.Write(data)
 	if err == nil {
@@ -77,7 +77,7 @@ func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	return err
 }
 
-// SyncDir makes durable which files and directories a directory has, such as after a rename.
+// SyncDir makes changes of directory entries durable, such as a rename.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

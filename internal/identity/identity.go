@@ -1,25 +1,25 @@
-// Package identity names a pod and everything that belongs to it: its UID, the labels of
-// its sandboxes and containers, and its paths on this host. It is pure.
+// Package identity names a pod and everything that belongs to it: its UID, the labels of its
+// sandboxes and containers, and its paths on this host. It is pure.
 package identity
 
 import (
 	"fmt"
 )
 
-// Pod identifies one pod. UID is 1 to 128 characters that are safe in a path.
+// Pod identifies one pod. UID has 1 to 128 characters and is safe in a path.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 }
 
-// String renders namespace/name, as kubectl does.
+// String returns namespace/name, like kubectl.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Ref renders name_namespace(uid), as the kubelet does in its messages.
+// Ref returns name_namespace(uid), like the kubelet's messages.
 func (p Pod) Ref() string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
 
-// Labels are the labels that every sandbox of the pod carries.
+// Labels returns the labels of every sandbox of the pod.
 func (p Pod) Labels() map[string]string {
 	return map[string]string{
 		LabelPodName:      p.Name,
@@ -28,12 +28,12 @@ func (p Pod) Labels() map[string]string {
 	}
 }
 
-// maxUID is the most bytes of a UID.
+// maxUID is the maximum length of a UID, in bytes.
 const maxUID = 128
 
-// SafeUID reports whether a UID from a manifest may be part of a path that root
-// owns: letters, digits and dashes, no leading dash, 1 to 128 characters. The API
-// accepts any string, including "../../../etc".
+// SafeUID reports whether a UID from a manifest may become part of a path owned by root: it
+// must have 1 to 128 letters, digits and dashes, without a leading dash. The API accepts any
+// string, including "../../../etc".
 func SafeUID(uid string) bool {
 	if uid == "" || len(uid) > maxUID || uid[0] == '-' {
 		return false
@@ -47,8 +47,8 @@ func SafeUID(uid string) bool {
 	return true
 }
 
-// SafeName reports whether a name is valid for a pod or a namespace, and safe in
-// a path: DNS labels (RFC 1123), no leading dot.
+// SafeName reports whether a name is valid for a pod or a namespace, and safe in a path: DNS
+// labels (RFC 1123), no leading dot.
 func SafeName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false

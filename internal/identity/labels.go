@@ -1,8 +1,8 @@
 package identity
 
-// Labels and annotations of sandboxes and containers. The io.kubernetes names
-// are the kubelet's (pkg/kubelet/kuberuntime/labels.go), so that crictl, log
-// collectors and podrun find a pod's parts the same way.
+// Labels and annotations of sandboxes and containers. The io.kubernetes names are the
+// kubelet's (pkg/kubelet/kuberuntime/labels.go), so that crictl and log collectors find the
+// parts of podrun's pods too.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
@@ -18,11 +18,11 @@ const (
 	AnnotationPodDeletionGracePeriod   = "io.kubernetes.pod.deletionGracePeriod"
 	AnnotationPodTerminationGrace      = "io.kubernetes.pod.terminationGracePeriod"
 
-	// AnnotationManagedBy marks a sandbox as podrun's. podrun never stops,
-	// removes or counts as its own a sandbox without it.
+	// AnnotationManagedBy marks a sandbox as podrun's. podrun never stops or removes a
+	// sandbox without it, and does not count it as its own.
 	AnnotationManagedBy = "podrun.dev/managed-by"
-	// AnnotationInvocation is the random id of the podrun process that made
-	// the sandbox, so that an undo never hits an earlier attempt.
+	// AnnotationInvocation is the random ID of the podrun process that created the sandbox.
+	// It ensures that an undo never affects an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
 	// AnnotationGeneration is the owner generation under which a sandbox or a
 	// container was made. It is provenance for people: nothing is decided by it.
@@ -34,7 +34,7 @@ const (
 	// AnnotationBackOff is how long a container that ends waits to be started
 	// again, as Go writes durations; none means not at all.
 	AnnotationBackOff = "podrun.dev/back-off"
-	// AnnotationStartOrder of a pod takes precedence over --start-order.
+	// AnnotationStartOrder on a pod takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
 
 	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod whose
@@ -46,9 +46,9 @@ const (
 	ManagedBy = "podrun"
 )
 
-// Owner reports from a sandbox's annotations whether it belongs to a podrun with
-// this root directory; if it belongs to another podrun, it returns that one's
-// root directory.
+// Owner reports, based on a sandbox's annotations, whether the sandbox belongs to a podrun
+// with this root directory. If it belongs to a podrun with another root directory, Owner
+// returns that directory.
 func Owner(annotations map[string]string, rootDir string) (ours bool, other string) {
 	if annotations[AnnotationManagedBy] != ManagedBy {
 		return false, ""

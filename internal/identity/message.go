@@ -1,6 +1,6 @@
 package identity
 
-// ObjectOf names a pod in messages, one whose namespace is not known by its UID.
+// ObjectOf returns a pod's name for messages. If its namespace is unknown, it uses the UID.
 func ObjectOf(id Pod) string {
 	if id.Namespace == "" {
 		return "pod " + id.UID
@@ -8,8 +8,8 @@ func ObjectOf(id Pod) string {
 	return "pod " + id.String()
 }
 
-// DeleteHint is the command that removes a pod. One whose namespace is not known
-// is deleted by its UID.
+// DeleteHint returns a hint with the command that removes a pod. If its namespace is
+// unknown, the command uses the UID.
 func DeleteHint(id Pod) string {
 	if id.Namespace == "" {
 		return "`podrun delete " + id.UID + "` removes the pod"

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Schema is the newest version of the state files that this podrun reads: those of a
-// pod's directory and the image back-off. It is raised when a podrun of before
-// would misread a file or lose something of it; a new optional field needs no new
-// version. Files without a version, of podruns before there was one, are version
-// 0 and have the same content.
+// Schema is the newest version of the state files that this podrun can read: those of a
+// pod's directory and of the image back-off. It is incremented when an older podrun would
+// misread a file or lose part of it; a new optional field does not require a new version.
+// Files without a version, which older podruns wrote, are version 0 and have the same
+// content as version 1.
 const Schema = 2
 
-// Versions of which a file is written: that of its content, so that a podrun of before
-// reads what it can.
+// Versions that podrun writes. A file gets the lowest version that fits its content, so that
+// older podruns can read as many files as possible.
 const (
 	plainSchema   = 1
 	secretsSchema = 2 // a checkpoint whose Secrets are in memory
 )
 
-// The first lines of a state file are comments in YAML, and distinguished at a
-// glance from the content of every other file.
+// The first lines of a state file are YAML comments, which also distinguish it from other
+// files.
 const (
-	// CheckpointHead is how a checkpoint begins, followed by the pod's
-	// namespace/name: enough to find a pod without parsing every file.
+	// CheckpointHead begins a checkpoint and is followed by the pod's namespace/name, so
+	// that podrun can find a pod without parsing every checkpoint.
 	CheckpointHead = stateHead + "pod "
 
 	stateHead   = "# podrun "
@@ -33,22 +33,22 @@ const (
 	secretsHead = stateHead + "secrets "
 )
 
-// AddSchema gives a state file's content its version.
+// AddSchema prepends the version to a state file's content.
 func AddSchema(data []byte) []byte { return addSchema(plainSchema, data) }
 
 func addSchema(version int, data []byte) []byte {
 	return append([]byte(schemaHead+strconv.Itoa(version)+"\n"), data...)
 }
 
-// AddSecretsToken gives a checkpoint without Secrets its version, and the name of the
-// file in memory that has them.
+// AddSecretsToken prepends to a checkpoint without Secrets its version and the name of the
+// file in memory that contains them.
 func AddSecretsToken(token string, data []byte) []byte {
 	return addSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
 }
 
-// CutSecretsToken splits the content of a checkpoint, without its version, into the name
-// of the file that has its Secrets and the rest. Without such a name, token is empty and
-// all of it is the rest.
+// CutSecretsToken splits the content of a checkpoint, without its version, into the name of
+// the file that contains its Secrets, and the rest. If there is no such name, token is ""
+// and rest is the whole content.
 func CutSecretsToken(content []byte) (token string, rest []byte) {
 	line, after, ended := bytes.Cut(content, []byte("\n"))
 	text, ok := bytes.CutPrefix(line, []byte(secretsHead))
@@ -58,8 +58,8 @@ func CutSecretsToken(content []byte) (token string, rest []byte) {
 	return string(text), after
 }
 
-// HeadPod reads the namespace and name of a checkpoint's head. They are in every
-// version.
+// HeadPod reads the namespace and name from the head of a checkpoint, which is the same in
+// all versions.
 func HeadPod(data []byte) (namespace, name string, ok bool) {
 	line, _, ended := bytes.Cut(data, []byte("\n"))
 	text, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(CheckpointHead))
@@ -67,9 +67,9 @@ func HeadPod(data []byte) (namespace, name string, ok bool) {
 	return namespace, name, ok && named && ended
 }
 
-// CutSchema splits a state file into its content and its version, which is on the
-// first line, or on the one after a head of the file's own (a checkpoint's names
-// the pod). Where there is none the file is of version 0 and all of it is content.
+// CutSchema splits a state file into its content and its version. The version is on the
+// first line, or on the second if the first is another head (a checkpoint's names the pod).
+// Without such a line, the version is 0 and the whole file is content.
 func CutSchema(data []byte) (content []byte, version int) {
 	rest := data
 	for range 2 {
@@ -87,20 +87,20 @@ func CutSchema(data []byte) (content []byte, version int) {
 	return data, 0
 }
 
-// SchemaError says that a newer podrun wrote a state file: this one must not
-// change the pod, whose state it may misread.
+// SchemaError reports that a newer podrun wrote a state file. This podrun must not change
+// the pod, because it may misread the pod's state.
 type SchemaError struct {
 	File    string
 	Version int
 }
 
-// Error names the file and the versions.
+// Error returns a message with the file and the versions.
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%s has schema version %d, this podrun supports versions up to %d", e.File, e.Version, Schema)
 }
 
-// CheckSchema is the error of a version that this podrun does not know; nil
-// where it does.
+// CheckSchema returns a *SchemaError if this podrun does not support the version, otherwise
+// nil.
 func CheckSchema(file string, version int) error {
 	if version <= Schema {
 		return nil

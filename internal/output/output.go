@@ -1,10 +1,10 @@
-// Package output bounds what podrun keeps of the output of programs that it runs.
+// Package output limits how much of a program's output podrun keeps.
 package output
 
 import "bytes"
 
-// Head keeps the first bytes that are written, up to Limit, and drops the others. A program
-// that writes more is not blocked. The buffer is not embedded: its ReadFrom would keep all.
+// Head keeps the first Limit bytes written to it and drops the rest, without blocking the
+// writer. It does not embed the buffer, whose ReadFrom would keep everything.
 type Head struct {
 	Limit int
 	// OnCut, if not nil, is called once, when the first byte is dropped.
@@ -27,10 +27,10 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes are those that were kept.
+// Bytes returns the bytes that were kept.
 func (h *Head) Bytes() []byte { return h.kept.Bytes() }
 
-// String is Bytes as text.
+// String returns the bytes that were kept, as a string.
 func (h *Head) String() string { return h.kept.String() }
 
 // Cut reports whether bytes were dropped.

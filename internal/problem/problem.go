@@ -1,6 +1,6 @@
-// Package problem defines the two types with which podrun reports what is wrong: a
-// Problem describes a manifest or a host and is data (a command reports all of them), an
-// Error describes a step that failed.
+// Package problem defines the two types with which podrun reports failures: a Problem is
+// data that describes what is wrong with a manifest or a host (a command reports all
+// problems), an Error describes a failed step.
 package problem
 
 import (
@@ -23,30 +23,30 @@ const (
 	Refused  Kind = "Refused"  // this host cannot run the pod, or its policy forbids it
 	Image    Kind = "Image"    // an image is not available
 	Deadline Kind = "Deadline" // the command's own --timeout
-	Failed   Kind = "Failed"   // the pod failed, and no container's exit code says how
+	Failed   Kind = "Failed"   // the pod failed, and no container's exit code explains how
 	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself
 	// The command of a container could not be executed or was not found.
 	NotExecutable Kind = "CommandNotExecutable"
 	NotFound      Kind = "CommandNotFound"
 )
 
-// Problem is one problem of an object, or of this host for it. All fields but
-// Message may be empty.
+// Problem is one problem of an object, or of this host with respect to the object. All
+// fields except Message may be empty.
 type Problem struct {
 	File    string `json:"file,omitempty"`   // as the user named it; "-" for stdin
 	Line    int    `json:"line,omitempty"`   // 1-based line in File
 	Object  string `json:"object,omitempty"` // "Pod default/web"
 	Field   string `json:"field,omitempty"`  // spec.containers[0].image
-	Reason  string `json:"reason,omitempty"` // a word for scripts: the kubelet's or the API's (OutOfcpu, SysctlForbidden, FieldValueInvalid)
+	Reason  string `json:"reason,omitempty"` // a CamelCase word for scripts, from the kubelet or the API (OutOfcpu, SysctlForbidden, FieldValueInvalid)
 	Message string `json:"message"`          // one sentence, no final period
-	Hint    string `json:"hint,omitempty"`   // a hint for the fix
-	// Kind is whose fault it is, where that is not the one that the report is
-	// about: an invalid image name that is found during admission.
+	Hint    string `json:"hint,omitempty"`   // how to fix it
+	// Kind is set if it differs from the kind of the report: for example, an invalid image
+	// name that is found during admission.
 	Kind    Kind `json:"kind,omitempty"`
-	Warning bool `json:"warning,omitempty"` // reported, but refuses nothing
+	Warning bool `json:"warning,omitempty"` // reported, but does not cause a refusal
 }
 
-// String renders the problem on one line: file:line: object: field: message.
+// String returns the problem as one line: file:line: object: field: message.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -68,7 +68,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// List has all problems, in the order of the input.
+// List is a list of problems, in the order of the input.
 type List []Problem
 
 // Errors returns the problems that are not warnings.
@@ -87,7 +87,7 @@ func (l List) filter(warning bool) List {
 	return out
 }
 
-// Sort orders by file, then line, keeping the order of the rest.
+// Sort sorts by file, then line. It is stable.
 func (l List) Sort() {
 	sort.SliceStable(l, func(i, j int) bool {
 		if l[i].File != l[j].File {
@@ -97,7 +97,7 @@ func (l List) Sort() {
 	})
 }
 
-// String renders one problem a line.
+// String returns the problems, one per line.
 func (l List) String() string {
 	lines := make([]string, len(l))
 	for i, p := range l {
@@ -106,20 +106,19 @@ func (l List) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Error is the failure of a step. It has the object, the operation and the cause.
-// Err may be a List.
+// Error is the failure of a step. It contains the object, the operation and the cause. Err
+// may be nil if Problems is set.
 type Error struct {
 	Kind     Kind
 	Object   string // "pod default/web", "container app"; may be empty
 	Op       string // "create sandbox"; may be empty
-	Reason   string // a word for scripts, as in Problem; may be empty
+	Reason   string // a CamelCase word for scripts, as in Problem; may be empty
 	Err      error
-	Hint     string // a hint for the fix; may be empty
+	Hint     string // how to fix it; may be empty
 	Problems List   // set when the failure is a list of problems
 }
 
-// Error renders "object: op: cause", without the hint, which cmd prints on a
-// line of its own.
+// Error returns "object: op: cause". It omits the hint, which cmd prints on a separate line.
 func (e *Error) Error() string {
 	var parts []string
 	for _, p := range []string{e.Object, e.Op} {
@@ -136,11 +135,11 @@ func (e *Error) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Unwrap gives errors.Is and errors.As the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Of returns the problems of an error: its list, or the error itself as one. Those without
-// a reason have the error's. It is empty for nil.
+// Of returns the problems of an error: its list, or the error itself as one problem.
+// Problems without a reason get the error's. Of returns nil for nil.
 func Of(err error) List {
 	if err == nil {
 		return nil
@@ -158,15 +157,15 @@ func Of(err error) List {
 	return out
 }
 
-// Exhausted reports whether an error is the lack of descriptors or memory on this host:
-// what podrun needed them for, such as a file that it could not open, is then not at fault.
+// Exhausted reports whether an error means that this host ran out of file descriptors or
+// memory. The object of the failed operation, such as a file, is then not at fault.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// Refuse returns the error of a list of problems; nil if all of them are
-// warnings. Problems without a kind get the given one; there is one error per
-// kind, joined in the order of the list.
+// Refuse returns the error for a list of problems, or nil if all of them are warnings.
+// Problems without a kind get the given one. It joins one error per kind, in the order of
+// the list.
 func Refuse(kind Kind, l List) error {
 	var kinds []Kind
 	byKind := map[Kind]List{}

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// maxBrief bounds Brief, in bytes.
+// maxBrief is the maximum length of what Brief keeps, in bytes.
 const maxBrief = 1 << 10
 
-// Brief returns a text of a server for a message: at most 1 KiB of it. Such as the
-// status line of an HTTP response, it may be as long as the server likes.
+// Brief truncates a server's text to 1 KiB for use in a message. Text such as the status
+// line of an HTTP response may be of any length.
 func Brief(text string) string {
 	if len(text) <= maxBrief {
 		return text
@@ -32,11 +32,12 @@ func ShownURL(name string) string {
 	return scheme + "://" + users().ReplaceAllString(rest, "$1")
 }
 
-// users matches the user of a URL behind its scheme, and of each further URL: flags accept
-// lists.
+// users matches the user part of a URL after its scheme, and of each following URL, because
+// flags accept lists.
 var users = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|://)[^/]*@`) })
 
-// ShownURLs is ShownURL for each URL in a text. A URL ends at a space or a quotation mark.
+// ShownURLs applies ShownURL to each URL in a text. A URL ends at a space or a quotation
+// mark.
 func ShownURLs(text string) string {
 	if !strings.Contains(text, "://") {
 		return text

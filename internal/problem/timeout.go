@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TimeoutError is the cause of a context that --timeout, or another time limit of
-// the command, canceled.
+// TimeoutError is the cause of a context that was canceled by --timeout or another time
+// limit of the command.
 type TimeoutError struct{ After time.Duration }
 
-// Error says after how long.
+// Error returns a message with the duration.
 func (e TimeoutError) Error() string { return fmt.Sprintf("timed out after %s", e.After) }

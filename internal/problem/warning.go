@@ -2,7 +2,7 @@ package problem
 
 import "errors"
 
-// WarningOf turns an error into a warning.
+// WarningOf converts an error to a warning.
 func WarningOf(err error) Problem {
 	if e, ok := errors.AsType[*Error](err); ok {
 		bare := *e
@@ -12,7 +12,7 @@ func WarningOf(err error) Problem {
 	return Problem{Message: err.Error(), Warning: true}
 }
 
-// WithHint is an error with a hint for the fix, on one line.
+// WithHint returns the error's message, without the object, and its hint on one line.
 func WithHint(err error) string {
 	p := WarningOf(err)
 	p.Object = ""

@@ -9,14 +9,14 @@ const (
 	minQuotaMicros = 1000
 )
 
-// CPUShares converts milli-CPUs to cpu.shares, 2 to 262144; nothing is 2.
+// CPUShares converts milli-CPUs to cpu.shares, from 2 to 262144. It returns 2 for 0.
 func CPUShares(milli int64) uint64 {
 	shares := milli * sharesPerCPU / milliPerCPU
 	return uint64(min(max(shares, MinShares), MaxShares))
 }
 
-// CPUQuota converts milli-CPUs to a CFS quota in µs for a period in µs, at
-// least 1000; 0 milli-CPUs is 0, no quota.
+// CPUQuota converts milli-CPUs to a CFS quota in µs, at least 1000, for a period in µs. It
+// returns 0, which means no quota, for 0.
 func CPUQuota(milli, periodMicros int64) int64 {
 	if milli == 0 {
 		return 0

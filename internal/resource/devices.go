@@ -9,11 +9,11 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// AllocateDevices gives a pod's containers devices for the extended resources of
-// which there are any, by the limits. Free are the unassigned devices, by
-// resource; they are given in their order. As in the kubelet
-// (pkg/kubelet/cm/devicemanager) a container has what the init containers before
-// it had, sidecars aside. The error is the kubelet's.
+// AllocateDevices assigns devices to a pod's containers according to their limits on
+// extended resources. Free lists the unassigned devices of each resource, which are assigned
+// in order; resources without an entry are ignored. As in the kubelet
+// (pkg/kubelet/cm/devicemanager), a container may reuse the devices of earlier init
+// containers that are not sidecars. The error is the kubelet's.
 func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (map[string][]string, error) {
 	pools := map[corev1.ResourceName]*devicePool{}
 	for name, devices := range free {
@@ -50,12 +50,12 @@ func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (ma
 	return out, nil
 }
 
-// devicePool is the devices of one resource while a pod gets its own. Used are
-// those of init containers that will be over.
+// devicePool contains the devices of one resource during an allocation. Used are the devices
+// of init containers that will have finished.
 type devicePool struct{ free, used []string }
 
-// take gives n devices, first those that are used. A container that leaves them
-// adds them to those.
+// take returns n devices, preferring the used ones. If leaves is true, the container
+// finishes before the next one starts, and its devices become used ones.
 func (p *devicePool) take(n int, leaves bool) ([]string, error) {
 	all := slices.Concat(p.used, p.free)
 	if n > len(all) {

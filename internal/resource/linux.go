@@ -7,17 +7,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Node is what of a node decides how resources are put to the runtime.
+// Node contains the properties of a node that determine the resources in CRI requests.
 type Node struct {
 	CFSQuota     bool  // the kubelet's cpuCFSQuota
 	PeriodMicros int64 // cpuCFSQuotaPeriod in µs
 	CgroupV2     bool
 }
 
-// Linux converts CPU and memory of a container or a sandbox. A nil cpuRequest
-// means that none was given: then the limit stands for it. On cgroup v2 the
-// kernel is configured to kill the whole group when out of memory, since the kubelet's
-// singleProcessOOMKill defaults to false there (issue 117793).
+// Linux converts CPU and memory of a container or a sandbox. If cpuRequest is nil, the limit
+// is used as the request. On cgroup v2 the kernel is configured to kill all processes of the
+// group when it is out of memory, because the kubelet's singleProcessOOMKill defaults to
+// false there (issue 117793).
 func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtimeapi.LinuxContainerResources {
 	if cpuRequest == nil {
 		cpuRequest = cpuLimit
@@ -36,8 +36,8 @@ func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtim
 	return r
 }
 
-// SandboxLinux is the sandbox config's part about the whole pod's resources,
-// without its overhead (KEP-2371: runtimes that size a virtual machine read it).
+// SandboxLinux returns the resources of the whole pod without its overhead, for the sandbox
+// configuration (KEP-2371: runtimes that size a virtual machine read them).
 func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	opts := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
 	requests := resourcehelper.PodRequests(pod, opts)
@@ -45,8 +45,8 @@ func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	return Linux(n, Given(requests, corev1.ResourceCPU), limits.Cpu(), limits.Memory())
 }
 
-// OverheadLinux is the pod's overhead, request and limit in one; empty where
-// the pod has none.
+// OverheadLinux returns the pod's overhead, as both request and limit. It is empty if the
+// pod has none.
 func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	if pod.Spec.Overhead == nil {
 		return &runtimeapi.LinuxContainerResources{}
@@ -55,7 +55,7 @@ func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources 
 	return Linux(n, cpu, cpu, pod.Spec.Overhead.Memory())
 }
 
-// Given returns the quantity of a name, or nil when the list has none.
+// Given returns the quantity with a name, or nil if the list does not contain it.
 func Given(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if q, ok := list[name]; ok {
 		return &q

@@ -20,10 +20,10 @@ func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int
 		pod = &critical
 	}
 	if memoryCapacity <= 0 {
-		memoryCapacity = math.MaxInt64 // facts without it: no share of the memory counts
+		memoryCapacity = math.MaxInt64 // unknown: then the container's share of the memory is about zero
 	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }
 
-// QOSClass is the pod's QoS class, pod-level resources included.
+// QOSClass returns the pod's QoS class, which includes pod-level resources.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(pod) }

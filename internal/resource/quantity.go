@@ -11,20 +11,20 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits of the text of a quantity: Kubernetes' parser computes with all digits of the
-// number, so that 1e-99999999 takes minutes.
+// Limits on the text of a quantity: Kubernetes' parser computes with all digits of the
+// number, so parsing 1e-99999999 takes minutes.
 const (
 	MaxQuantityLength   = 64
 	MaxQuantityExponent = 30
 )
 
-// ErrQuantityLimits is the error for text that is not parsed because it exceeds the
+// ErrQuantityLimits reports that a text was not parsed because it exceeds the limits.
 // limits.
 var ErrQuantityLimits = fmt.Errorf("longer than %d characters, or with an exponent beyond ±%d", MaxQuantityLength, MaxQuantityExponent)
 
-// ParseQuantity parses a quantity, such as 100Mi or 500m, in bounded time. Text that
-// exceeds the limits is an error, so that the canonical text of what it returns can be
-// parsed, too. A test (arch_test.go) refuses other calls of
+// ParseQuantity parses a quantity, such as 100Mi or 500m, in bounded time. It returns
+// ErrQuantityLimits if the text, or the canonical text of the result, exceeds the limits, so
+// that the canonical text can be parsed too. A test (arch_test.go) forbids other calls of
 // Kubernetes' parser.
 func ParseQuantity(text string) (apiresource.Quantity, error) {
 	if QuantityExceedsLimits(text) {
@@ -39,8 +39,8 @@ func ParseQuantity(text string) (apiresource.Quantity, error) {
 
 var exponent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`) })
 
-// QuantityExceedsLimits reports whether the text must not be given to Kubernetes' parser.
-// Spaces around it do not count: Kubernetes removes them from a value of JSON.
+// QuantityExceedsLimits reports whether the text must not be passed to Kubernetes' parser.
+// It ignores surrounding spaces, because Kubernetes removes them from JSON values.
 func QuantityExceedsLimits(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxQuantityLength {
@@ -50,15 +50,15 @@ func QuantityExceedsLimits(text string) bool {
 	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(MaxQuantityExponent))
 }
 
-// JSONExceedsLimits reports whether a value in the JSON text, which is decoded into a
-// type with quantities, exceeds the limits. Keys count as values.
+// JSONExceedsLimits reports whether a value in the JSON text, which will be decoded into a
+// type with quantities, exceeds the limits. It checks keys like values.
 func JSONExceedsLimits(text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			return false // the end, or text that the caller cannot decode either
+			return false // the end, or invalid JSON, which the caller reports
 		}
 		switch value := token.(type) {
 		case string:

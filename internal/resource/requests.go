@@ -8,13 +8,13 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodRequests sums what the pod requests: init containers, sidecars and
-// overhead as the scheduler counts them, pod-level resources first.
+// PodRequests returns the sum of the pod's requests. It accounts for init containers,
+// sidecars and overhead as the scheduler does; pod-level resources take precedence.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// PodLimits sums the pod's limits in the same way.
+// PodLimits returns the sum of the pod's limits, computed in the same way.
 func PodLimits(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 }

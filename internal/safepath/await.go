@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// awaitAfter is how long a system call may still take when its context has
-// ended: those that are answered at all are within it.
+// awaitAfter is how long to wait for a system call after its context has ended. A call that
+// completes at all usually does so within this time.
 const awaitAfter = time.Second
 
-// Await makes a system call on path to which a network file system may never respond if
-// its server is unreachable, and stops waiting a second after the end of the context. The
-// call then continues: it must be harmless whenever it completes. The error is the
-// call's, or wraps the context's cause.
+// Await makes a system call on path that may never return if the path is on a network file
+// system whose server is unreachable. It stops waiting a second after the context ends. The
+// call then continues in the background: it must be harmless whenever it completes. The
+// error is the call's, or wraps the context's cause.
 func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -42,7 +42,7 @@ func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, 
 	}
 }
 
-// Stat is os.Stat that ends with the context. It follows symlinks.
+// Stat is like os.Stat, but ends with the context. It follows symlinks.
 func Stat(ctx context.Context, path string) (fs.FileInfo, error) {
 	return Await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }

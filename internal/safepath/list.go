@@ -13,29 +13,30 @@ import (
 // listBuffer is the size of one batch of directory entries: about 1,000 names.
 const listBuffer = 32 << 10
 
-// Offsets in a linux_dirent64, which getdents64(2) fills in.
+// Offsets in a linux_dirent64, which getdents64(2) returns.
 const (
-	entryCookie = 8  // where in the directory the next entry is
-	entryLength = 16 // of the whole entry, in 2 bytes
-	entryName   = 19 // ends with a zero byte
+	entryCookie = 8  // position of the next entry in the directory
+	entryLength = 16 // length of the entry, 2 bytes
+	entryName   = 19 // terminated by a zero byte
 )
 
-// listBuffers has the buffers of closed listings: a pod may have thousands of directories.
+// listBuffers contains the buffers of closed listings for reuse, because a pod may have
+// thousands of directories.
 var listBuffers = sync.Pool{New: func() any { return new([listBuffer]byte) }}
 
-// Listing reads the names of a directory in batches. A container decides how
-// many names a directory has: memory must not depend on it (600,000 files took
-// 338 MB).
+// Listing reads the names in a directory in batches. A container determines how many names a
+// directory contains, so memory must not depend on the number (600,000 files required 338
+// MB).
 type Listing struct {
 	ctx  context.Context
 	fd   int               // the directory, whose read position is the listing's
-	buf  *[listBuffer]byte // of listBuffers; nil after Close
-	left []byte            // of the batch, what Next has not returned
-	next int64             // cookie of the entry after the one that was returned last
+	buf  *[listBuffer]byte // from listBuffers; nil after Close
+	left []byte            // the part of the batch that Next has not returned yet
+	next int64             // cookie of the entry after the last one returned
 }
 
-// List lists an open directory from its start, with a separate descriptor: the caller
-// closes it with Close. The listing ends with the context.
+// List lists an open directory from its start. The listing has its own descriptor, which the
+// caller must release with Close. It ends with the context.
 func List(ctx context.Context, dir int) (*Listing, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -46,12 +47,12 @@ func List(ctx context.Context, dir int) (*Listing, error) {
 	return l, nil
 }
 
-// open gives the listing a descriptor, which it closes, and a buffer.
+// open assigns a descriptor, which the listing will close, and a buffer.
 func (l *Listing) open(fd int) {
 	l.fd, l.buf = fd, listBuffers.Get().(*[listBuffer]byte)
 }
 
-// Close closes the listing's descriptor. Another call does nothing.
+// Close closes the listing's descriptor. It does nothing if it was called before.
 func (l *Listing) Close() {
 	if l.buf == nil {
 		return
@@ -61,9 +62,9 @@ func (l *Listing) Close() {
 	l.fd, l.buf, l.left = -1, nil, nil
 }
 
-// Next returns the next name, leaving out "." and "..", in the directory's order.
-// The error is io.EOF after the last name, ENOENT if the directory was removed,
-// and the context's cause when that has ended.
+// Next returns the next name in the directory's order, omitting "." and "..". The error is
+// io.EOF after the last name, ENOENT if the directory was removed, and the context's cause
+// after the context has ended.
 func (l *Listing) Next() (string, error) {
 	for {
 		if err := l.fill(); err != nil {
@@ -79,7 +80,7 @@ func (l *Listing) Next() (string, error) {
 	}
 }
 
-// fill reads the next batch if the last one is used up.
+// fill reads the next batch if all names of the last one were returned.
 func (l *Listing) fill() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mounts lists the mounts of this process's mount namespace, in the kernel's
-// order: of several at one mount point the last is on top.
+// Mounts returns the mounts in this process's mount namespace in the kernel's order: if
+// several have the same mount point, the last one is on top.
 func Mounts() ([]*mountinfo.Info, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -23,10 +23,10 @@ func Mounts() ([]*mountinfo.Info, error) {
 	return parseMounts(string(data)), nil
 }
 
-// parseMounts reads mountinfo's text (proc_pid_mountinfo(5)). The library refuses
-// the whole text for one line that it cannot parse. parseMounts leaves out that
-// line instead: the mount of another program must not keep a pod from being
-// removed, and a deletion stops at a mount that is not listed.
+// parseMounts parses mountinfo's text (proc_pid_mountinfo(5)). The library rejects the whole
+// text if it cannot parse one line. parseMounts skips that line instead: another program's
+// mount must not prevent the removal of a pod, and a deletion stops at a mount that is not
+// listed.
 func parseMounts(text string) []*mountinfo.Info {
 	all, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 	if err == nil {
@@ -41,7 +41,7 @@ func parseMounts(text string) []*mountinfo.Info {
 	return all
 }
 
-// below keeps the mounts at dir or anywhere under it, in the order given.
+// below returns the mounts at dir or anywhere below it, in the given order.
 func below(mounts []*mountinfo.Info, dir string) []*mountinfo.Info {
 	var out []*mountinfo.Info
 	for _, m := range mounts {
@@ -52,9 +52,9 @@ func below(mounts []*mountinfo.Info, dir string) []*mountinfo.Info {
 	return out
 }
 
-// IsMountPoint reports whether something is mounted at path, a bind mount of the
-// same file system too; false if path does not exist or is a symlink. It ends with
-// the context. mountinfo.Mounted is not used: it follows symlinks.
+// IsMountPoint reports whether something is mounted at path, including a bind mount of the
+// same file system. It returns false if path does not exist or is a symlink. It ends with
+// the context. It does not use mountinfo.Mounted, which follows symlinks.
 func IsMountPoint(ctx context.Context, path string) (bool, error) {
 	return Await(ctx, path, func() (bool, error) { return mountedAt(path) })
 }

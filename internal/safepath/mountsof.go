@@ -9,9 +9,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// MountsOf lists the mounts, in this process's mount namespace, of an open directory or of
-// anything in it: bind mounts elsewhere, with the mount of the directory itself if it is a
-// mount point.
+// MountsOf returns the mounts, in this process's mount namespace, of an open directory or of
+// anything inside it: bind mounts at other paths and, if the directory is a mount point, the
+// mount of the directory itself.
 func MountsOf(dir int) ([]*mountinfo.Info, error) {
 	id, err := mountID(dir)
 	if err != nil {
@@ -38,7 +38,8 @@ func MountsOf(dir int) ([]*mountinfo.Info, error) {
 	return nil, fmt.Errorf("the mount of %s is not in mountinfo", path)
 }
 
-// mountsOf keeps the mounts of a path, or of what is in it, of the file system of on.
+// mountsOf returns the mounts whose source, on the file system of on, is path or inside
+// path.
 func mountsOf(mounts []*mountinfo.Info, on *mountinfo.Info, path string) []*mountinfo.Info {
 	var out []*mountinfo.Info
 	for _, m := range mounts {

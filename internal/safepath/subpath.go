@@ -17,10 +17,10 @@ import (
 // How the kernel resolves a path, whose components a container may replace concurrently
 // (CVE-2017-1002101, CVE-2021-25741). Requires Linux 5.6.
 const (
-	// resolveInRoot has the volume as the root: absolute symlinks and ".." stay inside.
+	// resolveInRoot treats the volume as the root: absolute symlinks and ".." stay inside.
 	resolveInRoot = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
-	// resolveBeneath fails with EXDEV at an absolute symlink, and at one that leaves the
-	// volume, even if it leads back.
+	// resolveBeneath fails with EXDEV at an absolute symlink, and at a symlink that leaves
+	// the volume, even if the path leads back into it.
 	resolveBeneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
 	// resolveNoLinks fails with ELOOP at any symlink.
 	resolveNoLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
@@ -29,12 +29,12 @@ const (
 // ErrOutside reports that a path leads out of the volume.
 var ErrOutside = errors.New("it leads out of the volume")
 
-// OpenSubpath opens a path inside the directory volume, only to bind it (O_PATH). It
-// creates missing components, as directories with the mode of the volume's directory. It
-// follows symlinks as the host does, and demands that the result is inside the volume, as
-// the kubelet does (doBindSubPath in pkg/volume/util/subpath). Errors: ErrOutside if it is
-// not; fs.ErrNotExist if a symlink is dangling, or the volume does not exist; EAGAIN if
-// files are renamed continuously; ENOSYS before Linux 5.6. It ends with the context.
+// OpenSubpath opens a path inside the directory volume with O_PATH, for a bind mount. It
+// creates missing components as directories with the mode of the volume's directory. It
+// follows symlinks like the host, but requires that the result is inside the volume, like
+// the kubelet (doBindSubPath in pkg/volume/util/subpath). Errors: ErrOutside if it is not;
+// fs.ErrNotExist if a symlink is dangling, or the volume does not exist; EAGAIN if files are
+// renamed continuously; ENOSYS before Linux 5.6. It ends with the context.
 func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,8 +55,8 @@ func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) 
 	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
 }
 
-// How often openat2 is retried after EAGAIN, and the pause after the first hundred
-// attempts. The kernel returns it if anything on the host was renamed or mounted during
+// How often to retry openat2 after EAGAIN, and the pause between attempts after the first
+// hundred. The kernel returns EAGAIN if anything on the host was renamed or mounted during
 // the call; a container that renames continuously makes nearly every call fail.
 const (
 	againTries = 1000
@@ -64,15 +64,16 @@ const (
 	againPause = time.Millisecond
 )
 
-// openVolume is a volume of which OpenSubpath opens a path.
+// openVolume is a volume in which OpenSubpath opens a path.
 type openVolume struct {
 	root int    // O_PATH
-	path string // of root on the host
+	path string // path of root on the host
 }
 
-// open opens a path. If the kernel cannot resolve it without leaving the volume, even for
-// a moment, open resolves it by reading the symlinks, and then opens the result without
-// following any: whatever a container replaces concurrently, the result is in the volume.
+// open opens a path. If the kernel cannot resolve it without leaving the volume, even
+// temporarily, open resolves the symlinks itself, and then opens the result without
+// following symlinks: whatever a container replaces concurrently, the result is inside the
+// volume.
 func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	fd, err := openat2(ctx, v.root, path, resolveBeneath)
 	if !errors.Is(err, unix.EXDEV) {
@@ -85,8 +86,8 @@ func (v openVolume) open(ctx context.Context, path string) (int, error) {
 	return openat2(ctx, v.root, inside, resolveNoLinks)
 }
 
-// resolve evaluates the symlinks of a path in a volume, and returns the result relative to
-// the volume.
+// resolve evaluates the symlinks in a path inside a volume, and returns the result relative
+// to the volume.
 func resolve(volume, path string) (string, error) {
 	base, err := filepath.EvalSymlinks(volume)
 	if err != nil {
@@ -94,7 +95,7 @@ func resolve(volume, path string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(volume, path))
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		return "", failed.Err // without the path, which may be of the host
+		return "", failed.Err // omits the path, which may reveal paths of the host
 	}
 	if err != nil {
 		return "", err
@@ -119,8 +120,8 @@ func openat2(ctx context.Context, root int, path string, how uint64) (int, error
 	return fd, err
 }
 
-// tryAgain opens something until the answer is another than EAGAIN, at most
-// againTries times. It ends with the context.
+// tryAgain calls open until it returns something other than EAGAIN, at most againTries
+// times. It ends with the context.
 func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	for try := 1; ; try++ {
 		fd, err := open()
@@ -136,8 +137,8 @@ func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	}
 }
 
-// makeDirs makes the missing directories of a path, one at a time, each in a
-// directory that was opened inside the volume.
+// makeDirs creates the missing directories of a path, one at a time, each in a directory
+// that it opens inside the volume.
 func (v openVolume) makeDirs(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(v.root, &st); err != nil {
@@ -153,9 +154,9 @@ func (v openVolume) makeDirs(ctx context.Context, path string) error {
 	return nil
 }
 
-// makeDir makes a directory with the mode of the volume, setuid, setgid and
-// sticky bits included, as the kubelet's SafeMakeDir does: in a volume of mode
-// 3777 users of a subPath must not remove each other's files either.
+// makeDir creates a directory with the mode of the volume, including the setuid, setgid and
+// sticky bits, like the kubelet's SafeMakeDir: in a volume of mode 3777, users of a subPath
+// must not be able to remove each other's files either.
 func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint32) error {
 	dir, err := v.open(ctx, parent)
 	if err != nil {
@@ -169,7 +170,7 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 	if err != nil {
 		return err
 	}
-	// mkdir(2) takes no setuid or setgid bit, and the umask takes others away.
+	// mkdir(2) ignores the setuid and setgid bits, and the umask clears others.
 	made, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -178,12 +179,12 @@ func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint3
 	return Chmod(made, mode)
 }
 
-// targetMode is the mode of the directories above and at a bind mount's target.
+// targetMode is the mode of a bind mount's target directory and its parents.
 const targetMode = 0o750
 
-// Bind binds the open file source, and the mounts below it, at the path target,
-// which it makes: a directory for a directory, a file for anything else. Target
-// must be below a directory that only root can write to.
+// Bind binds the open file source, with the mounts below it, at the path target. It creates
+// the target: a directory for a directory, otherwise a file. Target must be below a
+// directory to which only root can write.
 func Bind(source *os.File, target string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(source.Fd()), &st); err != nil {
@@ -217,9 +218,9 @@ func makeTarget(target string, dir bool) error {
 }
 
 // ReadFile reads a regular file of at most limit bytes inside the directory volume. It
-// follows symlinks with the volume as the root, as the kubelet does for fileKeyRef
-// (securejoin). Errors: fs.ErrNotExist, one for a larger file or another
-// file type, or the context's cause.
+// follows symlinks with the volume as the root, like the kubelet for fileKeyRef
+// (securejoin). It returns fs.ErrNotExist, another error if the file is larger or not
+// regular, or the context's cause.
 func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How often and how long a busy mount is retried: a container's mounts disappear shortly
-// after its process.
+// How often and at what interval to retry a busy mount: a container's mounts disappear
+// shortly after its process exits.
 const (
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
 )
 
-// UnmountBelow unmounts everything at or below dir, the most recent mount first. Root is
-// an open descriptor of base, an ancestor of dir; both are real paths, as in mountinfo. A
-// mount that stays busy for a second is an error (EBUSY): it is never detached lazily,
-// because a process that uses it could continue to write while the directory is deleted.
+// UnmountBelow unmounts everything at or below dir, the most recent mount first. Root is an
+// open descriptor of base, an ancestor of dir; both are real paths, as in mountinfo. If a
+// mount stays busy for a second, UnmountBelow returns EBUSY. It never detaches a mount
+// lazily, because a process that uses the mount could continue to write while the directory
+// is deleted.
 func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
 		left, err := unmountOnce(ctx, root, base, dir)
@@ -42,9 +43,9 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts as many mounts as possible. It reads the mounts again after each
-// success, because one mount may hide another, until none is left or none can be
-// unmounted; left then contains the reason.
+// unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads
+// the mounts again after each success, until there are none or none can be unmounted. Left
+// then contains the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()
@@ -74,10 +75,10 @@ func unmountError(m *mountinfo.Info, err error) error {
 	return fmt.Errorf("unmount %s (%s): %w", m.Mountpoint, m.FSType, err)
 }
 
-// unmount unmounts one mount point below base. Its directory is opened without
-// following any symlink and the mount is named through that descriptor, so that
-// a container which swaps a directory for a symlink cannot make podrun unmount
-// something of the host. The mount itself is not opened: that would keep it busy.
+// unmount unmounts one mount point below base. It opens the parent directory without
+// following symlinks, and refers to the mount through that descriptor: otherwise a container
+// that replaces a directory by a symlink could make podrun unmount something of the host. It
+// does not open the mount itself, which would keep it busy.
 func unmount(ctx context.Context, root int, base, point string) error {
 	rel, err := filepath.Rel(base, point)
 	if err != nil {
@@ -94,8 +95,7 @@ func unmount(ctx context.Context, root int, base, point string) error {
 	return err
 }
 
-// openBeneath opens a directory below another, following no symlink; it does
-// enter mounts.
+// openBeneath opens a directory below another. It follows no symlinks, but enters mounts.
 func openBeneath(root int, rel string) (int, error) {
 	dir, err := unix.Openat(root, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -11,44 +11,44 @@ import (
 )
 
 // openLevels is the number of parent directories that a walk keeps open. A container
-// determines the depth of its directories, so neither descriptors nor memory may depend
-// on it.
+// determines the depth of its directories, so neither descriptors nor memory may depend on
+// it.
 const openLevels = 64
 
-// ErrMoved reports that the way back up from a deeply nested directory is lost.
+// ErrMoved reports that a walk cannot return from a deeply nested directory to its parent.
 var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
-// Visitor has the functions that Walk calls; an error ends the walk, ENOENT aside.
-// Neither function may be nil.
+// Visitor contains the functions that Walk calls. If one returns an error other than ENOENT,
+// the walk ends. Neither function may be nil.
 type Visitor struct {
 	// File is called for each entry that is not a directory, symlinks included.
 	File func(dir int, name string) error
-	// Leave is called for each directory after all its entries, the walk's root
-	// last.
+	// Leave is called for each directory after all its entries, and last for the root of the
+	// walk.
 	Leave func(dir int) error
 }
 
 // level is a directory between the root of a walk and its current position.
 type level struct {
-	*Listing        // closed (fd -1) in a level that is far above
-	id       fileID // by which the directory is found again from below
+	*Listing        // closed (fd -1) if the level is more than openLevels above the position
+	id       fileID // identifies the directory when the walk returns to it
 }
 
-// fileID distinguishes two open files.
+// fileID identifies an open file.
 type fileID struct{ dev, ino, mount uint64 }
 
-// treeWalk walks below a directory, without following symlinks or entering mounts.
-// What vanishes during the walk is passed over.
+// treeWalk walks below a directory, without following symlinks or entering mounts. It
+// ignores entries that disappear during the walk.
 type treeWalk struct {
 	ctx    context.Context
 	visit  Visitor
 	levels []level
 }
 
-// Walk visits everything below an open directory, and the directory itself. It
-// does not enter mounts and passes over what vanishes during the walk. The error
-// is the visitor's with the path of the entry, ErrMoved if a directory was moved
-// out of the walk, or the context's cause.
+// Walk visits everything below an open directory, and then the directory itself. It does not
+// enter mounts, and ignores entries that disappear during the walk. The error is the
+// visitor's with the path of the entry, ErrMoved if a directory was moved out of the tree,
+// or the context's cause.
 func Walk(ctx context.Context, root int, visit Visitor) error {
 	t := &treeWalk{ctx: ctx, visit: visit}
 	defer t.close()
@@ -68,11 +68,11 @@ func (t *treeWalk) close() {
 	}
 }
 
-// step visits the next name of the lowest directory, or leaves it.
+// step visits the next entry of the current directory, or leaves the directory.
 func (t *treeWalk) step() error {
 	at := t.levels[len(t.levels)-1]
 	name, err := at.Next()
-	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // it is empty, or was removed
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // no more entries, or the directory was removed
 		return t.leave()
 	}
 	if err == nil {
@@ -84,8 +84,8 @@ func (t *treeWalk) step() error {
 	return fmt.Errorf("%s: %w", nameOf(at.fd, name), err)
 }
 
-// nameOf names a file of an open directory in messages, by its path if that is
-// not too long for the kernel.
+// nameOf returns the path of a file in an open directory for messages, or only its name if
+// the path is too long for the kernel.
 func nameOf(dir int, name string) string {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir)); err == nil {
 		return path + "/" + name
@@ -93,7 +93,7 @@ func nameOf(dir int, name string) string {
 	return name
 }
 
-// entry visits a name: enters a directory, or visits a file.
+// entry enters a directory, or visits a file.
 func (t *treeWalk) entry(dir int, name string) error {
 	sub, err := OpenSubdir(dir, name)
 	if err == nil {
@@ -108,7 +108,7 @@ func (t *treeWalk) entry(dir int, name string) error {
 	return err
 }
 
-// enter descends into a directory, and takes over its descriptor.
+// enter descends into a directory and takes ownership of its descriptor.
 func (t *treeWalk) enter(fd int) error {
 	id, err := identify(fd)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *treeWalk) enter(fd int) error {
 	return nil
 }
 
-// leave finishes the lowest directory and goes back up.
+// leave finishes the current directory and returns to its parent.
 func (t *treeWalk) leave() error {
 	at := t.levels[len(t.levels)-1]
 	if err := t.visit.Leave(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -140,9 +140,8 @@ func (t *treeWalk) leave() error {
 	return nil
 }
 
-// reopen opens a level again from the directory below it, and continues the listing at
-// its position. If the directory was moved, its parent is a different one: the error is
-// ErrMoved.
+// reopen opens a level again as the parent of the directory below it, and continues its
+// listing. If the directory was moved, it has a different parent: the error is ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +162,7 @@ func (t *treeWalk) reopen(l level, below int) error {
 	return nil
 }
 
-// identify reads which file is open.
+// identify returns the ID of an open file.
 func identify(fd int) (fileID, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

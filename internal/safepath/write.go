@@ -32,9 +32,9 @@ func MakeDir(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// MakeDirs makes the missing directories of the relative path at below dir, mode
-// 0755, and opens the last, which the caller closes. It follows no symlink (ELOOP
-// or ENOTDIR).
+// MakeDirs creates the missing directories of the relative path at below dir with mode 0755,
+// and opens the last one, which the caller closes. It follows no symlinks (ELOOP or
+// ENOTDIR).
 func MakeDirs(dir int, at string) (int, error) {
 	current, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func MakeDirs(dir int, at string) (int, error) {
 	return current, nil
 }
 
-// makeDirAt makes a directory, mode 0755 whatever the umask, unless it is there,
+// makeDirAt creates a directory with mode 0755, regardless of the umask, unless it exists,
 // and opens it.
 func makeDirAt(dir int, name string) (int, error) {
 	made := unix.Mkdirat(dir, name, 0o755)
@@ -67,15 +67,15 @@ func makeDirAt(dir int, name string) (int, error) {
 	return fd, err
 }
 
-// Writer writes new files. It learns from them which permission bits the umask clears,
-// so that it need not set the mode of each of the thousands of files of a pod. The zero
-// value is ready; the directories of one Writer must be on one volume.
+// Writer writes new files. It remembers which permission bits the umask clears, so that it
+// does not have to set the mode of each of the thousands of files of a pod. The zero value
+// is ready to use; all directories passed to one Writer must be on the same volume.
 type Writer struct {
-	kept, lost uint32 // bits that earlier files had, or had not, after they were created with them
+	kept, lost uint32 // permission bits that earlier files kept, and lost, when they were created
 }
 
-// WriteNew writes a new file with exactly that mode (permission bits), whatever the
-// umask. The error is EEXIST if the name is taken, by a symlink too.
+// WriteNew writes a new file with exactly the given permission bits, regardless of the
+// umask. The error is EEXIST if the name exists, even as a symlink.
 func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error 
 	return errors.Join(err, unix.Close(fd))
 }
 
-// setMode sets the mode of a file that was created with it, if it lacks a bit.
+// setMode sets the mode of a file if the file did not get all bits when it was created.
 func (w *Writer) setMode(fd int, mode uint32) error {
 	if mode&^w.kept == 0 {
 		return nil
@@ -107,8 +107,8 @@ func (w *Writer) setMode(fd int, mode uint32) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// writeAll writes data to a regular file. An os.File would cost a system call and a
-// finalizer more, for each of the thousands of files of a pod.
+// writeAll writes data to a regular file. An os.File would require an additional system call
+// and a finalizer for each of the thousands of files of a pod.
 func writeAll(fd int, data []byte) error {
 	for len(data) > 0 {
 		n, err := unix.Write(fd, data)
@@ -125,9 +125,9 @@ func writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// HasContent reports whether the file at path below dir has exactly the content
-// want. What is not a regular file, is behind a symlink or on another mount, or
-// cannot be read does not have it.
+// HasContent reports whether the file at path below dir is a regular file with exactly the
+// given content. It returns false if the file is behind a symlink, on another mount, or not
+// readable.
 func HasContent(dir int, path string, want []byte) bool {
 	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
@@ -144,8 +144,8 @@ func HasContent(dir int, path string, want []byte) bool {
 	return err == nil && bytes.Equal(data, want)
 }
 
-// Readlink reads the symlink name in dir. The error is ENOENT or, if it is not a
-// symlink, EINVAL.
+// Readlink reads the symlink name in dir. The error is ENOENT, or EINVAL if name is not a
+// symlink.
 func Readlink(dir int, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)

@@ -1,6 +1,6 @@
-// Package sbom embeds the software bill of materials of podrun, which make build writes
-// (hack/sbom) before it builds. Other builds, such as those of go install, have none.
+// Package sbom embeds podrun's software bill of materials, which make build generates
+// (hack/sbom) before it builds podrun. Other builds, such as go install, contain none.
 package sbom
 
-// Document returns the document, SPDX 2.3 as JSON, or "" in a build without one.
+// Document returns the document as SPDX 2.3 JSON, or "" if the build contains none.
 func Document() string { return document }

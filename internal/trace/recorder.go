@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// maxSpans bounds a trace: a command of 1,000 pods has some 20,000 spans.
+// maxSpans limits the size of a trace: a command with 1,000 pods has about 20,000 spans.
 const maxSpans = 50_000
 
-// Recorder notes the spans of one command. Its methods may be called concurrently, and on
-// nil, which notes nothing.
+// Recorder records the spans of one command. Its methods are safe for concurrent use. A nil
+// Recorder records nothing.
 type Recorder struct {
 	began time.Time
 
@@ -19,10 +19,10 @@ type Recorder struct {
 	dropped int
 }
 
-// NewRecorder returns a recorder of a command that began then.
+// NewRecorder returns a recorder for a command that began at the given time.
 func NewRecorder(began time.Time) *Recorder { return &Recorder{began: began} }
 
-// Add notes a span that has ended just now.
+// Add records a span that has just ended.
 func (r *Recorder) Add(kind Kind, name, object string, took time.Duration, err error) {
 	if r == nil {
 		return
@@ -40,7 +40,7 @@ func (r *Recorder) Add(kind Kind, name, object string, took time.Duration, err e
 	r.spans = append(r.spans, s)
 }
 
-// Trace returns what was noted so far.
+// Trace returns the spans recorded so far.
 func (r *Recorder) Trace(command string) Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,11 +51,11 @@ func (r *Recorder) Trace(command string) Trace {
 
 type key struct{}
 
-// With returns a context whose phases r notes.
+// With returns a context whose phases r records.
 func With(ctx context.Context, r *Recorder) context.Context { return context.WithValue(ctx, key{}, r) }
 
-// Begin begins a phase, which the returned function ends. Where no recorder was given to
-// the context, neither does anything.
+// Begin begins a phase, and the returned function ends it. Neither does anything if the
+// context has no recorder.
 func Begin(ctx context.Context, name, object string) (end func()) {
 	r, _ := ctx.Value(key{}).(*Recorder)
 	if r == nil {

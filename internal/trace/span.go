@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind says what a span is of.
+// Kind is the kind of a span.
 type Kind string
 
 // The kinds of spans.
@@ -15,28 +15,28 @@ const (
 	Call  Kind = "call"  // a call to the runtime
 )
 
-// Span is a stretch of a command's time. Times are in microseconds, from the command's
-// begin.
+// Span is an interval of a command's run time. Times are in microseconds since the command
+// began.
 type Span struct {
 	Kind     Kind   `json:"kind"`
 	Name     string `json:"name"`             // facts, RunPodSandbox
-	Object   string `json:"object,omitempty"` // the pod, or the pod and its container; empty for all
+	Object   string `json:"object,omitempty"` // the pod, or the pod and its container; empty if the span concerns all pods
 	Begin    int64  `json:"beginUs"`
 	Duration int64  `json:"durationUs"`
 	Error    string `json:"error,omitempty"`
 }
 
-// Trace is what a command did. It is what --trace=json:FILE writes.
+// Trace is the record of a command, as written by --trace=json:FILE.
 type Trace struct {
 	Command  string    `json:"command"` // podrun apply, without arguments
 	Began    time.Time `json:"began"`
 	Duration int64     `json:"durationUs"`
-	Spans    []Span    `json:"spans"` // by their begin, longer ones first
-	// Dropped is how many spans there were beyond the limit of a trace.
+	Spans    []Span    `json:"spans"` // sorted by Begin, longer ones first
+	// Dropped is the number of spans beyond the limit of a trace.
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// order sorts spans so that one comes before those that it contains.
+// order sorts spans so that each span precedes the spans that it contains.
 func order(spans []Span) {
 	slices.SortStableFunc(spans, func(a, b Span) int {
 		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(b.Duration, a.Duration))

@@ -24,7 +24,7 @@ func Syncs(t testing.TB, do func()) []string {
 	failed := make(chan error, 1)
 	go func() {
 		defer end.Close()
-		runtime.LockOSThread() // for ever: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 		fd, err := askForSyncs()
 		if err != nil {
 			failed <- err
@@ -53,13 +53,13 @@ func Syncs(t testing.TB, do func()) []string {
 	}
 }
 
-// askForSyncs makes the kernel report each fsync of this thread to the descriptor.
+// askForSyncs makes the kernel report each fsync of this thread to the returned descriptor.
 func askForSyncs() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
 	code := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // load the number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jt: 1},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FDATASYNC, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF},
@@ -74,8 +74,8 @@ func askForSyncs() (int, error) {
 	return int(fd), nil
 }
 
-// nextSync waits for the next fsync, lets it go on and returns the path; "" when the other
-// end of the pipe over is closed.
+// nextSync waits for the next fsync, lets it continue and returns its path. It returns ""
+// after the other end of the pipe over is closed.
 func nextSync(fd, over int) (string, error) {
 	for {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(over), Events: unix.POLLIN}}
@@ -98,7 +98,7 @@ func nextSync(fd, over int) (string, error) {
 		}
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&call)); errno {
 		case 0:
-		case unix.EINTR, unix.ENOENT: // the call was interrupted by a signal, and is repeated
+		case unix.EINTR, unix.ENOENT: // a signal interrupted the call, which is then repeated
 			continue
 		default:
 			return "", os.NewSyscallError("ioctl", errno)

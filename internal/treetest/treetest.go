@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Content is what Write writes.
+// Content is the content of files that Write writes.
 const Content = "precious"
 
-// MemoryDir returns a new directory in /dev/shm, so that a test with many files
-// does not wait for a disk; where there is no /dev/shm it is t.TempDir. The test's
-// cleanup removes it.
+// MemoryDir returns a new directory in /dev/shm, so that a test with many files does not
+// wait for a disk. If /dev/shm does not exist, it returns t.TempDir(). It is removed when
+// the test ends.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -32,8 +32,8 @@ func MemoryDir(t testing.TB) string {
 	return dir
 }
 
-// Remove removes a tree that may be nested too deep for os.RemoveAll, which opens
-// a file at each level.
+// Remove removes a tree that may be nested too deeply for os.RemoveAll, which opens a file
+// per level.
 func Remove(t testing.TB, dir string) {
 	t.Helper()
 	if out, err := exec.Command("rm", "-rf", dir).CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func Remove(t testing.TB, dir string) {
 	}
 }
 
-// Write writes a file with Content and makes the directories above it.
+// Write writes a file with Content and creates its parent directories.
 func Write(t testing.TB, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -52,7 +52,7 @@ func Write(t testing.TB, path string) {
 	}
 }
 
-// Bind mounts a directory, or a file, at another place too.
+// Bind bind-mounts a directory or a file at another path.
 func Bind(t testing.TB, from, to string) {
 	t.Helper()
 	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
@@ -60,7 +60,7 @@ func Bind(t testing.TB, from, to string) {
 	}
 }
 
-// MakeDeep nests that many directories named deep below the directory at.
+// MakeDeep creates nested directories named deep, as many as levels, below the directory at.
 func MakeDeep(t testing.TB, at string, levels int) {
 	t.Helper()
 	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -81,8 +81,8 @@ func MakeDeep(t testing.TB, at string, levels int) {
 	unix.Close(fd)
 }
 
-// LimitDescriptors sets the limit of open files (RLIMIT_NOFILE) of the process to
-// most until the test ends.
+// LimitDescriptors sets the process's limit on open files (RLIMIT_NOFILE) to most until the
+// test ends.
 func LimitDescriptors(t testing.TB, most uint64) {
 	t.Helper()
 	var limit unix.Rlimit

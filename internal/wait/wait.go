@@ -1,4 +1,4 @@
-// Package wait has the pause that a context ends.
+// Package wait provides a pause that ends with its context.
 package wait
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends; then the error is its cause.
+// Sleep waits for d. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
