@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// appArmor is the container's profile: its own, else the one of the old
-// annotation, else the pod's; nil if neither is set, which leaves it to
+// appArmor returns the container's profile: its own, otherwise that of the deprecated
+// annotation, otherwise the pod's. It returns nil if none is set, which leaves the choice to
 // the runtime.
 func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	profile := p.appArmorProfile()
@@ -52,7 +52,7 @@ func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
 	return nil
 }
 
-// oldAppArmor writes the profile as runtimes read it before CRI had a message
+// oldAppArmor returns the profile in the format that runtimes read before CRI had a message
 // for it.
 func oldAppArmor(profile *runtimeapi.SecurityProfile) string {
 	switch {

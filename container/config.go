@@ -13,13 +13,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Late has the values that are known only after the sandbox, the image and the
-// volumes exist.
+// Late contains the values that are known only after the sandbox, the image and the volumes
+// exist.
 type Late struct {
-	PodIPs  []string // in the order of status.podIPs; empty in the host's network, where HostIPs replace them
-	HostIPs []string // nil: the facts' node IPs
+	PodIPs  []string // in the order of status.podIPs; empty in the host network, where HostIPs replace them
+	HostIPs []string // nil means the node IPs in the facts
 
-	ImageID       string // the runtime's own ID of the image
+	ImageID       string // the runtime's ID of the image
 	ImageUID      *int64 // the image's user, if it is a number
 	ImageUsername string // the image's user, if it is a name
 
@@ -27,22 +27,22 @@ type Late struct {
 
 	Attempt uint32 // the restart count: 0 for the first container of that name
 
-	// TerminationLogPath is a file on the host, mode 0666, in Layout.Container
-	// under a random name of 8 hex digits; empty: not mounted.
+	// TerminationLogPath is a file on the host with mode 0666, in Layout.Container, whose
+	// name is 8 random hex digits. "" means that it is not mounted.
 	TerminationLogPath string
-	EtcHostsPath       string                 // on the host; empty: not mounted
-	Mounts             map[string]MountSource // by name of volume
-	// SubpathPaths are on the host, by index in volumeMounts, for those whose
-	// Subpaths entry is there.
+	EtcHostsPath       string                 // on the host; "" means that it is not mounted
+	Mounts             map[string]MountSource // by volume name
+	// SubpathPaths are paths on the host, by index in volumeMounts, for the mounts in
+	// Subpaths that podrun prepares.
 	SubpathPaths map[int]string
-	FileValues   map[FileKey]string // what fileKeyRef found; absent: no such key
+	FileValues   map[FileKey]string // values of fileKeyRefs; a missing key has no entry
 }
 
-// FileKey names a variable in a file of a volume (KEP-3721).
+// FileKey identifies a variable in a file in a volume (KEP-3721).
 type FileKey struct{ Volume, Path, Key string }
 
-// Config returns the config that is sent to the runtime. The error is a
-// *problem.Error; its text is that of the kubelet's CreateContainerConfigError.
+// Config returns the configuration to send to the runtime. The error is a *problem.Error
+// with the text of the kubelet's CreateContainerConfigError.
 func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	if err := p.VerifyUser(late.ImageUID, late.ImageUsername); err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	return config, nil
 }
 
-// config is the second step for Config, for Preview and for New, which uses its problems.
-// It may return a config together with problems.
+// config implements Config, Preview and New, which uses only its problems and the size of
+// the text. It may return both a config and problems.
 func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	if late.HostIPs == nil {
 		late.HostIPs = p.in.Facts.NodeIPs
@@ -84,8 +84,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	return config, append(problems, more...)
 }
 
-// setImageUser sets the image's user for a container whose pod sets none; an image
-// without a user runs as root, and the kubelet sets this explicitly.
+// setImageUser sets the image's user if the pod sets none. An image without a user runs as
+// root, which the kubelet sets explicitly.
 func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if sc.RunAsUser != nil {
 		return
@@ -100,8 +100,8 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// setTarget gives an ephemeral container the PID namespace of its target, unless that
-// is the pod's or the host's (generateLinuxContainerConfig in
+// setTarget assigns an ephemeral container to the PID namespace of its target, unless it
+// already shares the pod's or the host's (generateLinuxContainerConfig in
 // pkg/kubelet/kuberuntime).
 func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if n := sc.NamespaceOptions; late.TargetID != "" && n.GetPid() == runtimeapi.NamespaceMode_CONTAINER {
@@ -122,7 +122,7 @@ func (p Plan) expand(field string, words []string, env *environ) ([]string, prob
 	return out, nil
 }
 
-// placeholders replace values that are not known yet, in a printed plan.
+// placeholders returns placeholders for values that are not known yet, for a printed plan.
 func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",

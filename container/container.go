@@ -1,7 +1,6 @@
-// Package container plans a pod's containers, that is, the CRI config of each one, in two
-// pure steps: New computes everything that is known in advance, and Plan.Config adds
-// values that are known late, such as the pod's addresses. Apply then creates the
-// container.
+// Package container plans a pod's containers, that is, the CRI config of each container, in
+// two pure steps: New computes everything that is known in advance, and Plan.Config adds the
+// values that are known late, such as the pod's addresses. Apply then creates the container.
 package container
 
 import (
@@ -27,18 +26,18 @@ type Kind string
 
 // The kinds of containers.
 const (
-	Init    Kind = "init"    // runs to its end, before the next
+	Init    Kind = "init"    // must exit successfully before the next one starts
 	Sidecar Kind = "sidecar" // an init container with restartPolicy Always
 	App     Kind = "app"
-	// Ephemeral containers debug a running pod (KEP-277).
+	// Ephemeral is a container for debugging a running pod (KEP-277).
 	Ephemeral Kind = "ephemeral"
 )
 
-// Input is the input of a container's plan. ConfigMaps and Secrets are those of
-// the pod's namespace, by name.
+// Input is the input of a container's plan. ConfigMaps and Secrets are those of the pod's
+// namespace, by name.
 type Input struct {
 	Pod  *corev1.Pod // defaulted
-	Name string      // of the container, of any kind
+	Name string      // name of the container, which may be of any kind
 	ID   identity.Pod
 
 	Layout   identity.Layout
@@ -46,23 +45,23 @@ type Input struct {
 	Facts    host.Facts
 	Handler  string // the runtime handler of the sandbox
 
-	// Allocatable is what limits default to in resourceFieldRef: the node's
-	// allocatable resources. Where it is nil it is Facts.Capacity.
+	// Allocatable contains the node's allocatable resources, which resourceFieldRef uses as
+	// default limits. nil means Facts.Capacity.
 	Allocatable corev1.ResourceList
-	// Namespaces are those of the sandbox (sandbox.Plan.Namespaces).
+	// Namespaces are the sandbox's namespaces (sandbox.Plan.Namespaces).
 	Namespaces *runtimeapi.NamespaceOption
-	// ExtraGroups are GIDs that the pod's persistent volumes bring along.
+	// ExtraGroups are the GIDs that the pod's persistent volumes request.
 	ExtraGroups []int64
 	// SwapLimits is true if the kernel limits swap: memory.memsw.limit_in_bytes on cgroup
 	// v1, memory.swap.max on v2.
 	SwapLimits bool
-	// ThermalPaths are the /sys/devices/system/cpu/cpu<n>/thermal_throttle that
-	// the host has, which are hidden from containers.
+	// ThermalPaths lists the /sys/devices/system/cpu/cpu<n>/thermal_throttle directories of
+	// the host, which are hidden from containers.
 	ThermalPaths []string
 
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
-	// Mounts are the mounts of the pod's volumes, by name, as far as they are known.
+	// Mounts contains the known mounts of the pod's volumes, by name.
 	Mounts map[string]MountSource
 }
 
@@ -70,20 +69,20 @@ type Input struct {
 type Plan struct {
 	Name      string
 	Kind      Kind
-	Image     string // as the pod names it
+	Image     string // as written in the pod
 	Policy    corev1.PullPolicy
-	FieldPath string // spec.containers{app}, as events have it
-	Target    string // the container whose processes an ephemeral one sees; empty for none
-	Text      int    // bytes that its variables, command, arguments and groups take
+	FieldPath string // spec.containers{app}, as in events
+	Target    string // the container whose processes an ephemeral container can see; "" for none
+	Text      int    // size of the variables, command, arguments and groups, in bytes
 
 	in        Input
 	container *corev1.Container
-	field     string                      // spec.containers[0], as problems have it
-	base      *runtimeapi.ContainerConfig // all that is known early
+	field     string                      // spec.containers[0], as in problems
+	base      *runtimeapi.ContainerConfig // everything that is known early
 }
 
-// New plans the container of that name. It returns all problems that are known
-// before the sandbox exists; warnings among them are shown as events of the pod.
+// New plans the container with the name in.Name. It returns all problems that are known
+// before the sandbox exists; warnings among them become events of the pod.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -91,8 +90,8 @@ func New(in Input) (Plan, problem.List) {
 	if in.Allocatable == nil {
 		in.Allocatable = in.Facts.Capacity
 	}
-	// The plan lives as long as the container is supervised, and needs nothing of the
-	// node's other pods: with them the memory of 500 plans grew by the square.
+	// The plan exists as long as the container is supervised, and does not need the node's
+	// other pods: with them, the memory of 500 plans grew quadratically.
 	f := &in.Facts
 	f.Pods, f.Images, f.UserNS, f.Listeners, f.Unreadable = nil, nil, nil, nil, nil
 	p, ok := find(in)
@@ -126,7 +125,7 @@ func New(in Input) (Plan, problem.List) {
 }
 
 func textOf(config *runtimeapi.ContainerConfig) int {
-	const each = 64 // of what holds a variable, or a group in a printed plan
+	const each = 64 // overhead of a variable, or size of a group in a printed plan
 	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
 	for _, e := range config.Envs {
 		n += len(e.Key) + len(e.Value) + each
@@ -137,14 +136,15 @@ func textOf(config *runtimeapi.ContainerConfig) int {
 	return n
 }
 
-// Preview returns the config with placeholders, such as (podIP), for values that
-// are not known yet. Mounts, by volume name, are those that are known.
+// Preview returns the config with placeholders, such as (podIP), for values that are not
+// known yet. Mounts contains the known mounts, by volume name.
 func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfig, error) {
 	config, problems := p.config(p.placeholders(mounts))
 	return config, problem.Refuse(problem.Manifest, problems)
 }
 
-// find sets the fields of the container that come from the pod.
+// find finds the container in the pod, and returns its plan with the fields that come from
+// the pod.
 func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		if c := &in.Pod.Spec.InitContainers[i]; c.Name == in.Name {
@@ -178,11 +178,11 @@ func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan
 	}
 }
 
-// ImageName is the image as the pod names it, and as in user_specified_image; package
-// imagepull adds the tag.
+// ImageName returns the image as written in the pod, which is also user_specified_image.
+// Package imagepull adds the tag.
 func ImageName(c *corev1.Container) string { return c.Image }
 
-// node contains the node's data for resource calculations.
+// node returns the node's properties for resource calculations.
 func (p Plan) node() resource.Node {
 	return resource.Node{
 		CFSQuota:     p.in.Settings.CPUCFSQuota,
@@ -191,7 +191,7 @@ func (p Plan) node() resource.Node {
 	}
 }
 
-// problem makes a problem of a field below this container's.
+// problem returns a problem of a field, relative to this container's.
 func (p Plan) problem(field, reason, format string, args ...any) problem.Problem {
 	if field != "" {
 		field = "." + field
@@ -202,8 +202,8 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 	}
 }
 
-// reference is the problem of a reference that leads nowhere: the manifest's
-// fault.
+// reference returns the problem of a reference to a missing object, which is an error in the
+// manifest.
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)
 	bad.Kind = problem.Manifest

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WithDevices returns the plan with CDI devices, by their fully qualified names.
+// WithDevices returns the plan with CDI devices, given by their fully qualified names.
 func (p Plan) WithDevices(names []string) Plan {
 	if len(names) == 0 || p.base == nil {
 		return p
@@ -22,8 +22,8 @@ func (p Plan) WithDevices(names []string) Plan {
 	return p
 }
 
-// devices are the block volumes that the container has as devices, in the order
-// of volumeDevices.
+// devices returns the block volumes that the container gets as devices, in the order of
+// volumeDevices.
 func (p Plan) devices(late Late) ([]*runtimeapi.Device, problem.List) {
 	var out []*runtimeapi.Device
 	var problems problem.List

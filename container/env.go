@@ -14,25 +14,25 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxExpanded limits the size of one container's variables, command, arguments and
-// subPathExprs, in bytes, after the expansion of $(VAR): the size of an object that an
-// API server stores (etcd's --max-request-bytes). A chain of variables that each refer
-// twice to the previous one doubles with every line (CVE-2019-11253 is the same for
+// maxExpanded limits the total size of one container's variables, command, arguments and
+// subPathExprs, in bytes, after the expansion of $(VAR). It is the maximum size of an object
+// that an API server stores (etcd's --max-request-bytes). A chain of variables that each
+// refer twice to the previous one doubles with every line (CVE-2019-11253 is the same for
 // YAML). execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
-// environ is an environment in the order in which variables were first
-// declared. The kubelet sends them in random order.
+// environ is an environment whose variables are in the order of their first declaration. The
+// kubelet sends them in random order.
 type environ struct {
 	names  []string
 	values map[string]string
-	// spent is the size of all expansions so far, in bytes, including overwritten
-	// variables, because they took time as well.
+	// spent is the size of all expansions so far, in bytes. It includes overwritten
+	// variables, because expanding them took time too.
 	spent int
 }
 
-// set declares a variable, and reports whether it fits; one declared before
-// keeps its place and gets the new value.
+// set declares a variable, and reports whether it fits. A variable that already exists keeps
+// its position and gets the new value.
 func (e *environ) set(name, value string) bool {
 	if !e.spend(len(name) + len(value)) {
 		return false
@@ -44,7 +44,8 @@ func (e *environ) set(name, value string) bool {
 	return true
 }
 
-// spend subtracts bytes from the rest of maxExpanded, if it is sufficient.
+// spend subtracts bytes from what remains of maxExpanded, and reports whether enough
+// remained.
 func (e *environ) spend(bytes int) bool {
 	if bytes > maxExpanded-e.spent {
 		return false
@@ -53,8 +54,8 @@ func (e *environ) spend(bytes int) bool {
 	return true
 }
 
-// expand replaces $(VAR) in a text that it does not spend, if the result fits.
-// It finds that out before it makes the result.
+// expand replaces $(VAR) in a text, if the result fits, which it checks before it builds the
+// result. The caller must call spend for the result.
 func (e *environ) expand(text string) (string, bool) {
 	if e.lengthOf(text) > maxExpanded-e.spent {
 		return "", false
@@ -62,21 +63,21 @@ func (e *environ) expand(text string) (string, bool) {
 	return expansion.Expand(text, expansion.MappingFuncFor(e.values)), true
 }
 
-// lengthOf is the length of a text after its expansion.
+// lengthOf returns the length of a text after its expansion.
 func (e *environ) lengthOf(text string) int {
 	n := 0
 	literal := expansion.Expand(text, func(name string) string {
 		if value, ok := e.values[name]; ok {
 			n += len(value)
 		} else {
-			n += len("$()") + len(name) // stays as it is
+			n += len("$()") + len(name) // remains unchanged
 		}
 		return ""
 	})
 	return n + len(literal)
 }
 
-// tooLong is the problem of a field with which the container's text passes
+// tooLong returns the problem of the field at which the container's text exceeds
 // maxExpanded.
 func (p Plan) tooLong(field string) problem.Problem {
 	bad := p.problem(field, "FieldValueTooLong", "the container's variables, command and arguments expand to more than %d bytes at this point", maxExpanded)
@@ -93,12 +94,11 @@ func (e environ) keyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// reasonConfig is the kubelet's reason for a container that cannot be
-// configured.
+// reasonConfig is the kubelet's reason for a container that cannot be configured.
 const reasonConfig = "CreateContainerConfigError"
 
-// environment returns the container's variables: envFrom first, then env, which overrides
-// it. A $(VAR) refers to variables declared before it.
+// environment returns the container's variables: those from envFrom, then those from env,
+// which override them. $(VAR) refers to variables declared earlier.
 func (p Plan) environment(late Late) (environ, problem.List) {
 	env := environ{values: map[string]string{}}
 	var problems problem.List
@@ -135,8 +135,8 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 	return env, problems
 }
 
-// envFrom reads all of a ConfigMap or a Secret; nothing where it is missing and
-// optional.
+// envFrom returns all keys of a ConfigMap or Secret, or nothing if the object is optional
+// and missing.
 func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -157,10 +157,10 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	return nil, nil
 }
 
-// addFrom adds variables in the order of their names, and reports whether they
-// fit. A key that cannot be a variable's name is left out with a warning; since
-// Kubernetes 1.34 that is only what breaks the environment itself: an empty
-// name, =, or bytes that don't print (KEP-4369).
+// addFrom adds variables in the order of their names, and reports whether they fit. It skips
+// a key that cannot be a variable's name, with a warning. Since Kubernetes 1.34, only names
+// that corrupt the environment itself are invalid: an empty name, =, or bytes that are not
+// printable (KEP-4369).
 func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -182,16 +182,15 @@ func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string
 	return problem.List{w}, true
 }
 
-// missing is a ConfigMap or Secret that the input lacks.
+// missing is the error for a ConfigMap or Secret that the input does not contain.
 type missing struct{ kind, name string }
 
-// Error is the API server's text.
+// Error returns the API server's message.
 func (m missing) Error() string {
 	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
 }
 
-// configMap finds a ConfigMap. It is nil with no error where it is missing and
-// optional.
+// configMap returns a ConfigMap, or nil and no error if it is optional and missing.
 func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
 	if cm := p.in.ConfigMaps[name]; cm != nil {
 		return cm, nil
@@ -212,8 +211,8 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	return nil, missing{"Secret", name}
 }
 
-// secretText is the Secret's data as text; stringData, which a server would
-// have moved there, counts over it.
+// secretText returns the Secret's data as text. stringData, which an API server would have
+// merged into data, takes precedence.
 func secretText(s *corev1.Secret) map[string]string {
 	out := map[string]string{}
 	for k, v := range s.Data {
@@ -223,7 +222,7 @@ func secretText(s *corev1.Secret) map[string]string {
 	return out
 }
 
-// secretValue is one value of secretText.
+// secretValue returns the value of one key as in secretText.
 func secretValue(s *corev1.Secret, key string) (string, bool) {
 	if text, ok := s.StringData[key]; ok {
 		return text, true

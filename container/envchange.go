@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EnvChanges lists the variables whose values differ from those with the
-// ConfigMaps and Secrets of before, or that are missing. A running container
+// EnvChanges returns the names of the variables whose values differ from those with the
+// previous ConfigMaps and Secrets, including added and removed ones. A running container
 // keeps its values.
 func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
 	before := p
@@ -26,15 +26,15 @@ func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[st
 	return out
 }
 
-// redacted stands for the values of Secrets in what is printed.
+// redacted replaces the values of Secrets in output.
 const redacted = "<redacted>"
 
-// shortestSecret is how long a value must be, in bytes, to be looked for in a
-// message: a shorter one says little, and may be part of any word.
+// shortestSecret is the minimum length of a value that Redact replaces, in bytes: a shorter
+// value reveals little, and may be part of any word.
 const shortestSecret = 6
 
-// Redact replaces values of the container's Secrets in a message: a runtime that
-// cannot start a program reports its arguments.
+// Redact replaces the values of the container's Secrets in a message: a runtime that cannot
+// start a program reports the program's arguments.
 func (p Plan) Redact(message string) string {
 	for _, s := range p.in.Secrets {
 		for _, value := range secretText(s) {
@@ -46,8 +46,8 @@ func (p Plan) Redact(message string) string {
 	return message
 }
 
-// Redacted returns the plan with all values of Secrets replaced, including the
-// variables, arguments and paths that contain them.
+// Redacted returns the plan with all values of Secrets replaced, including in the variables,
+// arguments and paths that contain them.
 func (p Plan) Redacted() Plan {
 	secrets := make(map[string]*corev1.Secret, len(p.in.Secrets))
 	for name, s := range p.in.Secrets {

@@ -9,15 +9,15 @@ import (
 	hashutil "k8s.io/kubernetes/pkg/util/hash"
 )
 
-// Hash returns the hash of the fields whose change requires a new container, name
-// and image (kubelet HashContainer, v1.31 and later), in hexadecimal.
+// Hash returns, in hexadecimal, the hash of the fields whose change requires a new
+// container: name and image (the kubelet's HashContainer since v1.31).
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
 	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
 }
 
-// asJSON marshals an API type, which cannot fail.
+// asJSON marshals a value of an API type, which cannot fail.
 func asJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

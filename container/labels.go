@@ -8,16 +8,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// labels are those by which a container is found again. The pod's own labels
-// are only on the sandbox.
+// labels returns the labels that identify a container. The pod's own labels are only on the
+// sandbox.
 func labels(id identity.Pod, name string) map[string]string {
 	out := id.Labels()
 	out[identity.LabelContainerName] = name
 	return out
 }
 
-// annotations are the facts about a container that a later process requires, which may no
-// longer have the pod; the restart count is added late.
+// annotations returns facts about a container for a later process, which may no longer have
+// the pod. The restart count is added late.
 func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	out := map[string]string{
 		identity.AnnotationHash:                     Hash(c),

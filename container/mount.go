@@ -13,21 +13,21 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// etcHosts is where every container has the pod's hosts file, unless a volume
-// is mounted there.
+// etcHosts is the path of the pod's hosts file in every container, unless a volume is
+// mounted there.
 const etcHosts = "/etc/hosts"
 
 // MountSource is the source of a mount, from a volume.
 type MountSource struct {
 	HostPath       string
 	ReadOnly       bool                  // regardless of the mount: configMap, secret, downwardAPI…
-	SELinuxRelabel bool                  // managed by podrun and on a file system that knows labels
-	Image          *runtimeapi.ImageSpec // of an image volume, in place of HostPath
-	Device         string                // of a block volume: the host's device, for volumeDevices only
+	SELinuxRelabel bool                  // managed by podrun and on a file system that supports labels
+	Image          *runtimeapi.ImageSpec // for an image volume, instead of HostPath
+	Device         string                // for a block volume: the host's device, used only by volumeDevices
 }
 
-// mounts are the volumes in the order of volumeMounts, then the hosts file,
-// then the termination log.
+// mounts returns the volumes in the order of volumeMounts, then the hosts file, then the
+// termination log.
 func (p Plan) mounts(late Late, env *environ) ([]*runtimeapi.Mount, problem.List) {
 	var out []*runtimeapi.Mount
 	subpaths, problems := p.subpaths(env)
@@ -55,7 +55,7 @@ func (p Plan) mounts(late Late, env *environ) ([]*runtimeapi.Mount, problem.List
 	return out, problems
 }
 
-// file mounts a file of podrun's own.
+// file returns the mount of a file that podrun creates.
 func (p Plan) file(from, at string) *runtimeapi.Mount {
 	return &runtimeapi.Mount{HostPath: from, ContainerPath: at, SelinuxRelabel: p.in.Facts.SELinux}
 }
@@ -95,7 +95,7 @@ func (p Plan) mount(index int, m corev1.VolumeMount, late Late, subpath string) 
 	return mount, nil
 }
 
-// absolute makes a path in the container one that begins at its root.
+// absolute prepends / to a relative path.
 func absolute(p string) string {
 	if path.IsAbs(p) {
 		return p
@@ -118,9 +118,9 @@ func propagationOf(m corev1.VolumeMount) (runtimeapi.MountPropagation, error) {
 	return 0, fmt.Errorf("invalid mountPropagation %q", *m.MountPropagation)
 }
 
-// recursiveReadOnly resolves IfPossible according to the features of the runtime's
-// handler (KEP-3857). It must not be requested from a runtime that does not advertise it:
-// containerd 1.6 accepts it and mounts non-recursively.
+// recursiveReadOnly resolves IfPossible according to the features of the runtime's handler
+// (KEP-3857). podrun must not request the feature from a runtime that does not advertise it:
+// containerd 1.6 accepts the request and mounts non-recursively.
 func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return false, nil
@@ -138,9 +138,9 @@ func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	return able, nil
 }
 
-// Subpaths are the expanded paths within their volumes of the mounts that have
-// a subPath or a subPathExpr, by index in volumeMounts. Those of image volumes
-// need no preparing: the runtime does it.
+// Subpaths returns, by index in volumeMounts, the expanded paths inside their volumes of the
+// mounts that have a subPath or a subPathExpr. Those of image volumes require no
+// preparation, because the runtime resolves them.
 func (p Plan) Subpaths(late Late) (map[int]string, error) {
 	env, problems := p.environment(late)
 	paths, more := p.subpaths(&env)
@@ -166,8 +166,8 @@ func (p Plan) subpaths(env *environ) (map[int]string, problem.List) {
 	return out, problems
 }
 
-// subpath expands the expression; a variable that is missing or empty in it is
-// an error, since the mount would land a directory higher than was meant.
+// subpath expands the expression. A missing or empty variable is an error: otherwise podrun
+// would mount a parent of the intended directory.
 func subpath(m corev1.VolumeMount, env *environ) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// VerifyRunAsNonRoot refuses a container that may not run as root and would. It
-// must be asked before every start, not only after a pull (CVE-2019-11245), and
-// is worth asking as soon as the image is there. Uid and username are the
-// image's user (cri.ImageUser). The texts are the kubelet's, since they are known.
+// VerifyRunAsNonRoot refuses a container that must not run as root but would. It must be
+// called before every start, not only after a pull (CVE-2019-11245), and should be called as
+// soon as the image is present. Uid and username are the image's user (cri.ImageUser). The
+// messages are the kubelet's, because users know them.
 func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, username string) error {
 	sc := securitycontext.DetermineEffectiveSecurityContext(pod, c)
 	if sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot {
@@ -46,8 +46,7 @@ func (p Plan) RunsAsRoot(uid *int64, username string) error {
 	return VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username)
 }
 
-// VerifyUser is VerifyRunAsNonRoot for a planned container. The error is a
-// problem.Error.
+// VerifyUser is like RunsAsRoot, but returns a *problem.Error.
 func (p Plan) VerifyUser(uid *int64, username string) error {
 	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username); err != nil {
 		return &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}

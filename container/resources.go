@@ -18,8 +18,8 @@ import (
 // Resources returns the new resources of a running container for a resize (KEP-1287).
 func (p Plan) Resources() *runtimeapi.LinuxContainerResources { return p.resources() }
 
-// resources returns the container's resources. A limit that the container lacks is the
-// pod's, if the pod has limits (KEP-2837).
+// resources returns the container's resources. If the container lacks a limit, the pod's
+// limit applies, if there is one (KEP-2837).
 func (p Plan) resources() *runtimeapi.LinuxContainerResources {
 	own := p.container.Resources
 	r := resource.Linux(p.node(),
@@ -44,9 +44,9 @@ func (p Plan) limit(own *apiresource.Quantity, name corev1.ResourceName) *apires
 	return own
 }
 
-// hugepages limits every page size of the host, to nothing unless the container
-// or else the pod has a limit. On a host without the controller, containerd ignores the
-// limits, but CRI-O creates no container with one.
+// hugepages returns a limit for every page size of the host: the container's limit,
+// otherwise the pod's, otherwise 0. On a host without the controller, containerd ignores
+// these limits, but CRI-O fails to create a container that has one.
 func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
 	if p.in.Facts.Runtime.IsCRIO() && !p.in.Facts.Cgroup.Has("hugetlb") {
 		return nil
@@ -73,7 +73,7 @@ func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
 	return out
 }
 
-// pageSize turns hugepages-2Mi into 2MB, the kernel's way to write it.
+// pageSize converts hugepages-2Mi to 2MB, the kernel's notation.
 func pageSize(name corev1.ResourceName) (string, error) {
 	q, err := v1helper.HugePageSizeFromResourceName(name)
 	if err != nil {
@@ -82,9 +82,9 @@ func pageSize(name corev1.ResourceName) (string, error) {
 	return v1helper.HugePageUnitSizeFromByteSize(q.Value())
 }
 
-// swap limits the container's swap: none, the kubelet's default (NoSwap, KEP-2400), if
-// the kernel can limit it at all. On v1, the limit for memory and swap together equals
-// that for memory.
+// swap limits the container's swap, if the kernel can limit it. The kubelet's default is no
+// swap (NoSwap, KEP-2400). On cgroup v1, the limit for memory and swap together equals that
+// for memory.
 func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	switch {
 	case !p.in.SwapLimits:
@@ -95,9 +95,9 @@ func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	}
 }
 
-// swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of
-// a Burstable pod gets the part of the host's swap that corresponds to the part of the
-// host's memory that it requests; critical pods get none, nor do containers whose memory
+// swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of a
+// Burstable pod gets the fraction of the host's swap that corresponds to the fraction of the
+// host's memory that it requests. Critical pods get none, nor do containers whose memory
 // request equals their limit.
 func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
@@ -110,16 +110,16 @@ func (p Plan) swapShare() int64 {
 	return int64(float64(request.Value()) / float64(capacity) * float64(p.in.Facts.SwapTotal))
 }
 
-// Of KEP-2570: the kubelet's default memoryThrottlingFactor, and the page that
-// memory.high is rounded down to.
+// From KEP-2570: the kubelet's default memoryThrottlingFactor, and the page size to which
+// memory.high is rounded down.
 const (
 	throttlingFactor = 0.9
 	kernelPage       = 4096
 )
 
-// memoryQoS throttles a container before it reaches its limit (KEP-2570, gate
-// MemoryQoS, alpha). Nothing is reserved: the kubelet's memoryReservationPolicy
-// is None by default.
+// memoryQoS throttles a container before it reaches its limit (KEP-2570, gate MemoryQoS,
+// alpha). It reserves nothing, because the kubelet's default memoryReservationPolicy is
+// None.
 func (p Plan) memoryQoS(r *runtimeapi.LinuxContainerResources) {
 	r.Unified["memory.min"], r.Unified["memory.low"] = "0", "0"
 	request := p.container.Resources.Requests.Memory().Value()

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot
-// read or write unless its procMount is Unmasked; the kubelet takes them from moby. They
-// are also sent for privileged containers, for which the runtime ignores them.
+// maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot read
+// or write unless its procMount is Unmasked; the kubelet takes them from moby. podrun also
+// sends them for privileged containers, for which the runtime ignores them.
 var (
 	maskedPaths = []string{
 		"/proc/asound",
@@ -40,8 +40,8 @@ var (
 	}
 )
 
-// securityContext is the container's, its own settings over the pod's; only the
-// image's user is still missing.
+// securityContext returns the container's security context. The container's settings take
+// precedence over the pod's. Only the image's user is still missing.
 func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
 	var problems problem.List
 	sc := securitycontext.DetermineEffectiveSecurityContext(p.in.Pod, p.container)
@@ -73,7 +73,7 @@ func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, prob
 	if out.Apparmor, err = p.appArmor(); err != nil {
 		problems = append(problems, p.problem("securityContext.appArmorProfile", reasonConfig, "%s", err))
 	}
-	out.ApparmorProfile = oldAppArmor(out.Apparmor) //nolint:staticcheck // older runtimes read only this one
+	out.ApparmorProfile = oldAppArmor(out.Apparmor) // older runtimes read only this field
 	return out, problems
 }
 
@@ -91,7 +91,7 @@ func capabilities(c *corev1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-// setGroups adds the pod's groups; an unknown policy is the sandbox's problem.
+// setGroups adds the pod's groups. The sandbox's plan reports an unknown policy.
 func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
 		if sc.FSGroup != nil {
@@ -105,9 +105,9 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
 }
 
-// seccomp is the container's profile, else the pod's, else by the node's
-// setting. A Localhost profile without a name would run unconfined
-// (CVE-2023-2431): it is refused, as is one outside the profiles' directory.
+// seccomp returns the container's profile, otherwise the pod's, otherwise the one that the
+// node's settings select. It refuses a Localhost profile without a name, which would run
+// unconfined (CVE-2023-2431), or outside the directory of profiles.
 func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {

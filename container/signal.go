@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stopSignal is the signal for stopping the container (KEP-4960, gate
-// ContainerStopSignals); RUNTIME_DEFAULT means the image's. Real-time signals are
-// SIGRTMIN+1 in the API and SIGRTMINPLUS1 in CRI.
+// stopSignal returns the signal that stops the container (KEP-4960, gate
+// ContainerStopSignals). RUNTIME_DEFAULT means the image's signal. The API's name of a
+// real-time signal is SIGRTMIN+1, CRI's is SIGRTMINPLUS1.
 func stopSignal(c *corev1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT

@@ -10,8 +10,8 @@ import (
 	"k8s.io/kubernetes/pkg/fieldpath"
 )
 
-// valueFrom reads a variable's source. Set is false where an optional source is
-// missing: then the variable is not declared at all.
+// valueFrom reads a variable's value from its source. Set is false if an optional source is
+// missing: the variable is then not declared at all.
 func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -30,8 +30,8 @@ func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set
 	return "", true, nil
 }
 
-// fieldOf reads a field of the pod. Those that only a running pod has are taken
-// from late; "spec.host" is v1's old name of spec.nodeName.
+// fieldOf reads a field of the pod. The fields of a running pod come from late. "spec.host"
+// is v1's old name of spec.nodeName.
 func (p Plan) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error) {
 	switch ref.FieldPath {
 	case "spec.nodeName", "spec.host":
@@ -64,8 +64,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// resourceField returns a request or a limit of this container or a named one. A limit
-// that is not set is the pod's, otherwise the node's allocatable.
+// resourceField returns a request or a limit of this container or of the named one. If a
+// limit is not set, it returns the pod's, otherwise the node's allocatable.
 func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {
@@ -78,7 +78,7 @@ func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	return value, nil
 }
 
-// limits are the defaults of a container's limits.
+// limits returns the default limits for a container.
 func (p Plan) limits() corev1.ResourceList {
 	if !resourcehelper.IsPodLevelLimitsSet(p.in.Pod) {
 		return p.in.Allocatable
@@ -116,8 +116,8 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	return value, ok, nil
 }
 
-// fileKey uses the content read from the file. As in the kubelet, an empty value counts
-// as missing.
+// fileKey returns the value that was read from the file. As in the kubelet, an empty value
+// counts as missing.
 func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
 	value := late.FileValues[FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key}]
 	if value == "" && (ref.Optional == nil || !*ref.Optional) {
@@ -126,8 +126,8 @@ func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, err
 	return value, value != "", nil
 }
 
-// FileKeys lists the variables that must be read from files in volumes
-// immediately before the container is created (KEP-3721).
+// FileKeys returns the variables that must be read from files in volumes immediately before
+// the container is created (KEP-3721).
 func (p Plan) FileKeys() []FileKey {
 	var out []FileKey
 	for _, v := range p.container.Env {

@@ -1,9 +1,9 @@
-// Package copytar writes local files to a tar stream, and extracts a stream that a
-// container produced. Such a stream may be hostile: nothing is written outside of the
-// destination, regardless of the names and links in the stream (CVE-2018-1002100,
-// CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), and it writes no more
-// than it sends. Local files may belong to a user who changes them during the copy: nothing
-// outside of the directory is read.
+// Package copytar writes local files to a tar stream, and extracts a stream that a container
+// produced. Such a stream may be hostile: copytar never writes outside the destination,
+// regardless of the names and links in the stream (CVE-2018-1002100, CVE-2019-1002101,
+// CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), nor more bytes than the stream contains.
+// Local files may belong to a user who changes them during the copy: copytar reads nothing
+// outside the directory.
 package copytar
 
 import (
@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// Limits of a path in a stream, and of a local tree. maxPath is the kernel's PATH_MAX.
+// Limits on paths in a stream and in a local tree. maxPath is the kernel's PATH_MAX.
 const (
 	maxDepth = 500
 	maxPath  = 4096 // bytes
 )
 
-// maxWarnings bounds the files that a copy names as left out.
+// maxWarnings is the maximum number of skipped files that a copy names.
 const maxWarnings = 100
 
 var (
@@ -27,7 +27,7 @@ var (
 	errSparse = errors.New("is a sparse file, whose holes would be written: let tar write it without --sparse")
 )
 
-// checkPath refuses a path that exceeds the limits.
+// checkPath returns an error for a path that exceeds the limits.
 func checkPath(name string) error {
 	if len(name) > maxPath || strings.Count(name, "/") > maxDepth {
 		return errDeep
@@ -35,7 +35,8 @@ func checkPath(name string) error {
 	return nil
 }
 
-// warnings reports what is left out: the first files, then how many more.
+// warnings reports skipped files: the names of the first ones, then the number of the
+// others.
 type warnings struct {
 	warn func(string)
 	n    int
@@ -53,8 +54,8 @@ func (w *warnings) end() {
 	}
 }
 
-// within returns the name of an entry relative to the one that was asked for, "." for
-// itself; ok is false if the entry is not below it.
+// within returns the name of an entry relative to the requested entry top, "." for top
+// itself. ok is false if the entry is not below top.
 func within(name, top string) (rel string, ok bool) {
 	name, top = path.Clean("/"+name), path.Clean("/"+top)
 	switch {

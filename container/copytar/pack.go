@@ -15,12 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pack writes a file or directory as a tar stream, whose entries begin with the name.
-// Symlinks are packed as such. Devices, sockets and pipes are left out; warn is called for
-// the first of them. Memory does not grow with the tree, but with its largest directory.
+// Pack writes a file or directory as a tar stream, whose entries begin with the name. It
+// packs symlinks themselves. It skips devices, sockets and pipes, and calls warn for the
+// first of them. Memory does not grow with the tree, but with its largest directory.
 //
-// Another user may own the tree and change it while it is packed: Pack follows no symlink below
-// from, opens nothing but files and directories, and packs the file that it has examined.
+// Another user may own the tree and change it while it is packed: Pack follows no symlink
+// below from, opens only files and directories, and packs exactly the file that it has
+// examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
 	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}
 	defer p.end()
@@ -41,8 +42,8 @@ type packer struct {
 	warnings
 }
 
-// examine opens a file without access to its content (O_PATH), so that a FIFO is not waited
-// for and a device not touched. A symlink is opened itself. At is its path for messages.
+// examine opens a file with O_PATH, which neither waits for a FIFO nor accesses a device. It
+// opens a symlink itself. At is the file's path for messages.
 func examine(dir int, name, at string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,7 +52,7 @@ func examine(dir int, name, at string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), at), nil
 }
 
-// open opens the very file that was examined.
+// open opens exactly the file that was examined.
 func open(examined *os.File, flags int) (*os.File, error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", examined.Fd()), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
@@ -108,7 +109,7 @@ func (p *packer) file(examined *os.File, info fs.FileInfo, name string) error {
 		return err
 	}
 	if _, err := io.CopyN(p.out, endsWith{p.ctx, f}, info.Size()); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF: it became shorter
+		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF: the file became shorter
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func (p *packer) directory(examined *os.File, info fs.FileInfo, name string) err
 	return nil
 }
 
-// endsWith ends reads with a context.
+// endsWith is a reader that returns an error after its context has ended.
 type endsWith struct {
 	ctx  context.Context
 	from io.Reader

@@ -17,20 +17,21 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ErrEmpty is that a stream has no entry: what was asked for is missing.
+// ErrEmpty reports that a stream has no entries: the requested path does not exist.
 var ErrEmpty = errors.New("the archive is empty")
 
-// errOutside is that an entry is not below the one that was asked for.
+// errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its name is not below the path that was asked for")
 
-// Unpack writes what a tar stream has of the entry top to the path to: the entry itself
-// gets that name, or fills the directory that is there. Files get their permissions without
-// set-uid, set-gid and sticky bits, and belong to the caller. Symlinks, devices and pipes are
-// left out, as `kubectl cp` leaves out symlinks; warn is called for the first of them. Memory
-// does not grow with the stream. Unpack ends with ctx if reads of the stream do, or return.
+// Unpack writes the entry top of a tar stream to the path to: to becomes the name of the
+// entry, or, if to is an existing directory, receives the content of the entry. Files get
+// their permissions without set-uid, set-gid and sticky bits, and belong to the caller. Like
+// `kubectl cp` for symlinks, Unpack skips symlinks, devices and pipes, and calls warn for
+// the first of them. Memory does not grow with the stream. Unpack ends with ctx, once a read
+// of the stream returns.
 //
-// It is an error that the stream is empty or ends early, has an entry outside of top, a path
-// beyond the limits or a sparse file, or that something would be written outside of the
+// It returns an error if the stream is empty or truncated, contains an entry outside top, a
+// path beyond the limits or a sparse file, or if something would be written outside the
 // destination.
 func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
 	parent, name := filepath.Split(filepath.Clean(to))
@@ -70,7 +71,7 @@ type unpacker struct {
 	warnings
 }
 
-// place is where an entry goes, below the root.
+// place returns the path of an entry relative to the root.
 func (u *unpacker) place(name string) (string, error) {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
@@ -98,7 +99,7 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	mode := fs.FileMode(entry.Mode) & 0o777
 	switch entry.Typeflag {
 	case tar.TypeDir:
-		// Writable while it is filled; a directory that was there keeps its mode.
+		// Writable, so that files can be added; an existing directory keeps its mode.
 		return u.root.MkdirAll(name, mode|0o700)
 	case tar.TypeReg:
 		return u.file(name, mode, content)
@@ -120,7 +121,7 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 }
 
 // isSparse reports whether an entry has holes, in one of the formats of GNU tar. The reader
-// returns their zeros, which nothing has sent: 1 TiB by a header of 1 KiB.
+// fills holes with zeros that were never sent: up to 1 TiB for a header of 1 KiB.
 func isSparse(entry *tar.Header) bool {
 	for key := range entry.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -144,7 +145,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is no regular file", name)
 	}
-	// Another user may replace the file by a FIFO, which must not be waited for.
+	// Another user may replace the file by a FIFO: do not wait for it.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
 	if err != nil {
 		return err

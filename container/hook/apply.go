@@ -12,29 +12,29 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// Target is the container of a hook, and how to reach it.
+// Target is the container in which a hook runs, and how to reach it.
 type Target struct {
 	ContainerID string
-	PodIP       string // empty on the host's network, as in the kubelet
-	// Exec runs a command in the container without a time limit and waits for it.
+	PodIP       string // empty in the host network, as in the kubelet
+	// Exec runs a command in the container, without a time limit, and waits for it.
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
 }
 
 // HookError is the failure of a hook.
 type HookError struct {
 	Plan Plan
-	// Output is the first 10 KiB of the output of an exec hook, stdout first. It may
-	// contain secrets: the kubelet keeps it out of events, because only the pod's author
-	// may see it.
+	// Output is the first 10 KiB of the output of an exec hook, stdout first. It may contain
+	// secrets: the kubelet does not include it in events, because only the pod's author may
+	// see it.
 	Output string
 	Err    error
 }
 
-// maxOutput limits how much of a hook's output, and of the runtime's message about it, is
-// kept, in bytes: the same as for probes.
+// maxOutput is the maximum size of the hook's output, and of the runtime's message about it,
+// that podrun keeps, in bytes. It is the same as for probes.
 const maxOutput = 10 << 10
 
-// Error is the kubelet's sentence for the failure.
+// Error returns the kubelet's message for the failure.
 func (e *HookError) Error() string {
 	p := e.Plan
 	of := fmt.Sprintf("for Container %q in Pod %q failed - error: %s", p.Container, p.ID.Ref(), event.CutBytes(e.Err.Error(), maxOutput))
@@ -49,11 +49,11 @@ func (e *HookError) Error() string {
 	return "Cannot run handler: " + event.CutBytes(e.Err.Error(), maxOutput)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// Event is the message of the kubelet's FailedPostStartHook or FailedPreStopHook
-// event: it never quotes the hook's output.
+// Event returns the message of the kubelet's FailedPostStartHook or FailedPreStopHook event,
+// which never contains the hook's output.
 func (e *HookError) Event() string {
 	if e.Plan.Hook == PreStop {
 		return "PreStopHook failed"
@@ -61,9 +61,9 @@ func (e *HookError) Event() string {
 	return "PostStartHook failed"
 }
 
-// Apply runs the hook to its end. Only ctx bounds it. The error is a
-// *problem.Error that wraps a *HookError: of kind Deadline where ctx's deadline
-// cut the hook short, else Failed.
+// Apply runs the hook and waits for it. Only ctx limits its duration. The error is a
+// *problem.Error that wraps a *HookError. Its kind is Deadline if ctx's deadline interrupted
+// the hook, otherwise Failed.
 func Apply(ctx context.Context, p Plan, t Target) error {
 	output, err := run(ctx, p, t)
 	if err == nil {
@@ -111,8 +111,8 @@ func runSleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Cause is the HookError that an error wraps, without the names that its caller added; else
-// the error itself.
+// Cause returns the HookError that err wraps, without the context that callers added, or err
+// itself if there is none.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e
@@ -120,7 +120,7 @@ func Cause(err error) error {
 	return err
 }
 
-// EventOf is the message of the event of a hook that failed; otherwise for an error that is no
+// EventOf returns the event message of a failed hook, or otherwise if err is not a
 // HookError.
 func EventOf(err error, otherwise string) string {
 	if e, ok := errors.AsType[*HookError](err); ok {

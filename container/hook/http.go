@@ -14,26 +14,25 @@ import (
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 )
 
-// maxBody is how much of an answer is read before the connection is closed, in
-// bytes.
+// maxBody is how much of a response to read before closing the connection, in bytes.
 const maxBody = 10 << 10
 
-// userAgent is the kubelet's of v1.36 in hooks; a server may distinguish its
-// callers by it. k8s.io/kubernetes knows its version only in binaries whose linker
-// was informed of it.
+// userAgent is the user agent of the v1.36 kubelet's hooks; a server may distinguish its
+// clients by it. It is a constant because k8s.io/kubernetes knows its version only in
+// binaries whose linker flags set it.
 const userAgent = "kube-lifecycle/1.36"
 
-// runHTTP sends the hook's request. Any response is a success, regardless of its status,
-// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is like
-// the kubelet's for hooks (pkg/kubelet/kubelet.go). If a server responds with HTTP to
-// HTTPS, the request is repeated over HTTP, without its Authorization header.
+// runHTTP sends the hook's request. Every response is a success, regardless of its status,
+// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is like the
+// kubelet's for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS request with
+// HTTP, runHTTP repeats the request over HTTP, without its Authorization header.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
 		return err
 	}
-	// Certificates of pods are rarely signed for their IP: the kubelet does not
-	// verify them. No proxy, no credentials.
+	// Certificates of pods are rarely issued for their IP, so the kubelet does not verify
+	// them. No proxy, no credentials.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	const followOtherHosts = false
@@ -51,9 +50,8 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	return nil
 }
 
-// request builds the hook's request as the kubelet does: a header that the pod
-// sets replaces a default, an empty Accept sends none, and Host names the virtual
-// host.
+// request builds the hook's request like the kubelet: the pod's headers replace the
+// defaults, an empty Accept removes that header, and Host sets the virtual host.
 func (h HTTP) request(podIP string) (*http.Request, error) {
 	if h.Host == "" && podIP == "" {
 		return nil, errors.New("the pod uses the host's network and has no IP of its own: set httpGet.host")
@@ -76,8 +74,8 @@ func send(client *http.Client, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// The content of the response is ignored; a server that closes the connection early
-	// is not an error.
+	// Ignore the content of the response; a server that closes the connection early is not
+	// an error.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody)
 	return nil
 }

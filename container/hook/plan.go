@@ -1,7 +1,7 @@
-// Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and
-// the messages of their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go):
-// exec runs in the container, httpGet and sleep run in podrun, tcpSocket is accepted by
-// the API and always fails. Hooks have no timeout.
+// Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and the
+// messages for their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go): exec
+// runs in the container, httpGet and sleep run in podrun, and tcpSocket, which the API
+// accepts, always fails. Hooks have no timeout.
 package hook
 
 import (
@@ -29,30 +29,30 @@ const (
 	Exec    Kind = "exec"
 	HTTPGet Kind = "httpGet"
 	Sleep   Kind = "sleep"
-	Invalid Kind = "invalid" // tcpSocket, or nothing
+	Invalid Kind = "invalid" // tcpSocket, or no handler
 )
 
-// Plan is one hook of one container. It marshals to stable JSON.
+// Plan is the plan of one hook of one container. It marshals to stable JSON.
 type Plan struct {
 	ID        identity.Pod `json:"id"`
 	Container string       `json:"container"`
 	Hook      string       `json:"hook"` // postStart or preStop
 	Kind      Kind         `json:"kind"`
-	Command   []string     `json:"command,omitempty"` // of exec
+	Command   []string     `json:"command,omitempty"` // if Kind is Exec
 	HTTP      *HTTP        `json:"http,omitempty"`
-	Seconds   int64        `json:"seconds,omitempty"` // of sleep
-	// Problem is why the hook will fail whatever happens: a port that has no
-	// name, a tcpSocket. It fails when it runs, as in the kubelet.
+	Seconds   int64        `json:"seconds,omitempty"` // if Kind is Sleep
+	// Problem is the reason why the hook will always fail: an unknown port name, a
+	// tcpSocket. As in the kubelet, the hook fails only when it runs.
 	Problem string `json:"problem,omitempty"`
 }
 
 // HTTP is the request of an httpGet hook.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // empty: the pod's IP, which is known late
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known late
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec; repeated names are all sent.
+	// Headers are in the order of the spec; repeated headers are all sent.
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
@@ -103,8 +103,8 @@ func planHTTP(get *corev1.HTTPGetAction, c *corev1.Container) (*HTTP, string) {
 	return request, ""
 }
 
-// resolvePort finds the number of a port that may be a name of the container's
-// ports, or a number in quotes.
+// resolvePort returns the number of a port, given as a number, the name of a container port,
+// or a number in quotes.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String {

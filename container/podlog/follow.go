@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// The interval at which a log is checked without notifications of changes; the interval
-// of calls to Alive; how long a rotated file is still read, because the runtime may write
-// buffered data to it after it has created the new one; and how long the log of an exited
-// container is still read if Last is unknown.
+// lookWatched and lookUnwatched are the intervals at which a log is checked, with and
+// without notifications of changes. askAlive is the interval of calls to Alive. settle is
+// how long a rotated file is still read, because the runtime may write buffered data to it
+// after it has created the new file. linger is how long the log of an exited container is
+// still read if Last is unknown.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -24,14 +25,14 @@ const (
 )
 
 // open opens the log. A followed log may not exist yet, or be missing briefly during a
-// rotation; as long as the container runs, it will be created.
+// rotation: as long as the container runs, the runtime will create it.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
 		if err == nil {
 			s.f = f
 			if s.path, err = filepath.EvalSymlinks(s.src.Path); err != nil {
-				s.path = s.src.Path // renamed just now: it will be there again
+				s.path = s.src.Path // just renamed: it will exist again
 			}
 			return nil
 		}
@@ -43,7 +44,7 @@ func (s *stream) open(ctx context.Context) error {
 			return s.wrap(err)
 		}
 		if ended {
-			continue // it may have come just before the end
+			continue // the log may have been created just before the container exited
 		}
 		if err := s.pause(ctx, nil, lookUnwatched); err != nil {
 			return s.wrap(err)
@@ -51,9 +52,9 @@ func (s *stream) open(ctx context.Context) error {
 	}
 }
 
-// follow writes the log as it grows, across rotations, until the container has ended and
-// everything is written. It checks the log at each signal of changed, and at intervals of
-// look.
+// follow writes the log as it grows, across rotations, until the container has exited and
+// everything is written. It checks the log after each notification on changed, and at least
+// at the interval look.
 func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.Duration) error {
 	if s.src.Alive != nil {
 		look = min(look, askAlive)
@@ -87,7 +88,7 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 	}
 }
 
-// awaitLast waits, after the container has ended, until its log changes or is complete.
+// awaitLast waits, after the container has exited, until its log changes or is complete.
 func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	if s.lingers.IsZero() {
 		s.lingers = time.Now().Add(linger)
@@ -106,7 +107,7 @@ func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// catchUp reads to the end of the file and writes it.
+// catchUp reads to the end of the file and writes what it has read.
 func (s *stream) catchUp(ctx context.Context) error {
 	if err := s.drain(ctx, -1); err != nil {
 		return err
@@ -114,7 +115,8 @@ func (s *stream) catchUp(ctx context.Context) error {
 	return s.w.flush()
 }
 
-// ended reports whether the container has ended, as far as was asked.
+// ended reports whether the container is known to have exited. It limits the rate of calls
+// to Alive.
 func (s *stream) ended(ctx context.Context) (bool, error) {
 	select {
 	case <-s.src.Exited:
@@ -136,12 +138,12 @@ func (s *stream) ended(ctx context.Context) (bool, error) {
 	return s.over, nil
 }
 
-// pause waits until the log changes, the container ends, or the time is up.
+// pause waits until the log changes, the container exits, or the limit is reached.
 func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.Duration) error {
 	exited := s.src.Exited
 	select {
 	case <-exited:
-		exited = nil // known, and no longer urgent
+		exited = nil // already known: do not return immediately
 	default:
 	}
 	timer := time.NewTimer(limit)
@@ -156,9 +158,9 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	return nil
 }
 
-// rotated continues with the new file if the log was rotated or truncated, and reports
-// whether there is more to read. It reads a rotated file to its end twice, with a pause,
-// before it leaves it.
+// rotated switches to the new file if the log was rotated or truncated, and reports whether
+// there is more to read. Before it switches, it has the old file read to its end once more
+// after a pause.
 func (s *stream) rotated(ctx context.Context) (bool, error) {
 	mine, err := s.f.Stat()
 	if err != nil {
@@ -181,8 +183,8 @@ func (s *stream) rotated(ctx context.Context) (bool, error) {
 	return true, s.switchTo(ctx, next, mine)
 }
 
-// successor opens the file that has taken the place of the one that is read, if
-// one has. Where the place is empty, the runtime has yet to make it.
+// successor opens the file that has replaced the current one, or returns nil if none has. If
+// no file exists at the path, the runtime has not created it yet.
 func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	there, err := os.Stat(s.path)
 	if err == nil && !os.SameFile(mine, there) {
@@ -197,8 +199,8 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	return nil, err
 }
 
-// switchTo continues with the current file, after the files that were rotated since mine.
-// A line that the runtime split may continue in the next file, a record may not.
+// switchTo switches to the current file, after reading the files that were rotated since
+// mine. A line that the runtime split may continue in the next file, but a record does not.
 func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
 	s.f, s.offset, s.settled = current, 0, false
@@ -208,7 +210,7 @@ func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInf
 	return s.readBetween(ctx, mine)
 }
 
-// endFile processes the rest of a file that is followed by another one.
+// endFile processes the incomplete end of a file that is followed by another one.
 func (s *stream) endFile() error {
 	err := s.split.finish(true, s.piece)
 	s.split = splitter{}

@@ -12,7 +12,7 @@ const (
 	stderr = 1
 )
 
-// record is a line of a log's file, or a piece of one.
+// record is a line of a log file, which is a line of a container's output or a part of one.
 type record struct {
 	at      time.Time
 	stream  int  // stdout or stderr
@@ -20,19 +20,19 @@ type record struct {
 	content []byte
 }
 
-// What a line can lack.
+// Reasons why a line is not in the CRI format.
 var (
 	errNoTime   = errors.New("it does not begin with a time")
 	errNoStream = errors.New("it names neither stdout nor stderr")
 	errNoTag    = errors.New("it has no tag")
 )
 
-// parse reads a line of the CRI log format, without its end of line:
+// parse parses a line of the CRI log format, without its newline:
 //
 //	2016-10-06T00:17:09.669794202Z stdout F content
 //
-// The tag is F, or P when the runtime cut a long line here; more tags may
-// follow, after colons (KEP-2411, cri-api's LogTag).
+// The tag is F for a full line, or P if the runtime split a long line here. More tags may
+// follow, separated by colons (KEP-2411, cri-api's LogTag).
 func parse(line []byte) (record, error) {
 	var r record
 	stamp, rest, _ := bytes.Cut(line, space)
@@ -67,24 +67,24 @@ var (
 	colon = []byte{':'}
 )
 
-// maxCarry is how much of a line is kept until its end comes. Runtimes cut
-// lines at 16 KiB, but can be configured not to.
+// maxCarry is the maximum size of an incomplete line that is kept. Runtimes split lines at
+// 16 KiB, but can be configured not to.
 const maxCarry = 64 << 10
 
-// piece is a line, or what could be had of one: then record.partial is set.
+// piece is a line or, if record.partial is set, the part of a line.
 type piece struct {
 	record
-	err error // why it is none
+	err error // why the line is not a valid record
 }
 
-// splitter splits a file's bytes into lines and holds incomplete ones.
+// splitter splits a file's content into lines, and keeps incomplete ones.
 type splitter struct {
 	carry  []byte
-	within bool  // carry continues a line whose head was given out
-	head   piece // of that line
+	within bool  // carry continues a line whose beginning was already passed on
+	head   piece // the beginning of that line
 }
 
-// feed takes bytes of the file and gives out the lines that end in them.
+// feed processes bytes of the file and passes on the lines that end in them.
 func (s *splitter) feed(data []byte, give func(piece) error) error {
 	for len(data) > 0 {
 		n := bytes.IndexByte(data, '\n')
@@ -108,7 +108,7 @@ func (s *splitter) feed(data []byte, give func(piece) error) error {
 	return nil
 }
 
-// finish outputs incomplete lines, as complete ones if whole is set.
+// finish passes on an incomplete line, as a complete one if whole is set.
 func (s *splitter) finish(whole bool, give func(piece) error) error {
 	if len(s.carry) == 0 && !s.within {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Mux writes several logs, each line with its source's prefix: one after the
-// other, as kubectl does, or, when they are followed, whole lines as they come.
-// A log that cannot be read does not keep the others from being written; the
-// error names each. A failure to write ends all.
+// Mux writes several logs, each line with its source's prefix: one log after the other, as
+// kubectl does, or, if they are followed, each line as it is written. If a log cannot be
+// read, Mux still writes the others; the error names each log that failed. A failure to
+// write ends all of them.
 func Mux(ctx context.Context, out Output, sources []Source, opts Options) error {
 	m := NewMerger(out)
 	if !opts.Follow {
@@ -48,25 +48,25 @@ func muxFollow(ctx context.Context, m *Merger, sources []Source, opts Options) e
 	return errors.Join(errs...)
 }
 
-// fatal reports whether an error ends all streams: the context's, or one of the
-// output.
+// fatal reports whether an error ends all streams: because the context has ended, or the
+// output failed.
 func fatal(ctx context.Context, err error) bool {
 	var w *writeError
 	return err != nil && (ctx.Err() != nil || errors.As(err, &w))
 }
 
-// Merger joins the outputs of several streams into one, line by line. It is
-// what Mux uses, for those that learn of their sources one after the other.
+// Merger merges the outputs of several streams into one, line by line. Mux uses it; callers
+// that learn of their sources one after the other can use it directly.
 type Merger struct {
 	mu  sync.Mutex
 	out Output
 }
 
-// NewMerger makes a Merger that writes to out, one Write at a time.
+// NewMerger returns a Merger that writes to out, one Write at a time.
 func NewMerger(out Output) *Merger { return &Merger{out: out} }
 
-// Output returns an output for one stream, which puts prefix before each line.
-// A line that is not whole is ended, so that another's can follow it.
+// Output returns an output for one stream, which writes prefix before each line. It ends an
+// incomplete line with a newline, so that another stream's line can follow.
 func (m *Merger) Output(prefix string) Output {
 	to := func(w io.Writer) io.Writer {
 		if w == nil {

@@ -13,20 +13,20 @@ import (
 	"path/filepath"
 )
 
-// olderFile is a rotated file of the log that is read.
+// olderFile is a rotated file of the log.
 type olderFile struct {
 	f       *os.File
 	info    os.FileInfo
 	stamp   string
 	packed  bool
-	skip    int64 // of its lines, how many are not wanted
+	skip    int64 // number of lines to skip
 	damaged bool  // cannot be decompressed
 }
 
-// older lists the files that were rotated away from the log after that time, which
-// is in their names, the oldest first, but not the one that is read. What else lies
-// under such a name is left out; so is a file that a rotation removes now. Those that
-// it returns are open. That they cannot be listed is a warning.
+// older returns the files of the log that were rotated after the given time, which is in
+// their names, oldest first. It omits the current file, files with such names that are not
+// logs, and files that a rotation is removing. The returned files are open. If the files
+// cannot be listed, older only prints a warning.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		}
 		f, info, err := dir.open(r.name)
 		if errors.Is(err, fs.ErrNotExist) && r.suffix == "" {
-			r.suffix = compressSuffix // compressed since it was listed
+			r.suffix = compressSuffix // compressed after it was listed
 			f, info, err = dir.open(r.name + compressSuffix)
 		}
 		switch {
@@ -66,7 +66,7 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		case err != nil:
 			return out, err
 		case os.SameFile(info, current):
-			f.Close() // rotated since it was opened: it is read as the current one
+			f.Close() // rotated after it was opened: it is read as the current file
 		default:
 			out = append(out, &olderFile{f: f, info: info, stamp: r.stamp, packed: r.suffix == compressSuffix})
 		}
@@ -76,13 +76,13 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 
 func closeAll(files []*olderFile) {
 	for _, o := range files {
-		o.f.Close() // it was only read: nothing can be lost
+		o.f.Close() // the file was only read: no data can be lost
 	}
 }
 
-// readOlder writes the requested part of the rotated files: all, or the last lines that
-// the current file, which has have of them, lacks. A line that was split by a rotation
-// counts twice.
+// readOlder writes the requested part of the rotated files: everything or, with Tail, only
+// the last lines that are missing from the current file, which contains have of them. A line
+// that was split by a rotation counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)
@@ -103,8 +103,8 @@ func (s *stream) readOlder(ctx context.Context, have int64) error {
 	return s.readAll(ctx, files[first:])
 }
 
-// readBetween writes the files that were rotated away after mine, which was read to
-// its end, and before the current one: rotations that came faster than the reader.
+// readBetween writes the files that were rotated after mine, which was read to its end, and
+// before the current one: these rotations were faster than the reader.
 func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	files := s.older(s.newest)
 	defer closeAll(files)
@@ -113,7 +113,7 @@ func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	}
 	s.newest = files[len(files)-1].stamp
 	if files[0].packed || os.SameFile(files[0].info, mine) {
-		return s.readAll(ctx, files[1:]) // the first is mine
+		return s.readAll(ctx, files[1:]) // the first file is mine
 	}
 	return s.readAll(ctx, files)
 }
@@ -130,8 +130,8 @@ func (s *stream) readAll(ctx context.Context, files []*olderFile) error {
 	return nil
 }
 
-// orDamaged reports a compressed file that is damaged, which does not keep the others
-// from being read. Any other error is returned.
+// orDamaged warns about a compressed file that is damaged and returns nil, so that the other
+// files are still read. It returns any other error.
 func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	o.damaged = o.packed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(flate.CorruptInputError)))
@@ -142,14 +142,14 @@ func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	return nil
 }
 
-// warn reports problems that do not end the reading.
+// warn reports problems that do not end the reading of the log.
 func (s *stream) warn(err error) {
 	if s.src.Warn != nil {
 		s.src.Warn(s.wrap(err))
 	}
 }
 
-// readOne writes one rotated file, up to where it ended when it was found.
+// readOne writes one rotated file, up to the size that it had when it was opened.
 func (s *stream) readOne(ctx context.Context, o *olderFile) error {
 	r, err := o.reader(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *stream) readOne(ctx context.Context, o *olderFile) error {
 	}
 }
 
-// reader reads the file from where it is.
+// reader returns a reader of the content, starting at the file's current position.
 func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	r := untilDone{ctx, o.f}
 	if !o.packed {
@@ -187,8 +187,8 @@ func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	return packed, err
 }
 
-// seekTail positions the file so that only its last n lines are read, and returns how
-// many of them it has. It reads a compressed file to its end to count them.
+// seekTail positions the file so that only its last n lines are read, and returns how many
+// of them it contains. It must read a compressed file to its end to count the lines.
 func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err error) {
 	if !o.packed {
 		at, have, err := tailOffset(o.f, o.info.Size(), n)
@@ -210,8 +210,8 @@ func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err erro
 	return min(total, n), err
 }
 
-// countLines counts the lines of a log; records that the runtime cut are one line
-// with the next.
+// countLines counts the lines of a log. Records of a line that the runtime split count as
+// one line.
 func countLines(r *bufio.Reader) (n int64, err error) {
 	open := false
 	for {
@@ -234,7 +234,7 @@ func countLines(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
-// skipLines reads past the first n lines of a log.
+// skipLines skips the first n lines of a log.
 func skipLines(r *bufio.Reader, n int64) error {
 	for n > 0 {
 		head, _, err := nextHead(r)
@@ -251,7 +251,7 @@ func skipLines(r *bufio.Reader, n int64) error {
 	return nil
 }
 
-// nextHead reads past a record of a log, of which it returns the head.
+// nextHead skips a record of a log and returns its head.
 func nextHead(r *bufio.Reader) (head []byte, size int, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

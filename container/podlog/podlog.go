@@ -1,11 +1,11 @@
 // Package podlog reads the logs of containers, which the runtime writes in the CRI format
-// (one "time stream tag content" per line), and prints them as kubectl logs does: Stream
-// for one container, Mux for several.
+// (one "time stream tag content" per line), and prints them like kubectl logs: Stream for
+// one container, Mux for several.
 //
-// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of
-// file, ends up to a second after the container, stops at a first line that is not in CRI
-// format, interleaves parts of long lines with other lines, and opens the new file of a
-// rotated log before it has read the old one to its end.
+// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of file,
+// ends up to a second after the container, stops at a first line that is not in CRI format,
+// interleaves parts of long lines with other lines, and opens the new file of a rotated log
+// before it has read the old one to its end.
 package podlog
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Options select the part of a log and its format. They are those of kubectl logs; the
-// zero value selects the current content of the log.
+// Options selects a part of a log and its format, like the flags of kubectl logs. The zero
+// value selects the current content of the log.
 type Options struct {
-	// Follow continues until the container has ended and everything is read.
+	// Follow continues until the container has exited and everything is read.
 	Follow bool
-	// Tail is how many lines to show, counted from the end; nil is all.
+	// Tail is the number of lines to show, counted from the end; nil means all.
 	Tail *int64
-	// Since leaves out the lines before that time; zero is none.
+	// Since omits the lines before that time; the zero time omits none.
 	Since time.Time
-	// Timestamps puts the time before each line.
+	// Timestamps adds the time before each line.
 	Timestamps bool
-	// LimitBytes ends the output after so many bytes, timestamps included; nil
-	// is no limit.
+	// LimitBytes is the maximum size of the output, including timestamps; nil means no
+	// limit.
 	LimitBytes *int64
 }
 
@@ -40,43 +40,40 @@ type Options struct {
 type Source struct {
 	// Container names the container in messages.
 	Container string
-	// Path is the log's file; it may be a symbolic link to it.
+	// Path is the log file, or a symbolic link to it.
 	Path string
 	// State describes the container's state, for the message that it has no log: "waiting
 	// (ImagePullBackOff)". It may be empty.
 	State string
-	// Prefix is put before each line by Mux: "[pod/web/app] ".
+	// Prefix is written before each line by Mux: "[pod/web/app] ".
 	Prefix string
 
-	// Exited is closed when the container has ended, and Alive reports whether
-	// it still runs, asked when there is nothing to read and at most four
-	// times a second. Either ends a Follow; without both, only the context
-	// does.
+	// Exited is closed when the container has exited. Alive reports whether the container
+	// still runs; it is called when there is nothing to read, at most four times a second.
+	// Either ends a Follow; if both are nil, only the context does.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
-	// Last is closed when nothing more will be written to the log of a
-	// container that has ended: containerd reports the end up to some
-	// milliseconds before it has written the last line. Where it is nil, that
-	// the container has ended is enough.
+	// Last is closed when nothing more will be written to the log of a container that has
+	// exited: containerd reports the exit up to some milliseconds before it has written the
+	// last line. If Last is nil, the log counts as complete when the container has exited.
 	Last <-chan struct{}
 
-	// Warn receives problems of the log that do not end the reading; nil drops them.
+	// Warn receives problems of the log that do not end the reading; nil ignores them.
 	Warn func(error)
 }
 
-// Output is where a log goes. A writer that is nil drops its stream; both may
-// be the same. Each Write gets whole lines, but for the last line of a log that
-// has no end of line, one that LimitBytes cut, and lines over 1 MiB, which come
-// in pieces.
+// Output is the destination of a log. A nil writer discards its stream; both writers may be
+// the same. Each Write gets whole lines, with three exceptions: a last line without a
+// newline, a line that LimitBytes truncates, and lines over 1 MiB, which are written in
+// parts.
 type Output struct {
 	Stdout, Stderr io.Writer
 }
 
-// Stream writes the log of a container, from the oldest of its rotated files on,
-// compressed or not. The kubelet reads the current file only, so that `kubectl logs`
-// shows next to nothing after a rotation. It returns nil when all is written, and an
-// error that wraps the context's cause when that ended it, or fs.ErrNotExist when
-// there is no log.
+// Stream writes the log of a container, starting with the oldest of its rotated files,
+// compressed or not. The kubelet reads only the current file, so `kubectl logs` shows almost
+// nothing after a rotation. Stream returns nil when everything is written, an error that
+// wraps the context's cause if the context ended, or fs.ErrNotExist if there is no log.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
 	if err := s.open(ctx); err != nil {
@@ -93,7 +90,7 @@ func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	if errors.Is(err, errLimit) {
 		err = nil
 	}
-	// What was read is written, whatever ended the reading.
+	// Write what was read, no matter what ended the reading.
 	return s.wrap(errors.Join(err, s.w.flush()))
 }
 
@@ -104,26 +101,26 @@ type stream struct {
 	w    *lineWriter
 
 	f       *os.File
-	path    string // where f was found, with no link in it
-	offset  int64  // of f, how much was read
-	newest  string // the time in the name of the newest file that was rotated away before f
+	path    string // path of f, with symlinks resolved
+	offset  int64  // number of bytes of f that were read
+	newest  string // the time in the name of the newest file that was rotated before f
 	buf     []byte
 	split   splitter
 	corrupt bool      // a corrupt line was reported
-	settled bool      // f was rotated away, and read to its end since
-	asked   time.Time // when Alive was asked last
-	over    bool      // the container is known to have ended
-	last    bool      // and all of its log is written
-	lingers time.Time // until when more of it is waited for
+	settled bool      // f was rotated, and was read to its end since
+	asked   time.Time // time of the last call to Alive
+	over    bool      // the container is known to have exited
+	last    bool      // its log is complete
+	lingers time.Time // when to stop waiting for more of the log
 }
 
 func (s *stream) close() {
 	if s.f != nil {
-		s.f.Close() // it was only read: nothing can be lost
+		s.f.Close() // the file was only read: no data can be lost
 	}
 }
 
-// wrap names the container in an error.
+// wrap adds the container's name to an error.
 func (s *stream) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -140,8 +137,8 @@ func (s *stream) read(ctx context.Context) error {
 	return s.follow(ctx, changed, look)
 }
 
-// once writes the current content of the log, even if it grows faster than it can be
-// read.
+// once writes the current content of the log. It ends even if the log grows faster than it
+// can be read.
 func (s *stream) once(ctx context.Context) error {
 	info, err := s.f.Stat()
 	if err != nil {
@@ -153,8 +150,7 @@ func (s *stream) once(ctx context.Context) error {
 	return s.finish()
 }
 
-// drain reads up to the end of the file, or to an offset in it if that is not
-// negative.
+// drain reads to the end of the file or, if end is not negative, to that offset.
 func (s *stream) drain(ctx context.Context, end int64) error {
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
@@ -182,7 +178,7 @@ func (s *stream) drain(ctx context.Context, end int64) error {
 	return context.Cause(ctx)
 }
 
-// finish processes the rest at the end of the log: a line without a newline.
+// finish processes an incomplete line at the end of the log.
 func (s *stream) finish() error {
 	if err := s.split.finish(false, s.piece); err != nil {
 		return err
@@ -190,9 +186,9 @@ func (s *stream) finish() error {
 	return s.w.finish()
 }
 
-// piece takes a line of the file, or a piece of a long one, and reports the
-// first that is not in the CRI format. Its content stays out of the message: a
-// log's file can be made a link to a file that the reader must not see.
+// piece processes a line of the file, or a part of a long one. It warns about the first line
+// that is not in CRI format, without quoting it: a log file can be replaced by a link to a
+// file that the reader must not see.
 func (s *stream) piece(p piece) error {
 	if p.err == nil {
 		return s.w.take(p.record)
@@ -204,14 +200,14 @@ func (s *stream) piece(p piece) error {
 	return nil
 }
 
-// openLog opens a log's file. Anything but a regular file is refused: opening a
-// pipe would hang, a device never ends, and a symlink may lead to a file that the reader
-// must not see. Runtimes write logs at the path that they report.
+// openLog opens a log file. It accepts only regular files: opening a pipe would hang, a
+// device never ends, and a symlink may lead to a file that the reader must not see. Runtimes
+// write logs at the path that they report.
 func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }
 
-// missing is the error that a container has no log, with the reason.
+// missing returns the error that a container has no log, with the reason.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

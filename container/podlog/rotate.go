@@ -15,18 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rotator limits the logs of containers as the kubelet does
+// Rotator limits the logs of containers like the kubelet
 // (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process can
-// continue where another was killed. It is safe for concurrent use, but of two concurrent
-// rotations of one log, one fails.
+// resume the work of one that was killed. It is safe for concurrent use, but of two
+// concurrent rotations of the same log, one fails.
 type Rotator struct {
-	// MaxSize is from which size on a log is rotated, in bytes; a negative one
-	// rotates nothing.
+	// MaxSize is the size, in bytes, at which a log is rotated. A negative value disables
+	// rotation.
 	MaxSize int64
-	// MaxFiles is how many files one log may have, the current one included; less
-	// than 2 counts as 2.
+	// MaxFiles is the maximum number of files per log, including the current one. Values
+	// less than 2 count as 2.
 	MaxFiles int
-	// Workers is how many logs RotateAll rotates at a time; less than 1 counts as 1.
+	// Workers is how many logs RotateAll rotates concurrently. Values less than 1 count as
+	// 1.
 	Workers int
 }
 
@@ -36,11 +37,11 @@ type Running struct {
 	Path string // absolute
 }
 
-// RotateAll rotates the logs that have reached MaxSize, and has the runtime create
-// those that are missing. reopen is CRI's ReopenContainerLog. Every log is tried;
-// the error joins those of the containers, each with its ID, or wraps the cause of
-// ctx. Containers that do not run must be left out: nothing more is written to their
-// logs, and the runtime reopens none.
+// RotateAll rotates the logs that have reached MaxSize, and makes the runtime create those
+// that are missing. reopen is CRI's ReopenContainerLog. RotateAll tries every log; the error
+// joins the errors of the containers, each with its ID, or wraps the cause of ctx. The
+// caller must omit containers that do not run: nothing more is written to their logs, and
+// the runtime does not reopen them.
 func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen func(ctx context.Context, id string) error) error {
 	if r.MaxSize < 0 {
 		return nil
@@ -60,14 +61,14 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 			return nil
 		})
 	}
-	_ = group.Wait() // its functions return no errors
+	_ = group.Wait() // the functions return no errors
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return errors.Join(errs...)
 }
 
-// rotateLarge rotates a log that has reached the limit.
+// rotateLarge rotates a log that has reached the limit or is missing.
 func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(context.Context) error) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().IsRegular() && info.Size() < r.MaxSize {
@@ -77,14 +78,14 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 }
 
 // Rotate compresses the previously rotated files of a log and removes the oldest beyond
-// MaxFiles, renames the log to <path>.<time>, and calls reopen, after which the runtime
-// must create the log again. If reopen fails, Rotate renames the log back.
+// MaxFiles, renames the log to <path>.<time>, and calls reopen, which must make the runtime
+// create the log again. If reopen fails, Rotate renames the log back.
 //
-// The next rotation completes one that was interrupted at any step. If the log is
-// missing, a rotation was interrupted before reopen: then Rotate only calls reopen. An
-// older file that cannot be compressed or removed is an error, but the log is rotated:
-// otherwise it would grow without a limit. The error names the file; it wraps the cause
-// of ctx if that ended the rotation.
+// The next rotation completes one that was interrupted at any step. If the log is missing, a
+// rotation was interrupted before reopen; then Rotate only calls reopen. If an older file
+// cannot be compressed or removed, Rotate returns an error but still rotates the log, which
+// otherwise would grow without limit. The error names the file; it wraps the cause of ctx if
+// ctx ended.
 func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx context.Context) error) error {
 	dir, err := openDir(path)
 	if err != nil {
@@ -108,9 +109,8 @@ func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx conte
 	return errors.Join(tidied, renameLatest(ctx, dir, base, newest, reopen))
 }
 
-// tidy removes what earlier rotations left behind and the oldest files, and
-// compresses the others. It returns the time in the newest file's name; "" if there
-// is none.
+// tidy removes the leftovers of earlier rotations and the oldest files, and compresses the
+// others. It returns the time in the newest file's name, or "" if there is none.
 func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest string, err error) {
 	files, err := dir.rotated(base)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 			remove(f)
 		}
 	}
-	// The current file and the one that it is about to become count, too.
+	// The limit includes the current file and the file that it will be renamed to.
 	var keep []rotatedFile
 	for _, f := range files {
 		if used[f.name] {
@@ -150,8 +150,8 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 	return newest, errors.Join(errs...)
 }
 
-// inUse reports, by name, which rotated files contain lines that no other file has: not
-// incomplete ones, nor those that have been compressed already.
+// inUse reports, by name, which rotated files contain lines that are in no other file. These
+// are neither incomplete files nor files that already have a compressed copy.
 func inUse(files []rotatedFile) map[string]bool {
 	compressed := map[string]bool{}
 	for _, f := range files {
@@ -166,8 +166,8 @@ func inUse(files []rotatedFile) map[string]bool {
 	return out
 }
 
-// compress replaces a rotated file by <name>.gz, which has the same mode and is
-// complete on disk before the file is removed.
+// compress replaces a rotated file by <name>.gz with the same mode. It removes the original
+// only after the new file is complete on disk.
 func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	from, info, err := dir.open(name)
 	if err != nil {
@@ -182,7 +182,7 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = to.Chmod(info.Mode().Perm()) // whatever the umask: log collectors read it
+	err = to.Chmod(info.Mode().Perm()) // regardless of the umask: log collectors read it
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, dir.root.Remove(tmp))
@@ -205,7 +205,7 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	return dir.root.Remove(name)
 }
 
-// untilDone is a reader that ends with a context.
+// untilDone is a reader that returns an error after its context has ended.
 type untilDone struct {
 	ctx context.Context
 	io.Reader
@@ -219,7 +219,8 @@ func (r untilDone) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// renameLatest renames the log to a rotated file's name and has it reopened.
+// renameLatest renames the log to the name of a rotated file, and has the runtime reopen the
+// log.
 func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen func(context.Context) error) error {
 	rotated := base + "." + nextStamp(newest, time.Now())
 	if err := dir.rename(base, rotated); err != nil {
@@ -229,17 +230,16 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 	if err == nil {
 		return nil
 	}
-	// The runtime may have created the log and failed nevertheless: then it writes
-	// to that one.
+	// The runtime may have failed after it created the log: then it writes to that one.
 	if back := dir.rename(rotated, base); back != nil && !errors.Is(back, fs.ErrExist) {
 		err = errors.Join(err, back)
 	}
 	return fmt.Errorf("reopen it: %w", err)
 }
 
-// nextStamp is the time for the name of the next rotated file: now, but at least a
-// second after that of the newest one, so that the order of the names is that of the
-// rotations whatever the clock does, and no file replaces another.
+// nextStamp returns the time for the name of the next rotated file: now, but at least a
+// second after the newest one. Therefore the names sort in the order of the rotations even
+// if the clock is changed, and no file replaces another.
 func nextStamp(newest string, now time.Time) string {
 	stamp := now.Format(stampFormat)
 	if stamp > newest {
@@ -247,13 +247,12 @@ func nextStamp(newest string, now time.Time) string {
 	}
 	last, err := time.Parse(stampFormat, newest)
 	if err != nil {
-		return stamp // there is none
+		return stamp // there is no rotated file
 	}
 	return last.Add(time.Second).Format(stampFormat)
 }
 
-// rename renames a file of the directory, unless the new name is taken: then the
-// error is fs.ErrExist.
+// rename renames a file in the directory. If the new name exists, the error is fs.ErrExist.
 func (d *logDir) rename(from, to string) error {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -267,8 +266,8 @@ func (d *logDir) rename(from, to string) error {
 	return nil
 }
 
-// RemoveLog removes a container's log with all that rotations left of it. Files
-// that are missing are no error. path is the log's, absolute.
+// RemoveLog removes a container's log and its rotated files. It ignores missing files. Path
+// is the absolute path of the log.
 func RemoveLog(path string) error {
 	dir, err := openDir(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of rotated files are the kubelet's (pkg/kubelet/logs):
-// <log>.<time>, the older ones compressed as <log>.<time>.gz, which are written as
-// <log>.<time>.tmp. The time is local and sorts as text.
+// The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if
+// compressed, <log>.<time>.gz, which is written as <log>.<time>.tmp first. The time is local
+// and sorts as text.
 const (
 	stampFormat    = "20060102-150405"
 	compressSuffix = ".gz"
 	tmpSuffix      = ".tmp"
 )
 
-// What is read of a directory of logs at most: other processes may write to it.
+// Limits on reading a log directory, to which other processes may write.
 const (
 	maxDirEntries = 1 << 16
 	maxRotated    = 1000
@@ -39,8 +39,8 @@ type rotatedFile struct {
 	suffix string // "", compressSuffix or tmpSuffix
 }
 
-// parseRotated reads the name of a file that belongs to the log of that name; ok is
-// false for every other name.
+// parseRotated parses the name of a rotated file of the log base. ok is false for any other
+// name.
 func parseRotated(base, name string) (f rotatedFile, ok bool) {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -56,11 +56,11 @@ func parseRotated(base, name string) (f rotatedFile, ok bool) {
 	return f, err == nil && len(f.stamp) == len(stampFormat) // time.Parse accepts fractions, too
 }
 
-// logDir is an open directory of logs. Its files are opened relative to it, and links are
-// never followed.
+// logDir is an open directory of logs. Files are opened relative to it, and links are never
+// followed.
 type logDir struct{ root *os.Root }
 
-// openDir opens the directory of a log; one that is a symbolic link is refused.
+// openDir opens the directory of a log. It refuses a symbolic link.
 func openDir(path string) (*logDir, error) {
 	dir := filepath.Dir(path)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -77,8 +77,8 @@ func openDir(path string) (*logDir, error) {
 
 func (d *logDir) close() { d.root.Close() }
 
-// rotated lists the regular files that rotations of a log created, the oldest first.
-// Other files with such a name do not belong to this log, and are left out.
+// rotated returns the regular files that rotations of a log created, oldest first. It omits
+// other files with such names, which do not belong to the log.
 func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -106,8 +106,8 @@ func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	}
 }
 
-// open opens a regular file of the directory for reading. Links, also hard ones, are
-// refused: they may be another's file, which the reader of a log may not read.
+// open opens a regular file in the directory for reading. It refuses symbolic and hard
+// links: they may refer to a file that the reader of a log must not read.
 func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -126,7 +126,7 @@ func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
 
 var errNotOnlyFile = errors.New("it is not a regular file with one name")
 
-// links is how many names a file has.
+// links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

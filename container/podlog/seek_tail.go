@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// seekTail moves to where the last lines that are wanted begin, and returns how
-// many of them the file has.
+// seekTail seeks to the beginning of the requested last lines, and returns how many of them
+// the file contains.
 func (s *stream) seekTail() (have int64, err error) {
 	if s.opts.Tail == nil {
 		return 0, nil
@@ -22,28 +22,28 @@ func (s *stream) seekTail() (have int64, err error) {
 	return have, err
 }
 
-// tailBlock is how much is read at a time; headLen is more than the time, the
-// stream and the tag take up.
+// tailBlock is how much to read at a time. headLen is more than the maximum length of the
+// time, the stream and the tag.
 const (
 	tailBlock = 64 << 10
 	headLen   = 128
 )
 
-// tailOffset returns the offset of the last n lines in a log of that size, and how many
-// of them it has. It reads only those lines and the record before them. A line that the
-// runtime split into records counts once; if both streams split lines at the same time,
-// the beginning of the first line may be missing.
+// tailOffset returns the offset of the last n lines in a log of the given size, and how many
+// of them it contains. It reads only those lines and the record before them. A line that the
+// runtime split into records counts once; if both streams split lines at the same time, the
+// beginning of the first line may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {
 		return size, 0, nil
 	}
 	t := tailCount{want: n, start: size}
 	buf := make([]byte, tailBlock+headLen)
-	// The end of line at the file's end begins no line.
+	// The newline at the end of the file does not begin a line.
 	for end := size - 1; end > 0; {
 		begin := max(0, end-tailBlock)
-		// Beyond the block, as much as the head of a line that begins at its
-		// end may take up.
+		// Also read the bytes after the block that may belong to the head of a line that
+		// begins at the end of the block.
 		have, err := f.ReadAt(buf[:min(end+headLen, size)-begin], begin)
 		if err != nil && err != io.EOF {
 			return 0, 0, err
@@ -69,12 +69,12 @@ func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 // tailCount counts lines from the end of a log.
 type tailCount struct {
 	want, have int64
-	start      int64 // of the record that was counted last
+	start      int64 // offset of the last counted record
 }
 
-// line counts the record that begins at an offset and reports whether it is one
-// too many. A record tagged P belongs to the line that was counted before it,
-// unless it is the last of all.
+// line counts the record at an offset, and reports whether it exceeds the requested number
+// of lines. A record tagged P belongs to the line counted before it, unless it is the last
+// record of the log.
 func (t *tailCount) line(at int64, data []byte) bool {
 	if !partialHead(data) || t.have == 0 {
 		if t.have == t.want {
@@ -86,7 +86,7 @@ func (t *tailCount) line(at int64, data []byte) bool {
 	return false
 }
 
-// partialHead reports whether a record that begins so is tagged P.
+// partialHead reports whether the record with this head is tagged P.
 func partialHead(data []byte) bool {
 	data = data[:min(len(data), headLen)]
 	if n := bytes.IndexByte(data, '\n'); n >= 0 {

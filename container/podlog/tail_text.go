@@ -8,21 +8,21 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// lastBytes is how much of a log's end Tail reads: several records of the 16 KiB
-// at which runtimes cut lines.
+// lastBytes is how much of the end of a log Tail reads. It is several times the 16 KiB at
+// which runtimes split lines.
 const lastBytes = 64 << 10
 
-// Tail returns the end of a log, of both streams: at most the given numbers of lines and
+// Tail returns the end of a log, with both streams: at most the given numbers of lines and
 // bytes, beginning at a UTF-8 character. It reads at most the last 64 KiB of the log,
-// regardless of the size of the log and its lines. Records that are not in CRI format, or
-// do not begin in that part, are left out.
+// regardless of the size of the log and its lines. It omits records that are not in CRI
+// format, or do not begin in that part.
 func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	data, err := hostfile.ReadTail(ctx, path, lastBytes)
 	if err != nil {
 		return "", err
 	}
 	if len(data) == lastBytes {
-		_, data, _ = bytes.Cut(data, []byte{'\n'}) // the end of a record
+		_, data, _ = bytes.Cut(data, []byte{'\n'}) // the end of a record whose beginning was not read
 	}
 	var text bytes.Buffer
 	w := newLineWriter(Output{Stdout: &text, Stderr: &text}, Options{})
@@ -45,7 +45,7 @@ func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	return lastOf(text.String(), lines, limit), nil
 }
 
-// lastOf cuts a text to its last lines, and these to their last bytes.
+// lastOf returns the last bytes of the last lines of a text.
 func lastOf(text string, lines, limit int) string {
 	begin := len(strings.TrimSuffix(text, "\n"))
 	for range lines {

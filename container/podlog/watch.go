@@ -8,10 +8,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch signals when a log changes or is rotated, and determines the interval of
-// additional checks. If the kernel provides no watch, for example because the user's
-// inotify instances are exhausted, the log is checked more often. The directory is
-// watched, because a rotation renames the file.
+// watch notifies changed when a log changes or is rotated, and returns the interval for
+// additional checks. If the kernel provides no watch, for example because the user's inotify
+// instances are exhausted, the interval is shorter. It watches the directory, because a
+// rotation renames the file.
 func watch(path string) (changed <-chan struct{}, look time.Duration, stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -33,8 +33,8 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 	}
 }
 
-// wakeup signals events until the watcher is closed. An error of the watcher
-// means that events were lost, which is an event.
+// wakeup forwards events until the watcher is closed. An error of the watcher means that
+// events were lost, and counts as an event.
 func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 	for {
 		select {
@@ -42,7 +42,7 @@ func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 			if !ok {
 				return
 			}
-			// Rotated files keep the name as the head of theirs.
+			// The names of rotated files begin with the log's name.
 			if !strings.HasPrefix(filepath.Base(e.Name), filepath.Base(path)) {
 				continue
 			}
@@ -53,7 +53,7 @@ func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 		}
 		select {
 		case ch <- struct{}{}:
-		default: // one is waiting already
+		default: // a notification is already pending
 		}
 	}
 }

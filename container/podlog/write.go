@@ -7,37 +7,36 @@ import (
 	"math"
 )
 
-// timeFormat is what kubectl logs --timestamps prints.
+// timeFormat is the format of kubectl logs --timestamps.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// maxBatch is how much is collected before it is written. A line longer than
-// maxLine is written in pieces.
+// maxBatch is how much output to collect before writing it. Lines longer than maxLine are
+// written in parts.
 const (
 	maxBatch = 64 << 10
 	maxLine  = 1 << 20
 )
 
-// errLimit is the error that LimitBytes have been written.
+// errLimit reports that LimitBytes bytes have been written.
 var errLimit = errors.New("byte limit")
 
-// writeError is a failure of the output, not of the log.
+// writeError is a failure of the output, rather than of the log.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-// lineWriter joins records to lines and writes those that are wanted, many at a
-// time.
+// lineWriter joins records into lines and writes the requested ones in batches.
 type lineWriter struct {
 	opts   Options
 	out    [2]io.Writer
 	lines  [2]line
 	batch  []byte
-	to     int // the stream of batch
+	to     int // the stream whose lines are in batch
 	remain int64
 }
 
-// line is a line of a container's stream that is being joined.
+// line is an incomplete line of one stream.
 type line struct {
 	open bool
 	skip bool
@@ -53,7 +52,7 @@ func newLineWriter(out Output, opts Options) *lineWriter {
 	return w
 }
 
-// take processes a record. The time of a line is that of its first record.
+// take processes a record. A line has the time of its first record.
 func (w *lineWriter) take(r record) error {
 	l := &w.lines[r.stream]
 	if !l.open {
@@ -77,14 +76,14 @@ func (w *lineWriter) take(r record) error {
 	return w.commit(r.stream)
 }
 
-// commit puts a line, or a piece of one, into the batch.
+// commit moves a line, or a part of one, to the batch.
 func (w *lineWriter) commit(stream int) error {
 	l := &w.lines[stream]
 	if len(l.buf) == 0 {
 		return nil
 	}
 	if w.to != stream {
-		// The two may be one terminal: their order must stay.
+		// The streams may be the same terminal: keep their order.
 		if err := w.flush(); err != nil {
 			return err
 		}
@@ -103,7 +102,7 @@ func (w *lineWriter) commit(stream int) error {
 	return nil
 }
 
-// finish puts lines that never ended into the batch.
+// finish moves incomplete lines to the batch.
 func (w *lineWriter) finish() error {
 	for stream := range w.lines {
 		if err := w.commit(stream); err != nil {

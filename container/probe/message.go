@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// eventOf returns the kubelet's event for a probe's result; a success has none.
+// eventOf returns the kubelet's event for a probe's result, or "", "" for a success.
 func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	switch {
 	case err != nil:
@@ -20,9 +20,8 @@ func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	return "", ""
 }
 
-// killMessage is the kubelet's message for killing a container. The code that kills the
-// container appends ", will be restarted" if it will be restarted, but never for an init
-// container.
+// killMessage returns the kubelet's message for killing a container. The code that kills the
+// container appends ", will be restarted" if applicable, but never for an init container.
 func (p Plan) killMessage(init bool) string {
 	which := "Container"
 	if init {

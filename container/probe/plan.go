@@ -23,12 +23,12 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Kind is startup, readiness or liveness.
+// Kind is the kind of a probe.
 type Kind string
 
-// The three kinds, as the kubelet's events write them. A startup probe holds
-// the others back until it has succeeded; it and a liveness probe have the
-// container killed when they fail.
+// The three kinds, as written in the kubelet's events. The other probes do not start before
+// the startup probe has succeeded. If a startup or liveness probe fails, the container must
+// be killed.
 const (
 	Startup   Kind = "Startup"
 	Readiness Kind = "Readiness"
@@ -39,15 +39,15 @@ const (
 // clients by it.
 const userAgent = "kube-probe/1.36"
 
-// Plan is one probe of one container. It marshals to stable JSON. Of Exec,
-// HTTP, TCP and GRPC one is set, or none where Problem is.
+// Plan is one probe of one container. It marshals to stable JSON. Exactly one of Exec, HTTP,
+// TCP and GRPC is set, or none if the probe has no handler.
 type Plan struct {
 	ID        identity.Pod `json:"id"`
 	Container string       `json:"container"`
 	Kind      Kind         `json:"kind"`
-	// Exec is a command to run in the container. $(NAME) is replaced from the
-	// values that the container's spec itself gives, never from a ConfigMap,
-	// Secret or field, as in the kubelet.
+	// Exec is the command to run in the container. As in the kubelet, $(NAME) is replaced
+	// only by values written in the container's spec, never by those from a ConfigMap,
+	// Secret or field.
 	Exec []string `json:"exec,omitempty"`
 	HTTP *HTTP    `json:"http,omitempty"`
 	TCP  *TCP     `json:"tcp,omitempty"`
@@ -58,33 +58,32 @@ type Plan struct {
 	PeriodSeconds       int32 `json:"periodSeconds"`
 	SuccessThreshold    int32 `json:"successThreshold"`
 	FailureThreshold    int32 `json:"failureThreshold"`
-	// GraceSeconds is the probe's own terminationGracePeriodSeconds, which
-	// replaces the pod's when this probe has the container killed; nil is the
-	// pod's.
+	// GraceSeconds is the probe's own terminationGracePeriodSeconds, which replaces the
+	// pod's when podrun kills the container because of this probe. nil means the pod's.
 	GraceSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
-	// Problem is why the probe can never be run, a port that has no name for
-	// example. Such a probe neither succeeds nor fails.
+	// Problem is the reason why the probe can never run, for example an unknown port name.
+	// Such a probe neither succeeds nor fails.
 	Problem string `json:"problem,omitempty"`
 }
 
 // HTTP is the request of an httpGet probe.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // empty: the pod's IP, which is known late
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known late
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec, followed by User-Agent and Accept
-	// where it has none. An Accept without a value is not sent.
+	// Headers are in the order of the spec, followed by the defaults of User-Agent and
+	// Accept if the spec does not set them. An Accept header without a value is not sent.
 	Headers []corev1.HTTPHeader `json:"headers"`
 }
 
 // TCP is the address of a tcpSocket probe.
 type TCP struct {
-	Host string `json:"host,omitempty"` // empty: the pod's IP
+	Host string `json:"host,omitempty"` // "" means the pod's IP
 	Port int    `json:"port"`
 }
 
-// GRPC is the health service that a grpc probe asks, at the pod's IP.
+// GRPC is the health service, on the pod's IP, that a grpc probe queries.
 type GRPC struct {
 	Port    int    `json:"port"`
 	Service string `json:"service,omitempty"`
@@ -110,7 +109,7 @@ func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) 
 	return plan, true
 }
 
-// All plans the probes that a container has: startup, readiness, liveness.
+// All plans all probes of a container, in the order startup, readiness, liveness.
 func All(id identity.Pod, c *corev1.Container) []Plan {
 	var plans []Plan
 	for _, kind := range []Kind{Startup, Readiness, Liveness} {
@@ -161,7 +160,7 @@ func (p *Plan) setHandler(h corev1.ProbeHandler, c *corev1.Container) {
 	}
 }
 
-// expand replaces $(NAME) in a command; a name that env lacks stays as it is.
+// expand replaces $(NAME) in a command. It keeps names that env does not define.
 func expand(command []string, env []corev1.EnvVar) []string {
 	values := map[string]string{}
 	for _, e := range env {
@@ -175,7 +174,7 @@ func expand(command []string, env []corev1.EnvVar) []string {
 	return out
 }
 
-// headers adds the kubelet's defaults to a probe's own headers.
+// headers appends the kubelet's defaults to a probe's own headers.
 func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	out := slices.Clone(own)
 	for _, h := range []corev1.HTTPHeader{{Name: "User-Agent", Value: userAgent}, {Name: "Accept", Value: "*/*"}} {
@@ -186,15 +185,16 @@ func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	return out
 }
 
-// resolvePort finds the number of a port that may be a name of the container's
-// ports, or a number in quotes. A name of digits wins over the number.
+// resolvePort returns the number of a port, given as a number, the name of a container port,
+// or a number in quotes. A name that consists of digits takes precedence over the number.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (number int, problem string) {
 	number, err := kubeprobe.ResolveContainerPort(port, c)
 	switch {
 	case err == nil:
 		return number, ""
 	case port.Type == intstr.String && number <= 0:
-		// The kubelet's words are those of strconv, which name neither.
+		// The kubelet's message is strconv's, which names neither the port nor the
+		// container.
 		return 0, fmt.Sprintf("no port of container %s is named %q", c.Name, port.StrVal)
 	}
 	return 0, err.Error()

@@ -8,52 +8,50 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// parallel is how many probes of one pod run at a time.
+// parallel is the maximum number of concurrent probes per pod.
 const parallel = 16
 
-// Options are the settings of a Prober: how it reaches containers and where it
-// reports.
+// Options are the settings of a Prober: how it reaches containers and reports results.
 type Options struct {
-	// Exec runs the commands of exec probes; an in-flight one is canceled by
-	// its context.
+	// Exec runs the commands of exec probes. Its context cancels a running command.
 	Exec Exec
-	// Emit takes the kubelet's Unhealthy and ProbeWarning events; it may be nil.
+	// Emit receives the kubelet's Unhealthy and ProbeWarning events. It may be nil.
 	Emit event.Sink
 	// Report is called when a probe's value changes: a startup or readiness probe passed
 	// (ok), a readiness probe failed, or a startup or liveness probe failed, which means
-	// that the container must be killed; message describes this, or is the output of the
-	// failed probe. Results already contains the change. Report is called from several
-	// goroutines, must not block for long and must not call Stop. It may be nil.
+	// that the container must be killed. Message describes the kill, or is the output of a
+	// failed readiness probe. Results already includes the change. Report is called from
+	// several goroutines, must not block for long and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
-	// Probed gets the result of each probe that counts, when Results has what follows
-	// from it. It is called from several goroutines and must not block. It may be nil.
+	// Probed receives the outcome of each probe, after Results includes its effect. It is
+	// called from several goroutines and must not block. It may be nil.
 	Probed func(Plan, Outcome)
 	// Owned reports whether the caller still owns the pod. If it returns false, the probe
-	// is not run, and its container is not probed again until Set removes it. It is
-	// called from several goroutines. Nil means always.
+	// does not run, and its container is not probed again unless Set removes and adds it. It
+	// is called from several goroutines. nil means that the caller always owns the pod.
 	Owned func() bool
-	// Settle is how long after its start a container is first probed, at the
-	// earliest, whatever its initialDelaySeconds: zero is at once. A kubelet
-	// learns from its next look at the runtime, up to 1 s later, that a
-	// container runs; one that would be killed for a port not yet open in its
-	// first milliseconds lives there.
+	// Settle is the minimum time between a container's start and its first probe, regardless
+	// of initialDelaySeconds; zero means no minimum. A kubelet detects up to 1 s later, when
+	// it next polls the runtime, that a container runs. Without Settle, podrun would kill a
+	// container whose port is not yet open in its first milliseconds, which survives under
+	// the kubelet.
 	Settle time.Duration
 }
 
 // Container is a running container to probe.
 type Container struct {
 	ID        string
-	Init      bool // an init container, so a sidecar
+	Init      bool // an init container, and therefore a sidecar
 	StartedAt time.Time
-	PodIP     string // the host's for a pod on the host's network
+	PodIP     string // the host's IP in the host network
 	Plans     []Plan // see All
-	// WasStarted and WasReady are what an earlier process's probes found: the results
-	// begin with them, and a startup probe that has succeeded is not run again
-	// (KEP-4781: a restart of the kubelet does not change them).
+	// WasStarted and WasReady are the results of an earlier process's probes. They are the
+	// initial results, and a startup probe that has succeeded does not run again (KEP-4781:
+	// a restart of the kubelet does not change them).
 	WasStarted, WasReady bool
 }
 
-// initial is a probe's state before this process has probed the container.
+// initial returns a probe's state before this process has probed the container.
 func (c Container) initial(p Plan) State {
 	switch {
 	case p.Kind == Startup && c.WasStarted:
@@ -67,23 +65,23 @@ func (c Container) initial(p Plan) State {
 // Kill is a request to kill a container.
 type Kill struct {
 	Kind Kind
-	// Message is the kubelet's "Container app failed liveness probe", followed by ", will
-	// be restarted" if it will be; for a sidecar it is only "Init container app failed
-	// liveness probe".
+	// Message is the kubelet's "Container app failed liveness probe", to which the caller
+	// appends ", will be restarted" if applicable. For a sidecar it is "Init container app
+	// failed liveness probe", and nothing is appended.
 	Message      string
-	GraceSeconds *int64 // replaces the pod's grace period; nil is the pod's
+	GraceSeconds *int64 // replaces the pod's grace period; nil means the pod's
 }
 
-// Results are the results of the probes of the watched containers, by container
-// ID. A container without a startup probe is started; a started container without
-// a readiness probe is ready.
+// Results are the results of the probes of the watched containers, by container ID. A
+// container without a startup probe counts as started; a started container without a
+// readiness probe counts as ready.
 type Results struct {
 	Started, Ready map[string]bool
-	Kill           map[string]Kill // the container to be killed
+	Kill           map[string]Kill // the containers to kill
 }
 
-// Prober probes the running containers of one pod until it is stopped. All of
-// its methods may be called concurrently.
+// Prober probes the running containers of one pod until it is stopped. It is safe for
+// concurrent use.
 type Prober struct {
 	options Options
 	slots   chan struct{}
@@ -94,8 +92,8 @@ type Prober struct {
 	stopped bool
 }
 
-// watched is a container that is being probed. The prober's lock guards its results; a
-// worker whose context has ended no longer changes them.
+// watched is a container that is being probed. The prober's lock guards its results. A
+// worker whose context has ended must not change them.
 type watched struct {
 	Container
 	states  map[Kind]State
@@ -108,9 +106,9 @@ func NewProber(o Options) *Prober {
 	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
 }
 
-// Set sets the running containers: it starts probing new ones, keeps probing the
-// others, and cancels the probes of those that are missing. The plans of a
-// container apply when it is first set.
+// Set sets the running containers: it starts probing new ones, keeps probing the others, and
+// cancels the probes of containers that are no longer listed. The plans of a container are
+// those passed when it was first set.
 func (p *Prober) Set(containers []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +130,7 @@ func (p *Prober) Set(containers []Container) {
 	}
 }
 
-// watch starts a container's workers. The lock is held.
+// watch starts a container's workers. The caller must hold the lock.
 func (p *Prober) watch(c Container) *watched {
 	w := &watched{Container: c, states: map[Kind]State{}, started: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
@@ -149,7 +147,7 @@ func (p *Prober) watch(c Container) *watched {
 	return w
 }
 
-// set takes in a probe's state. The prober's lock is held.
+// set records a probe's state. The caller must hold the prober's lock.
 func (w *watched) set(kind Kind, s State) {
 	passed := kind == Startup && s.Value == Success && w.states[kind].Value != Success
 	w.states[kind] = s
@@ -158,7 +156,7 @@ func (w *watched) set(kind Kind, s State) {
 	}
 }
 
-// Stop cancels all probes and waits for their end. Results stay available.
+// Stop cancels all probes and waits until they have ended. Results remain available.
 func (p *Prober) Stop() {
 	p.mu.Lock()
 	p.stopped = true

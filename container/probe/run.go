@@ -16,30 +16,29 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// tries is the total number of attempts for a probe that could not be run; a failure is
-// not retried.
+// tries is the total number of attempts for a probe that could not run. A failure is not
+// retried.
 const tries = 3
 
-// maxOutput limits how much of a probe's response is kept, in bytes, as the kubelet does
-// for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http). A gRPC
-// status, which the kubelet keeps completely, may have 16 MiB.
+// maxOutput is the maximum size of a probe's output to keep, in bytes. The kubelet has the
+// same limit for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http),
+// but keeps a gRPC status completely, which may have 16 MiB.
 const maxOutput = 10 << 10
 
-// Exec runs a command in a container and waits for it, no longer than the
-// timeout; the runtime ends the command then and answers DeadlineExceeded. An
-// error is a command that did not run, or ran into the timeout.
+// Exec runs a command in a container and waits for it, at most for the timeout, after which
+// the runtime kills the command and returns DeadlineExceeded. An error means that the
+// command did not run, or exceeded the timeout.
 type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, code int32, err error)
 
-// Target is the container of a probe, and how to reach it.
+// Target is the container to probe, and how to reach it.
 type Target struct {
 	ContainerID string
-	PodIP       string // the host's for a pod on the host's network
+	PodIP       string // the host's IP in the host network
 	Exec        Exec
 }
 
-// Run executes one probe. The error is why the probe could not be executed; the
-// Result's Outcome is then the one named in the kubelet's event, and does not
-// count.
+// Run runs one probe. It returns an error if the probe could not run; the Result's Outcome
+// is then only the one named in the kubelet's event, and must be ignored.
 func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	if p.Problem != "" {
 		return Result{Outcome: Unknown}, errors.New(p.Problem)
@@ -72,8 +71,8 @@ func try(ctx context.Context, p Plan, t Target) (Result, error) {
 }
 
 // runExec runs a command: exit code 0 is a success, any other is a failure, and so is a
-// command that exceeds the timeout (k/k#92464). It also handles a runtime that reports a
-// timeout as an exit code, such as CRI-O.
+// command that exceeds the timeout (k/k#92464). A runtime that reports a timeout as an exit
+// code, such as CRI-O, therefore causes a failure too.
 func runExec(ctx context.Context, command []string, t Target, timeout time.Duration) (Result, error) {
 	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, command, timeout)
 	switch {
@@ -89,8 +88,8 @@ func runExec(ctx context.Context, command []string, t Target, timeout time.Durat
 	return Result{Success, output}, nil
 }
 
-// runTCP opens a connection and closes it. The kubelet's dialer does not leave
-// the port in TIME_WAIT for a minute (k/k#89898).
+// runTCP opens a connection and closes it. The kubelet's dialer avoids that the port stays
+// in TIME_WAIT for a minute (k/k#89898).
 func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf(a.Host, podIP, a.Port)
 	if err != nil {
@@ -102,12 +101,12 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	if err != nil {
 		return Result{Failure, err.Error()}, nil
 	}
-	_ = conn.Close() // the port was open, which is all that the probe checks
+	_ = conn.Close() // the probe only checks that the port is open
 	return Result{Outcome: Success}, nil
 }
 
-// addressOf joins a probe's host, or else the pod's IP, with a port. Without
-// both it fails: an empty host would be this machine.
+// addressOf returns the address of the host, or of the pod's IP if host is "". It fails if
+// both are empty, because an empty host would mean this machine.
 func addressOf(host, podIP string, port int) (string, error) {
 	if host == "" {
 		host = podIP

@@ -5,56 +5,55 @@ import "time"
 // Outcome is the result of one probe, or of all results so far.
 type Outcome string
 
-// The outcomes, as the kubelet's events write them.
+// The outcomes, as written in the kubelet's events.
 const (
 	Success Outcome = "success"
 	Failure Outcome = "failure"
-	// Warning is a success that the user should know about: a redirect to another
-	// host, which is not followed.
+	// Warning is a success with a notice for the user: a redirect to another host, which is
+	// not followed.
 	Warning Outcome = "warning"
-	// Unknown is a probe that could not be run; it counts for nothing. As a
-	// State's value it is a startup probe that has not come to an end.
+	// Unknown means that a probe could not run; such a result is ignored. As a State's value
+	// it means that a startup probe has reached neither threshold.
 	Unknown Outcome = "unknown"
 )
 
-// Result is the result of one probe. Output is the text of the probe's event: the
-// output of a command, or why the probe failed; Run returns at most 10 KiB.
+// Result is the result of one probe. Output is the text for the probe's event: the output of
+// a command, or why the probe failed. Run returns at most 10 KiB.
 type Result struct {
 	Outcome Outcome
 	Output  string
 }
 
-// Change is the effect of a result.
+// Change is the effect of a result on a probe's value.
 type Change int
 
-// A probe's value stays, becomes Success or becomes Failure.
+// The value does not change, becomes Success, or becomes Failure.
 const (
 	Unchanged Change = iota
 	Passed
 	Failed
 )
 
-// State accumulates the results of one probe of one container. It ends with the
-// container. (The kubelet keeps its count of failures when a container crashes,
-// so that the first failure of the next container may kill it; podrun does not
-// reproduce this.)
+// State accumulates the results of one probe of one container. A new container has a new
+// state. (The kubelet keeps the number of failures when a container crashes, so the first
+// failure of the next container may kill it; podrun does not reproduce this.)
 type State struct {
-	// Value is Success or Failure, or Unknown for a startup probe that has
-	// reached neither threshold.
+	// Value is Success or Failure, or Unknown for a startup probe that has reached neither
+	// threshold.
 	Value Outcome
-	// Last is the last result and Run how often in a row it came.
+	// Last is the last result, and Run the number of consecutive times that it occurred.
 	Last Outcome
 	Run  int32
-	// Done is true if this container is not probed any further: a startup probe has
-	// completed, or a liveness probe failed and the container must be killed (k/k#21751,
-	// k/k#117153).
+	// Done is true if this probe does not run again for this container: a startup probe has
+	// reached a threshold, or a liveness probe failed and the container must be killed
+	// (k/k#21751, k/k#117153).
 	Done bool
-	// First and Began are when the first and the latest probe began.
+	// First and Began are the start times of the first and of the latest probe.
 	First, Began time.Time
 }
 
-// Initial is a probe's state before its first result: a container is not ready and is
-// alive until a probe reports otherwise.
+// Initial returns a probe's state before its first result: the container counts as not ready
+// and as alive until a probe reports otherwise.
 func (p Plan) Initial() State {
 	switch p.Kind {
 	case Readiness:
@@ -65,8 +64,8 @@ func (p Plan) Initial() State {
 	return State{Value: Unknown}
 }
 
-// Next adds the result of a probe that began at the given time. A value changes
-// after as many consecutive results as its threshold.
+// Next returns the state after the result of a probe that began at the given time. The value
+// changes after as many consecutive results as the threshold.
 func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	if s.First.IsZero() {
 		s.First = began
@@ -98,14 +97,14 @@ func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	return s, Failed
 }
 
-// Due computes when the next probe of a container that started at startedAt begins:
+// Due returns when the next probe of a container that started at startedAt begins:
 // initialDelaySeconds after the start, then every period, counted from the first probe. A
-// time in the past means immediately: if a probe took longer than its period, the next
-// one follows without a pause, and missed probes are not made up for. ok is false if
-// there is no further probe.
+// time in the past means immediately: if a probe took longer than its period, the next one
+// follows without a pause, and missed probes are not made up for. ok is false if there is no
+// further probe.
 //
-// If the host's clock was set back since the container started, the first probe waits for
-// at most the initial delay from now.
+// If the host's clock was set back since the container started, the first probe waits for at
+// most the initial delay from now.
 func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 	switch {
 	case s.Done:

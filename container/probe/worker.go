@@ -38,7 +38,7 @@ func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	return due, ok
 }
 
-// sleepUntil returns false if ctx is over first.
+// sleepUntil waits until t. It returns false if ctx ends first.
 func sleepUntil(ctx context.Context, t time.Time) bool {
 	timer := time.NewTimer(time.Until(t))
 	defer timer.Stop()
@@ -50,8 +50,8 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// probe runs one probe, reports it and adds its result. It returns false if ctx has
-// ended: the result is then meaningless.
+// probe runs one probe, reports it and adds its result. It returns false if ctx has ended or
+// the caller no longer owns the pod: the result is then meaningless.
 func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (State, bool) {
 	select {
 	case p.slots <- struct{}{}:
@@ -68,7 +68,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	if ctx.Err() != nil || p.options.Owned != nil && !p.options.Owned() {
 		return s, false
 	}
-	// Reported before it counts, so that a container's death comes after its cause.
+	// Emit first, so that the event precedes its effect, such as the container's death.
 	p.emit(w, plan, result, err)
 	outcome := result.Outcome
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	return s, true
 }
 
-// keep makes a state known unless ctx is over by now.
+// keep records a state and returns true, unless ctx has ended.
 func (p *Prober) keep(ctx context.Context, w *watched, kind Kind, s State) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

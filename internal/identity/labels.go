@@ -24,21 +24,21 @@ const (
 	// AnnotationInvocation is the random ID of the podrun process that created the sandbox.
 	// It ensures that an undo never affects an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
-	// AnnotationGeneration is the owner generation under which a sandbox or a
-	// container was made. It is provenance for people: nothing is decided by it.
+	// AnnotationGeneration is the owner generation under which a sandbox or container was
+	// created. It is for debugging only: podrun makes no decision based on it.
 	AnnotationGeneration = "podrun.dev/owner-generation"
-	// AnnotationRootDir is the root directory of the podrun that made the
-	// sandbox. A podrun with another one does not change it. Sandboxes of
-	// before it was written have none, and are anybody's.
+	// AnnotationRootDir is the root directory of the podrun that created the sandbox. A
+	// podrun with another root directory does not change the sandbox. Sandboxes of podrun
+	// versions before this annotation lack it, and every podrun may change them.
 	AnnotationRootDir = "podrun.dev/root-dir"
-	// AnnotationBackOff is how long a container that ends waits to be started
-	// again, as Go writes durations; none means not at all.
+	// AnnotationBackOff is the delay before a container that exits is restarted, in Go's
+	// notation for durations. Without it, there is no delay.
 	AnnotationBackOff = "podrun.dev/back-off"
 	// AnnotationStartOrder on a pod takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
 
-	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod whose
-	// hostUsers: false is the default of the setting userNamespaces.
+	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod that has
+	// hostUsers: false because of the setting userNamespaces.
 	AnnotationUserNamespace = "podrun.dev/user-namespace"
 	UserNamespacePreferred  = "preferred"
 

@@ -19,8 +19,8 @@ func Brief(text string) string {
 	return fmt.Sprintf("%s... [%d more bytes]", strings.ToValidUTF8(text[:maxBrief], ""), len(text)-maxBrief)
 }
 
-// ShownURL returns a name for messages and for files that others may read: of a URL, it
-// omits user, query and fragment, which may be credentials. Other names stay as they are.
+// ShownURL returns a name for use in messages and in files that other users may read. If the
+// name is a URL, it omits user, query and fragment, which may contain credentials.
 func ShownURL(name string) string {
 	scheme, rest, isURL := strings.Cut(name, "://")
 	if !isURL {

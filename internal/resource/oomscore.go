@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/qos"
 )
 
-// OOMScoreAdj is the container's oom_score_adj on a host with that much memory,
-// in bytes. A pod of class system-node-critical has that class's priority also
-// if it was not resolved, so that it is the last to be killed.
+// OOMScoreAdj returns the container's oom_score_adj on a host with the given memory capacity
+// in bytes. A pod of class system-node-critical gets that class's priority even if the
+// priority was not resolved, so that the kernel kills it last.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
 	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
 		critical := *pod

@@ -19,7 +19,6 @@ const (
 )
 
 // ErrQuantityLimits reports that a text was not parsed because it exceeds the limits.
-// limits.
 var ErrQuantityLimits = fmt.Errorf("longer than %d characters, or with an exponent beyond ±%d", MaxQuantityLength, MaxQuantityExponent)
 
 // ParseQuantity parses a quantity, such as 100Mi or 500m, in bounded time. It returns

@@ -21,7 +21,7 @@ var ErrMoved = errors.New("a directory was moved while podrun walked the tree: r
 // Visitor contains the functions that Walk calls. If one returns an error other than ENOENT,
 // the walk ends. Neither function may be nil.
 type Visitor struct {
-	// File is called for each entry that is not a directory, symlinks included.
+	// File is called for each entry that is not a directory, including symlinks.
 	File func(dir int, name string) error
 	// Leave is called for each directory after all its entries, and last for the root of the
 	// walk.

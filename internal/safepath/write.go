@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDir makes one directory with exactly that mode, whatever the umask. An
-// existing one keeps its mode; anything else at path is an error, a symlink too.
-// Only the last name of path is guarded: its parent must be root's own.
+// MakeDir creates one directory with exactly the given mode, regardless of the umask. An
+// existing directory keeps its mode; anything else at path, including a symlink, is an
+// error. MakeDir protects only the last element of path: only root may have write access to
+// its parent.
 func MakeDir(path string, mode fs.FileMode) error {
 	switch err := os.Mkdir(path, mode.Perm()); {
 	case err == nil:

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Syncs calls do in a thread of its own and returns the paths of the files and directories
-// that it syncs there, in order; goroutines that do starts are not seen. The kernel asks for
-// each fsync, by a seccomp filter that ends with the thread.
+// Syncs calls do on a new thread and returns the paths of the files and directories that it
+// syncs there, in order. It does not see goroutines that do starts. It installs a seccomp
+// filter by which the kernel reports each fsync, and which disappears with the thread.
 func Syncs(t testing.TB, do func()) []string {
 	t.Helper()
 	over, end, err := os.Pipe()

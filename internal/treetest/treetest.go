@@ -1,5 +1,5 @@
 // Package treetest creates, binds and removes file trees for the tests of volume and
-// volume/safepath, including trees that are deeper than the maximum length of a path. It
+// internal/safepath, including trees that are deeper than the maximum length of a path. It
 // also records which files a function syncs (Syncs).
 package treetest
 
