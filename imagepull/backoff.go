@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// The kubelet's figures for images (pkg/kubelet: MaxImageBackOff, imageBackOffPeriod).
+// The kubelet's values for images (pkg/kubelet: MaxImageBackOff, imageBackOffPeriod).
 const (
 	backOffInitial = 10 * time.Second
 	backOffMax     = 300 * time.Second
 )
 
-// backOff remembers how long to wait before an image is pulled again: 10 s at
-// first, doubled each time, 300 s at most. The zero value is ready. It is not
-// safe for concurrent use.
+// backOff records how long to wait before pulling an image again: 10 s at first, doubled
+// after each failure, 300 s at most. The zero value is ready to use. It is not safe for
+// concurrent use.
 type backOff struct{ entries map[backOffKey]backOffEntry }
 
-// backOffKey is one image of one pod.
+// backOffKey identifies one image of one pod.
 type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
@@ -27,20 +27,20 @@ type backOffEntry struct {
 	why    why
 }
 
-// wait is how long the image is not pulled again after its failure.
+// wait returns how long to wait after the failure before pulling the image again.
 func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
-// why is the waiting state of a container that waits for the image.
+// why is the waiting state of the containers that wait for the image.
 type why struct {
-	Image      string   `json:"image,omitempty"` // as the pod writes it
+	Image      string   `json:"image,omitempty"` // as written in the pod
 	Containers []string `json:"containers,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	Message    string   `json:"message,omitempty"`
 }
 
-// Fail notes a failed pull and returns how long to wait: as long as the registry asked
-// for, if that is longer than the back-off. A failure long after the last one, twice the
-// longest wait, counts as a first.
+// Fail records a failed pull and returns how long to wait: the back-off or, if longer, the
+// delay that the registry requested. If the previous failure is older than twice the longest
+// back-off, the back-off starts again.
 func (b *backOff) Fail(key backOffKey, because why, asked time.Duration, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
@@ -58,7 +58,7 @@ func (b *backOff) put(key backOffKey, e backOffEntry) {
 	b.entries[key] = e
 }
 
-// Left is how long the image is still to be waited for, 0 if not at all.
+// Left returns the remaining back-off of the image, or 0.
 func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	last, ok := b.entries[key]
 	if !ok {
@@ -67,8 +67,8 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	return max(last.failed.Add(last.wait()).Sub(now), 0)
 }
 
-// restore takes over a failure of an earlier process, unless it has expired. If it is in
-// the future, because the clock was set back, it counts from now.
+// restore adds a failure that an earlier process recorded, unless it has expired. A failure
+// in the future, which means that the clock was set back, is treated as having happened now.
 func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	if e.failed.After(now) {
 		e.failed = now
@@ -83,10 +83,10 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 type Failure struct {
 	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
 	Message string
-	At      time.Time // when the last try failed
+	At      time.Time // time of the last failed attempt
 }
 
-// failures are those of a pod's containers, by name.
+// failures returns the failures of a pod's containers, by container name.
 func (b *backOff) failures(uid string, now time.Time) map[string]Failure {
 	out := map[string]Failure{}
 	for key, e := range b.entries {
@@ -105,10 +105,10 @@ func (b *backOff) failures(uid string, now time.Time) map[string]Failure {
 	return out
 }
 
-// Succeed forgets the image's failures.
+// Succeed removes the image's failures.
 func (b *backOff) Succeed(key backOffKey) { delete(b.entries, key) }
 
-// forget drops all images of a pod.
+// forget removes all images of a pod.
 func (b *backOff) forget(uid string) {
 	maps.DeleteFunc(b.entries, func(key backOffKey, _ backOffEntry) bool { return key.UID == uid })
 }

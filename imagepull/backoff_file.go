@@ -14,28 +14,28 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json,
-// so that a repeated command contacts a registry no more often than one long command. It
-// is not in the pod's directory, which is removed if the image is not available.
+// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so
+// that repeated commands contact a registry no more often than one long command. The file is
+// not in the pod's directory, which podrun removes if the image is not available.
 type memory struct{ dir string }
 
-// remembered is the back-off of one image in such a file.
+// remembered is the entry for one image in such a file.
 type remembered struct {
 	Ref    string    `json:"ref"`
 	Delay  string    `json:"delay"`
-	Asked  string    `json:"retryAfter,omitempty"` // by the registry
+	Asked  string    `json:"retryAfter,omitempty"` // requested by the registry
 	Failed time.Time `json:"failed"`
 	why
 }
 
 func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
-// maxRecord limits a file of back-offs or records, in bytes: one entry per image or
-// Secret.
+// maxRecord is the maximum size of a file of back-offs or pull records, in bytes. It has one
+// entry per image or Secret.
 const maxRecord = 4 << 20
 
-// read takes a pod's back-off in. A file that cannot be understood counts for
-// nothing: the next failure writes it again.
+// read restores a pod's back-off. It ignores a file that it cannot parse: the next failure
+// replaces it.
 func (m memory) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
@@ -48,13 +48,13 @@ func (m memory) read(b *backOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			asked, _ := time.ParseDuration(e.Asked) // 0 where the registry asked for nothing
+			asked, _ := time.ParseDuration(e.Asked) // 0 if the registry requested no delay
 			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, asked, e.Failed, e.why}, now)
 		}
 	}
 }
 
-// write stores a pod's back-off, and removes the files of pods that were not retried.
+// write stores a pod's back-off, and removes the expired files of other pods.
 func (m memory) write(b *backOff, uid string, now time.Time) error {
 	if m.dir == "" || uid == "" {
 		return nil
@@ -94,7 +94,7 @@ func (m memory) prune(now time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
-			continue // removed since then, or still valid
+			continue // already removed, or still valid
 		}
 		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -103,18 +103,17 @@ func (m memory) prune(now time.Time) error {
 	return nil
 }
 
-// ReadFailures returns why containers of the pod with this UID wait for their images,
-// by container, as the process that pulls has last written it to dir, its
-// Options.BackOffDir. A file that is missing or corrupt is no failure.
+// ReadFailures returns, by container, why containers of a pod wait for their images, as
+// recorded in dir by the process that pulls them (its Options.BackOffDir). A missing or
+// corrupt file counts as no failures.
 func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 	var b backOff
 	memory{dir}.read(&b, uid, now)
 	return b.failures(uid, now)
 }
 
-// ForgetBackOff removes the back-off of the pod with this UID that a Puller has kept
-// in dir, its Options.BackOffDir. A missing file is not an error; any other error is
-// of the file system.
+// ForgetBackOff removes the back-off of a pod that a Puller has stored in dir, its
+// Options.BackOffDir. A missing file is not an error; any other error is the file system's.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the image back-off: %w", err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// brief is a PullError in a message that names the image already: without the names and
-// the wrapping that runtimes repeat. Events and statuses have the whole text, as the
+// brief formats a PullError for messages that already name the image: without the names and
+// the wrapping that runtimes repeat. Events and statuses contain the whole text, like the
 // kubelet's.
 type brief struct{ *PullError }
 
@@ -22,19 +22,19 @@ func (b brief) Error() string {
 	return withoutName(short.Error(), b.Image)
 }
 
-// Unwrap gives the PullError.
+// Unwrap returns the PullError.
 func (b brief) Unwrap() error { return b.PullError }
 
 var (
-	// wrapping is what runtimes put before the cause, with the image's name in it.
+	// wrapping matches the text with the image's name that runtimes put before the cause.
 	wrapping = expression(`(?i)(?:failed to (?:pull and unpack image|pull image|resolve (?:reference|image)|parse image reference) "[^"]*"|` +
 		`initializing source docker://\S+|(?:error )?reading manifest \S+ in \S+): `)
-	// wrapped are the names in it.
+	// wrapped matches the names in it.
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
 )
 
-// asImage matches what CRI-O adds to the error of a pull: the image may be an OCI artifact
-// (internal/storage/image.go, pullImageImplementation).
+// asImage matches the text that CRI-O adds to the error of a pull because the image may be
+// an OCI artifact (internal/storage/image.go, pullImageImplementation).
 var asImage = expression(`unable to pull image(?: or OCI artifact: pull image err)?: ((?s:.*?))(?:; artifact err: (?s:.*))?$`)
 
 // withoutName removes the image's name from a runtime's error, in all forms in which it

@@ -9,30 +9,31 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Class is why a pull failed: whether it is retried, and what the user can do.
+// Class is the category of a failed pull. It determines whether the pull is retried, and the
+// hint.
 type Class string
 
-// The classes. Runtimes answer nearly all of them with gRPC code Unknown, so
-// that only the text shows.
+// The classes. Runtimes return nearly all failures with gRPC code Unknown, so only the text
+// distinguishes them.
 const (
 	NotFound     Class = "NotFound"     // no such repository, tag or digest
 	Unauthorized Class = "Unauthorized" // no or wrong credentials
 	InvalidName  Class = "InvalidName"  // the runtime cannot parse the name
 	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
-	Unavailable  Class = "Unavailable"  // the registry cannot be reached or is ill
+	Unavailable  Class = "Unavailable"  // the registry cannot be reached, or fails
 	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
-	// BadCredentials: what the user gave as credentials cannot be read. No answer of
-	// a runtime is of this class.
+	// BadCredentials means that the user's credentials cannot be read. Classify never
+	// returns it.
 	BadCredentials Class = "BadCredentials"
-	// Overdue: the time for one image is over. No answer is of this class.
+	// Overdue means that --pull-timeout for one image expired. Classify never returns it.
 	Overdue Class = "Overdue"
-	// Stalled: nothing came for too long. No answer is of this class.
+	// Stalled means that no data arrived for too long. Classify never returns it.
 	Stalled Class = "Stalled"
 )
 
-// Fatal reports whether the error is permanent: a retry cannot succeed.
+// Fatal reports whether the error is permanent: a retry would fail again.
 func (c Class) Fatal() bool {
 	switch c {
 	case NotFound, Unauthorized, InvalidName, NoPlatform, NotRegistry, Signature, BadCredentials:
@@ -41,7 +42,7 @@ func (c Class) Fatal() bool {
 	return false
 }
 
-// Reasons of a container that waits for its image, as in the API's status.
+// Reasons of containers that wait for their image, as in the API's status.
 const (
 	ReasonPull        = "ErrImagePull"
 	ReasonBackOff     = "ImagePullBackOff"
@@ -52,10 +53,10 @@ const (
 	ReasonSignature   = "SignatureValidationFailed"
 )
 
-// texts maps what containerd and CRI-O write to a class; the first row that
-// matches decides. Rows are ordered by how sure they are: a web page in place of
-// a registry and one that refuses a token both say "not found" somewhere. What
-// runtimes really answered is in testdata/pull-errors.tsv.
+// texts maps error texts of containerd and CRI-O to classes; the first matching row applies.
+// The more reliable rows are first: the errors for a web page instead of a registry, and for
+// a rejected token, may both contain "not found". testdata/pull-errors.tsv contains real
+// errors of the runtimes.
 var texts = []struct {
 	class Class
 	text  func() *regexp.Regexp
@@ -65,7 +66,7 @@ var texts = []struct {
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
 	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
-	// A rate limit may be reported as a refusal too.
+	// First, because a rate limit may also be reported as a refusal.
 	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
@@ -76,25 +77,24 @@ var texts = []struct {
 	{NotFound, words(`manifest unknown`, `name unknown`, `blob unknown`, `404 not found`, `statuscode: 404`, `: not found$`)},
 }
 
-// quoted is a name, a URL or an answer's body that a runtime quotes. An image may be
-// called anything.
+// quoted matches a name, a URL or a response body that a runtime quotes. An image may have
+// any name.
 var quoted = expression(`"(?:[^"\\]|\\.)*"`)
 
-// words makes one case-blind expression of several.
+// words returns a case-insensitive expression that matches any of the alternatives.
 func words(alternatives ...string) func() *regexp.Regexp {
 	return expression(`(?i)` + strings.Join(alternatives, "|"))
 }
 
-// expression compiles a regular expression when it is first used: only failures
-// need any, and every podrun would pay for them at its start.
+// expression compiles a regular expression when it is first used: only failures require
+// them, and compiling them at startup would delay every podrun.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Classify returns why PullImage failed, from the text of the runtime's error and,
-// if that matches nothing, from its gRPC code: containerd and CRI-O answer nearly all
-// failures with code Unknown. It returns Transient for an unknown error and "" for
-// nil.
+// Classify returns why PullImage failed, from the text of the runtime's error or, if the
+// text matches nothing, from the gRPC code: containerd and CRI-O return nearly all failures
+// with code Unknown. It returns Transient for an unknown error and "" for nil.
 func Classify(err error) Class {
 	if err == nil {
 		return ""
@@ -118,8 +118,8 @@ func Classify(err error) Class {
 	return Transient
 }
 
-// Detail returns the text of a runtime's error without gRPC's wrapping, or the text of
-// any other error. err must not be nil. The text may quote credentials.
+// Detail returns the message of a gRPC error without gRPC's wrapping, or the text of any
+// other error. err must not be nil. The text may contain credentials.
 func Detail(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
@@ -127,9 +127,9 @@ func Detail(err error) string {
 	return err.Error()
 }
 
-// reasonOf is the waiting reason of a container whose pull failed so. Only a
-// runtime that uses CRI's own words for it (k8s.io/cri-api/pkg/errors) makes it
-// more than ErrImagePull.
+// reasonOf returns the waiting reason of a container whose pull failed with err. It is
+// ErrImagePull unless the runtime returns one of CRI's own reasons
+// (k8s.io/cri-api/pkg/errors).
 func reasonOf(err error) string {
 	message := Detail(err)
 	for _, reason := range []string{ReasonUnavailable, ReasonSignature} {
@@ -140,7 +140,7 @@ func reasonOf(err error) string {
 	return ReasonPull
 }
 
-// Hint returns what the user can do about the failure; it is never empty.
+// Hint returns how the user can fix the failure; it is never empty.
 func (c Class) Hint() string {
 	switch c {
 	case NotFound:

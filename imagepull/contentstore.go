@@ -12,13 +12,13 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 )
 
-// The labels that containerd sets on fetched content.
+// The labels that containerd sets on content that it has fetched.
 const (
 	labelSource   = "containerd.io/distribution.source."
 	labelChildren = "containerd.io/gc.ref.content."
 )
 
-// manifests lists the present manifests of a repository.
+// manifests returns the manifests of a repository that are in the store.
 func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error) {
 	var out []manifest
 	filter := `labels."` + labelSource + from.host + `",labels."` + labelChildren + `config"`
@@ -27,7 +27,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 			return
 		}
 		m := manifest{digest: i.Digest, updated: i.CreatedAt.AsTime()}
-		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not send it
+		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not set it
 			m.updated = updated
 		}
 		for key, digest := range i.Labels {
@@ -40,7 +40,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 	return out, err
 }
 
-// present returns the blobs that are completely present.
+// present returns the blobs that are completely in the store.
 func (w *watcher) present(ctx context.Context, digests []string) []string {
 	if len(digests) == 0 {
 		return nil
@@ -49,12 +49,12 @@ func (w *watcher) present(ctx context.Context, digests []string) []string {
 	for _, digest := range digests {
 		filters = append(filters, `digest=="`+digest+`"`)
 	}
-	// What is not seen now is at the next look.
+	// If this fails, the next look will find them.
 	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
 	return out
 }
 
-// list calls the content service's List.
+// list calls List of the content service.
 func (w *watcher) list(ctx context.Context, filters []string, each func(*contentapi.Info)) error {
 	stream, err := w.content.List(ctx, &contentapi.ListContentRequest{Filters: filters})
 	if err != nil {
@@ -74,10 +74,11 @@ func (w *watcher) list(ctx context.Context, filters []string, each func(*content
 	}
 }
 
-// maxManifest bounds an image's manifest, in bytes: the limit that registries have.
+// maxManifest is the maximum size of an image's manifest, in bytes, which is that of
+// registries.
 const maxManifest = 4 << 20
 
-// manifestJSON is what sizes reads of an image's manifest (OCI image-spec).
+// manifestJSON contains the fields of an image's manifest that sizes reads (OCI image-spec).
 type manifestJSON struct {
 	Config *blobJSON  `json:"config"`
 	Layers []blobJSON `json:"layers"`
@@ -88,7 +89,7 @@ type blobJSON struct {
 	Size   int64  `json:"size"` // bytes
 }
 
-// sizes reads from a manifest how long its blobs are; nil if it cannot be read.
+// sizes returns the sizes of the blobs in a manifest, or nil if it cannot be read.
 func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	stream, err := w.content.Read(ctx, &contentapi.ReadContentRequest{Digest: digest, Size: 0})
 	if err != nil {
@@ -116,9 +117,10 @@ func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	return sizes
 }
 
-// mayUnpack reports whether containerd may be unpacking an image of a repository that
-// was in its store before: whether the store has a manifest of it that no image has. An
-// image has a name only when it is unpacked. An error counts as yes.
+// mayUnpack reports whether containerd may be unpacking an image of a repository whose
+// content was already in the store. It checks whether the store contains a manifest to which
+// no image refers, because containerd names an image only after unpacking it. It returns
+// true if there is an error.
 func (w *watcher) mayUnpack(ctx context.Context, from source) bool {
 	found, err := w.manifests(ctx, from)
 	if err != nil || len(found) == 0 {

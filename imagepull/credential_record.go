@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// intend records that an image is about to be pulled, until the returned function is
-// called.
+// intend records that an image is about to be pulled. The returned function removes the
+// record.
 func (p *Puller) intend(image Image) (func(), error) {
 	if p.opt.RecordDir == "" {
 		return func() {}, nil
@@ -19,7 +19,7 @@ func (p *Puller) intend(image Image) (func(), error) {
 	return done, nil
 }
 
-// record keeps what an image was pulled with.
+// record records the credentials with which an image was pulled.
 func (p *Puller) record(image Image, id string, with auth.Credential) error {
 	if p.opt.RecordDir == "" || id == "" {
 		return nil

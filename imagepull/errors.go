@@ -13,15 +13,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// PullError is why a container has no image. It is the Err of the *problem.Error
-// that Wait returns.
+// PullError explains why a container has no image. It is the Err of the *problem.Error that
+// Wait returns.
 type PullError struct {
-	Image  string     // as written
+	Image  string     // as written in the pod
 	Reason string     // the waiting reason: ErrImagePull, ImagePullBackOff…
 	Class  Class      // "" if no pull was attempted
-	Err    error      // the runtime's answer without credentials; may be nil
-	Found  auth.Found // the credentials that the pull was tried with
-	// Denied: the image is on this host, but the pod has not shown that it may use it.
+	Err    error      // the runtime's error without credentials; may be nil
+	Found  auth.Found // the credentials with which the pull was attempted
+	// Denied is true if the image is on this host, but the pod has not proven that it may
+	// use it.
 	Denied bool
 }
 
@@ -36,8 +37,8 @@ func (e *PullError) Error() string {
 	return e.Reason
 }
 
-// detail is the runtime's text; where that begins with one of CRI's own words,
-// which are the reason already, it is the kubelet's sentence for it.
+// detail returns the runtime's text. If the text begins with one of CRI's reasons, which is
+// already in Reason, detail replaces it with the kubelet's message.
 func (e *PullError) detail() string {
 	text := Detail(e.Err)
 	for reason, because := range map[string]string{ReasonUnavailable: "the registry is unavailable", ReasonSignature: "the signature validation failed"} {
@@ -48,8 +49,8 @@ func (e *PullError) detail() string {
 	return text
 }
 
-// tried reports, for a refusal, whose credentials were refused, and which could not
-// be had.
+// tried describes, for a refused pull, the sources of the refused credentials, and the
+// sources that could not be read.
 func (e *PullError) tried() string {
 	if e.Class != Unauthorized && e.Class != NotFound {
 		return ""
@@ -70,7 +71,7 @@ func (e *PullError) tried() string {
 	return text
 }
 
-// hint returns the remedy for the failure.
+// hint returns how to fix the failure.
 func (e *PullError) hint() string {
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
 		return "correct these credentials: the registry rejects all of them for this image"
@@ -81,10 +82,10 @@ func (e *PullError) hint() string {
 	return e.Class.Hint()
 }
 
-// Unwrap returns the runtime's answer; it may be nil.
+// Unwrap returns the runtime's error; it may be nil.
 func (e *PullError) Unwrap() error { return e.Err }
 
-// backingOff is the same failure, seen while the next try is waited for.
+// backingOff returns the same failure with the reason for the time until the next attempt.
 func (e *PullError) backingOff() *PullError {
 	waiting := *e
 	waiting.Reason = ReasonBackOff
@@ -95,7 +96,7 @@ func neverMessage(image string) string {
 	return fmt.Sprintf("Container image %q is not present with pull policy of Never", image)
 }
 
-// failure is the error of one container.
+// failure returns the error of one container.
 func failure(container, image string, err error) error {
 	out := &problem.Error{Kind: problem.Image, Object: "container " + container, Op: fmt.Sprintf("image %q", image), Err: err}
 	var pull *PullError
@@ -118,7 +119,7 @@ func failure(container, image string, err error) error {
 	return out
 }
 
-// ended is the error of a context that ended before an image was present.
+// ended is the error for a context that ended before an image was present.
 type ended struct {
 	cause    error
 	deadline bool
@@ -131,11 +132,11 @@ func endOf(ctx context.Context) *ended {
 // Error is the cause's text.
 func (e *ended) Error() string { return e.cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ended) Unwrap() error { return e.cause }
 
-// cutShort is the error of a container whose wait ended first. A pull that has
-// failed before is why; otherwise only the time was short.
+// cutShort returns the error of a container whose wait ended before its image was present.
+// If the deadline expired and a pull has failed before, the error is that failure.
 func cutShort(end *ended, container, image string, last *PullError) error {
 	switch {
 	case end.deadline && last != nil:

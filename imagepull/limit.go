@@ -11,14 +11,14 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// pulling is a reference that is being pulled.
+// pulling is a pull of a reference in progress.
 type pulling struct {
 	done chan struct{}
-	ok   bool // whether it came; set before done is closed
+	ok   bool // whether it succeeded; set before done is closed
 }
 
-// lock reserves a reference for one pull; unlock ends it. Waited reports whether another
-// job held it before, came whether the last of them got the image.
+// lock reserves a reference for one pull; unlock releases it. Waited reports whether another
+// job held the reservation before, and came whether the last of these jobs pulled the image.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
@@ -46,11 +46,11 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unloc
 	}
 }
 
-// newLimiter spaces pulls over all pods: burst at once, then qps a second; a qps
-// of 0 sets no limit. The kubelet fails a pull beyond its registryPullQPS and backs
-// off for 10 s; here the pull waits for its turn, also where that comes after ctx's
-// deadline, so that the error is the one of any other pull that takes too long
-// (rate.Limiter.Wait would fail at once).
+// newLimiter limits the rate of pulls of all pods: burst at once, then qps per second. A qps
+// of 0 means no limit. The kubelet fails a pull that exceeds registryPullQPS and backs off
+// for 10 s. podrun waits instead, even if ctx's deadline will expire first, so that the
+// error is the same as for any other pull that takes too long (rate.Limiter.Wait would fail
+// immediately).
 func newLimiter(qps float64, burst int) *rate.Limiter {
 	if qps <= 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -58,8 +58,8 @@ func newLimiter(qps float64, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
 }
 
-// turn waits until one more pull may run: for a slot, then for its turn at the rate, so
-// that a pull that ends while it waits for a slot does not count for the rate.
+// turn waits until one more pull may run: first for a slot, then for the rate limit, so that
+// a pull that ends while it waits for a slot does not count towards the rate.
 func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	release = func() {}
 	if p.slots != nil {
@@ -77,8 +77,8 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// pace waits until the limit allows one more pull. Only the first pull of the queue has a
-// reservation: canceling one restores nothing while there are later ones (rate.Reservation).
+// pace waits until the rate limit allows one more pull. Only the first pull in the queue has
+// a reservation: canceling one has no effect if there are later ones (rate.Reservation).
 func (p *Puller) pace(ctx context.Context) error {
 	select {
 	case p.queue <- struct{}{}:
@@ -97,7 +97,7 @@ func (p *Puller) pace(ctx context.Context) error {
 	return err
 }
 
-// left is how long an image is still backed off from.
+// left returns the remaining back-off of an image.
 func (p *Puller) left(key backOffKey) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +108,8 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
-// Forget discards the state in memory of a pod that no worker handles any longer. Its
-// back-off is on disk, where the next Start finds it.
+// Forget discards the state in memory of a pod that no worker handles any longer. The pod's
+// back-off remains on disk, where the next Start reads it.
 func (p *Puller) Forget(uid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *Puller) Forget(uid string) {
 	p.backOff.forget(uid)
 }
 
-// succeed forgets the failures of an image that was pulled.
+// succeed removes the failures of an image that was pulled.
 func (p *Puller) succeed(key backOffKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,9 +128,9 @@ func (p *Puller) succeed(key backOffKey) {
 	p.keep(key.UID)
 }
 
-// fail records why a pull failed that will be retried, for the next attempt and for
-// commands that show the pod. It returns the delay that the registry requests, if it is
-// longer than the back-off; otherwise 0.
+// fail records the reason for a failed pull that will be retried, for the next attempt and
+// for commands that show the pod. It returns the delay that the registry requested if that
+// is not shorter than the back-off, otherwise 0.
 func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {

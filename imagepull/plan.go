@@ -1,9 +1,9 @@
-// Package imagepull pulls a pod's images. It plans the images that are needed, pulls them
-// concurrently from the moment a pod is admitted, and lets each container wait only for
-// its own image. The order of the calls, the texts of the events and the policies are the
-// kubelet's (pkg/kubelet/images); the differences are concurrent pulls, and that
-// permanent errors fail immediately. Package imagepull/auth finds credentials, package
-// imagepull/archive reads archives.
+// Package imagepull pulls a pod's images. It plans the required images, pulls them
+// concurrently as soon as a pod is admitted, and lets each container wait only for its own
+// image. The order of the calls, the texts of the events and the policies are the kubelet's
+// (pkg/kubelet/images). Two things differ: pulls are concurrent, and permanent errors fail
+// immediately. Package imagepull/auth finds credentials, package imagepull/archive reads
+// archives.
 package imagepull
 
 import (
@@ -22,25 +22,25 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Plan lists the images of one pod, each reference once.
+// Plan contains the images of one pod, with one Image per reference.
 type Plan struct {
 	ID             identity.Pod      `json:"id"`
-	Annotations    map[string]string `json:"annotations,omitempty"`    // the pod's; the runtime gets them with each image
-	RuntimeHandler string            `json:"runtimeHandler,omitempty"` // of the pod's RuntimeClass
-	Images         []Image           `json:"images"`                   // init containers' first
-	// Sandbox goes to the runtime with each pull; set by the caller, may be nil.
+	Annotations    map[string]string `json:"annotations,omitempty"`    // the pod's, which are sent to the runtime with each image
+	RuntimeHandler string            `json:"runtimeHandler,omitempty"` // from the pod's RuntimeClass
+	Images         []Image           `json:"images"`                   // those of init containers first
+	// Sandbox is sent to the runtime with each pull. The caller sets it; it may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
-	// PullSecrets are the pod's imagePullSecrets, save missing ones; set by the
-	// caller. A printed plan must not show them.
+	// PullSecrets contains the pod's imagePullSecrets that exist. The caller sets it. A
+	// printed plan must not contain them.
 	PullSecrets []*corev1.Secret `json:"-"`
 }
 
 // Image is one image that the pod needs.
 type Image struct {
-	Name string `json:"name"` // as the first container wrote it
+	Name string `json:"name"` // as written in the first container
 	Ref  string `json:"ref"`  // the reference for the runtime: with a tag or a digest
-	// Policy is the strictest policy of the containers: Always of one container pulls for
-	// all, Never applies only if all containers have it.
+	// Policy is the strictest policy of the containers: if one container has Always, the
+	// image is pulled for all; Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
 }
@@ -49,14 +49,14 @@ type Image struct {
 type Container struct {
 	Name      string            `json:"name"`
 	Image     string            `json:"image"`     // as written
-	Policy    corev1.PullPolicy `json:"policy"`    // its own
+	Policy    corev1.PullPolicy `json:"policy"`    // the container's own
 	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
 }
 
-// New plans the pod's images. Its problems are the names that cannot be parsed
-// (reason InvalidImageName); the plan holds the other images. The pod must be
-// defaulted, so that each container has its pull policy. runtimeHandler is that of
-// the pod's RuntimeClass, "" for the runtime's default.
+// New plans the pod's images. It returns a problem (reason InvalidImageName) for each name
+// that cannot be parsed, and a plan with the other images. The pod must be defaulted, so
+// that each container has its pull policy. runtimeHandler is the handler of the pod's
+// RuntimeClass, "" for the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List
@@ -87,7 +87,7 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 	return plan, append(problems, plan.addVolumes(pod)...)
 }
 
-// ephemeral are the pod's ephemeral containers as others.
+// ephemeral returns the pod's ephemeral containers as ordinary containers.
 func ephemeral(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for i := range pod.Spec.EphemeralContainers {
@@ -96,12 +96,12 @@ func ephemeral(pod *corev1.Pod) []corev1.Container {
 	return out
 }
 
-// VolumeImage returns the name by which an image volume waits for its image
-// (Pulls.Wait), among those of containers. No container's name has a slash.
+// VolumeImage returns the name that an image volume uses in place of a container's name to
+// wait for its image (Pulls.Wait). Names of containers contain no slash.
 func VolumeImage(volume string) string { return "volume/" + volume }
 
-// addVolumes adds the images that are volumes, each for itself: a container's
-// policy is not theirs. Their events are the pod's own.
+// addVolumes adds the images of image volumes. Each gets its own entry, because the pull
+// policy of a container with the same image does not apply to it. Its events are the pod's.
 func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	var problems problem.List
 	for i := range pod.Spec.Volumes {
@@ -121,8 +121,8 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	return problems
 }
 
-// Only returns the plan for starting one container again: the image that it needs. It
-// has no image if the container has none in p.
+// Only returns the plan for restarting one container, which contains only that container's
+// image, or none if p has none for it.
 func (p Plan) Only(container string) Plan {
 	out := p
 	out.Images = []Image{}
@@ -138,8 +138,8 @@ func (p Plan) Only(container string) Plan {
 	return out
 }
 
-// normalize adds :latest to a name without tag and digest. A short name stays short:
-// the runtime decides which registry it is on.
+// normalize adds :latest to a name without tag and digest. It does not expand a short name:
+// the runtime decides to which registry it refers.
 func normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -161,12 +161,12 @@ func invalidName(id identity.Pod, field, image string, err error) problem.Proble
 	}
 }
 
-// invalidNameMessage is the kubelet's InspectFailed message for such a name.
+// invalidNameMessage returns the kubelet's InspectFailed message for an invalid name.
 func invalidNameMessage(image string, err error) string {
 	return fmt.Sprintf("Failed to apply default image tag %q: %v", image, err)
 }
 
-// strictness orders the policies by how much they ask.
+// strictness is the rank of a policy: Always is the strictest.
 var strictness = map[corev1.PullPolicy]int{corev1.PullNever: 0, corev1.PullIfNotPresent: 1, corev1.PullAlways: 2}
 
 func stricter(a, b corev1.PullPolicy) corev1.PullPolicy {

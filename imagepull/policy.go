@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// once makes one attempt, with the calls in the kubelet's order: a look unless
-// the policy is Always, a pull where the image is missing, a look at its size,
-// and a look at its user under the name as written.
+// once makes one attempt, with the calls in the kubelet's order: inspect the image unless
+// the policy is Always, pull it if it is missing, inspect it again for its size, and inspect
+// it under the name as written for its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
 	var found *runtimeapi.Image
@@ -40,8 +40,8 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// here reports whether an image in back-off has become present since then, so that
-// no pull is required: then the job uses it.
+// here reports whether an image in back-off has become present, so that no pull is required.
+// The job then uses it.
 func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {
 		return false
@@ -54,7 +54,7 @@ func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 	return j.err == nil
 }
 
-// inspect looks for an image; nil means that it is not present.
+// inspect returns an image, or nil if it is not present.
 func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	found, err := p.client.ImageStatus(ctx, spec)
 	if err == nil {

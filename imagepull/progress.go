@@ -13,25 +13,25 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// rateWindow is the time over which a pull's rate is averaged: long enough to smooth
-// containerd's steps of 1 MiB.
+// rateWindow is the interval over which a pull's rate is averaged. It is long enough to
+// smooth containerd's steps of 1 MiB.
 const rateWindow = 5 * time.Second
 
-// ingest is a blob on its way into containerd, by the ref that the fetcher gives
-// it: layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
+// ingest is a blob that containerd is fetching. Its ref is assigned by the fetcher:
+// layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
 type ingest struct {
 	ref    string
-	offset int64 // bytes present
+	offset int64 // number of bytes received
 }
 
-// digest is the blob's.
+// digest returns the digest of the blob.
 func (i ingest) digest() string {
 	_, digest, _ := strings.Cut(i.ref, "-")
 	return digest
 }
 
-// ofImage reports whether the ingest is a manifest or an index, whose image is unknown
-// until it is complete.
+// ofImage reports whether the ingest is a manifest or an index. It is unknown to which image
+// that belongs until it is complete.
 func (i ingest) ofImage() bool {
 	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
 }
@@ -43,10 +43,10 @@ type manifest struct {
 	blobs   []string // digests of its layers and its config
 }
 
-// source is containerd's label for content from a repository; its host has no port.
+// source is containerd's label for the repository of content; its host has no port.
 type source struct{ host, repository string }
 
-// sourceOf is the source of a reference; empty if it cannot be parsed.
+// sourceOf returns the source of a reference, or an empty one if it cannot be parsed.
 func sourceOf(ref string) source {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -59,8 +59,8 @@ func sourceOf(ref string) source {
 	return source{host: u.Hostname(), repository: strings.Trim(u.Path, "/")}
 }
 
-// registryOf is the registry of a reference, with its port; the reference itself if it
-// cannot be parsed.
+// registryOf returns the registry of a reference, with its port, or the reference itself if
+// it cannot be parsed.
 func registryOf(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -69,14 +69,14 @@ func registryOf(ref string) string {
 	return reference.Domain(named)
 }
 
-// look is one observation of the store.
+// look is one observation of the content store.
 type look struct {
 	at      time.Time
 	ingests map[string]ingest // by ref
-	known   bool              // false where the runtime does not show its store
+	known   bool              // false if the runtime does not expose its store
 }
 
-// open are the digests of the blobs that are on their way.
+// open returns the digests of the blobs that are being fetched.
 func (l look) open() map[string]bool {
 	out := map[string]bool{}
 	for _, i := range l.ingests {
@@ -85,30 +85,30 @@ func (l look) open() map[string]bool {
 	return out
 }
 
-// transfer is one call of PullImage, as far as it can be seen from outside.
-// Containerd does not report which call an ingest belongs to: a pull's are the
-// blobs of the manifests of its repository that came since it began or, where
-// an earlier pull got no further, that have blobs on their way.
+// transfer is one call of PullImage, as observed from outside. containerd does not report to
+// which call an ingest belongs. podrun attributes to a pull the blobs of the manifests of
+// its repository that arrived after the pull began or, if it resumes an earlier pull, whose
+// blobs are being fetched.
 type transfer struct {
 	from     source
-	registry string // with its port
+	registry string // includes the port
 	begun    time.Time
-	// shared is true if another pull of the repository was in progress too: then it is
+	// shared is true if another pull of the same repository was in progress too: it is then
 	// unknown which manifest belongs to which pull.
 	shared bool
 
 	candidates map[string]manifest // by digest
-	manifest   string              // the candidate that is shown as this pull's
-	sure       bool                // it came since this pull began
-	going      bool                // its blobs were seen to move
-	sizes      map[string]int64    // of its blobs, by digest; nil until it is read
-	here       map[string]int64    // bytes of its blobs
+	manifest   string              // the candidate that is reported as this pull's
+	sure       bool                // the manifest arrived after this pull began
+	going      bool                // its blobs were seen to grow
+	sizes      map[string]int64    // sizes of its blobs, by digest; nil until the manifest was read
+	here       map[string]int64    // received bytes of its blobs, by digest
 
-	known   bool // whether the store was ever seen
-	open    int  // its ingests at the last look
-	idle    int  // looks in a row without one
+	known   bool // whether the store was ever readable
+	open    int  // number of its ingests at the last look
+	idle    int  // number of consecutive looks without ingests
 	moved   time.Time
-	offsets map[string]int64 // of all its candidates' ingests, by ref
+	offsets map[string]int64 // offsets of the ingests of all candidates, by ref
 	samples []sample
 }
 
@@ -122,13 +122,13 @@ func newTransfer(ref string, now time.Time) *transfer {
 		candidates: map[string]manifest{}, here: map[string]int64{}, offsets: map[string]int64{}}
 }
 
-// wantsManifests reports whether the store is to be searched for its manifest.
+// wantsManifests reports whether to search the store for the pull's manifest.
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
-// offer matches a transfer with the manifests of its repository. The transfer's manifest
-// is the first one that arrived since it began and that no other transfer has. Until
-// there is one, it is a manifest that was already present, with blobs in progress: they
-// belong to this pull if they grow, or are left by an interrupted pull.
+// offer assigns one of the repository's manifests to the transfer. This is the first
+// manifest that arrived after the transfer began and that no other transfer has. Until there
+// is one, it is a manifest that was already present and whose blobs are being fetched: if
+// these blobs grow, they belong to this pull; otherwise an interrupted pull left them.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
 	for _, m := range found {
@@ -144,15 +144,15 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 		}
 		t.going = t.going || moves && m.digest == t.manifest
 	}
-	// Leftovers of an interrupted pull never grow: they are ignored once it is known what
+	// The leftovers of an interrupted pull never grow: ignore them once it is known what
 	// this pull fetches.
 	if t.sure || t.going {
 		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
 	}
 }
 
-// motion reports whether a manifest has blobs on their way, and whether one of
-// them moved since the last look.
+// motion reports whether any blobs of a manifest are being fetched, and whether one of them
+// has grown since the last look.
 func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	for ref, i := range l.ingests {
 		if slices.Contains(m.blobs, i.digest()) {
@@ -163,15 +163,15 @@ func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	return open, moves
 }
 
-// claim makes a manifest the one that is shown.
+// claim makes a manifest the one that is reported as this pull's.
 func (t *transfer) claim(m manifest, taken map[string]bool) {
 	delete(taken, t.manifest)
 	taken[m.digest] = true
 	t.manifest, t.going, t.sizes, t.here, t.samples = m.digest, false, nil, map[string]int64{}, nil
 }
 
-// missing lists the blobs that are neither here nor on their way, as far as is
-// known.
+// missing returns the blobs that, as far as is known, are neither complete nor being
+// fetched.
 func (t *transfer) missing(l look) []string {
 	open := l.open()
 	var out []string
@@ -183,7 +183,7 @@ func (t *transfer) missing(l look) []string {
 	return out
 }
 
-// see takes a look in; present are digests of blobs that are whole.
+// see processes a look. Present contains the digests of complete blobs.
 func (t *transfer) see(l look, present []string) {
 	t.known = t.known || l.known
 	t.follow(l)
@@ -232,7 +232,7 @@ func (t *transfer) follow(l look) {
 	t.offsets = now
 }
 
-// stalled returns for how long no open ingest has grown; 0 if there is no open ingest.
+// stalled returns how long no ingest of this pull has grown, or 0 if there are no ingests.
 func (t *transfer) stalled(now time.Time) time.Duration {
 	if len(t.offsets) == 0 {
 		return 0
@@ -240,8 +240,9 @@ func (t *transfer) stalled(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// unanswered returns for how long the registry has not answered, that is, no content of
-// the image is present or in progress; 0 if there is some, or the store cannot be read.
+// unanswered returns how long the registry has not responded, that is, no content of the
+// image is present or being fetched. It returns 0 if there is some, or the store cannot be
+// read.
 func (t *transfer) unanswered(now time.Time) time.Duration {
 	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
@@ -249,7 +250,7 @@ func (t *transfer) unanswered(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// bytes returns the present and the total bytes of the image; 0 if they are unknown.
+// bytes returns the received and the total bytes of the image, or 0, 0 if unknown.
 func (t *transfer) bytes() (here, total int64) {
 	for digest, size := range t.sizes {
 		total += size
@@ -258,7 +259,7 @@ func (t *transfer) bytes() (here, total int64) {
 	return here, total
 }
 
-// rate is bytes a second, lately.
+// rate returns the average bytes per second over rateWindow.
 func (t *transfer) rate() int64 {
 	if len(t.samples) < 2 {
 		return 0
@@ -270,7 +271,7 @@ func (t *transfer) rate() int64 {
 	return 0
 }
 
-// progress is the progress of the pull.
+// progress returns the progress of the pull.
 func (t *transfer) progress(image string, now time.Time) event.Pull {
 	p := event.Pull{Image: image, State: event.Pulling, Elapsed: now.Sub(t.begun).Truncate(time.Millisecond)}
 	switch {
@@ -282,14 +283,14 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	}
 	p.Bytes, p.Total = t.bytes()
 	p.Rate = t.rate()
-	// Between two layers nothing is open for a moment, either.
+	// Between two layers there is briefly no ingest either.
 	if t.open == 0 && (p.Bytes >= p.Total || t.idle > 1) {
 		p.State, p.Rate = event.PullUnpacks, 0
 	}
 	return p
 }
 
-// stallError describes what a canceled pull had waited for.
+// stallError returns the error for a pull that was canceled because it stalled.
 func (t *transfer) stallError(stalled time.Duration) error {
 	here, total := t.bytes()
 	if total == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// run gets one image within the time limit for one.
+// run gets one image within Options.Timeout.
 func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	if p.opt.Timeout <= 0 {
 		p.try(ctx, plan, j)
@@ -70,8 +70,8 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	}
 }
 
-// pull pulls an image that is missing or must be checked with the registry. If several
-// pods need the same image at the same time, one pulls it for all pods that may use it.
+// pull pulls an image that is missing or that the registry must verify. If several pods need
+// the same image at the same time, one of them pulls it for all pods that may use it.
 func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {
 	waited, came, unlock, err := p.lock(ctx, image.Ref)
 	if err != nil {
@@ -122,9 +122,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with one credential after the other, and returns the accepted
-// one. If all fail, it returns the last error that is not a refusal of the credentials,
-// otherwise the last error.
+// fetch calls PullImage with one credential after the other, and returns the accepted one.
+// If all fail, it returns the last error that is not a refusal of the credentials or, if all
+// are refusals, the last one.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
 	var found auth.Found
 	if p.opt.Auth != nil {
@@ -158,9 +158,9 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	return "", auth.Credential{}, failed
 }
 
-// user reads the image's user, which decides whether it may run as non-root. An
-// image that names none runs as root (CVE-2019-11245: it is read on every start,
-// not only after a pull).
+// user reads the image's user, which decides whether the container may run as non-root. An
+// image without a user runs as root (CVE-2019-11245: podrun reads the user before every
+// start, not only after a pull).
 func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result) (Result, error) {
 	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.Name})
 	if err != nil {

@@ -16,37 +16,38 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Options are the settings of a Puller. The zero value sets no limit, pulls
-// anonymously and reports no events.
+// Options are the settings of a Puller. The zero value sets no limits, pulls anonymously and
+// reports no events.
 type Options struct {
-	MaxParallel int     // pulls at a time, over all pods; 0: no limit
-	QPS         float64 // pulls begun a second; 0: no limit
-	Burst       int     // pulls that may begin at once
+	MaxParallel int     // concurrent pulls of all pods; 0 means no limit
+	QPS         float64 // started pulls per second; 0 means no limit
+	Burst       int     // pulls that may start at once
 	// Auth returns the credentials to try for an image reference, the best first; secrets
 	// are the pod's imagePullSecrets. If it returns none, or Auth is nil, the pull is
-	// anonymous. Its error is permanent: the user's input is wrong.
+	// anonymous. An error is permanent: it means that the user's input is invalid.
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
-	// RetryAlways retries permanent errors, too, save BadCredentials.
+	// RetryAlways also retries permanent errors except BadCredentials.
 	RetryAlways bool
-	// Timeout bounds one image with all its retries; 0: no limit.
+	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration
-	// BackOffDir is where the back-off is kept from one process to the next; ""
-	// keeps it in memory only.
+	// BackOffDir is the directory that preserves the back-off for later processes; "" keeps
+	// it only in memory.
 	BackOffDir string
-	// RecordDir is where it is recorded with which credentials each image was
-	// pulled (KEP-2535), for Verify; "" records nothing, and then every pod may use
+	// RecordDir is the directory that records the credentials with which each image was
+	// pulled (KEP-2535), for Verify. With "", podrun records nothing, and every pod may use
 	// every image on this host.
 	RecordDir string
 	Verify    Verification
 	// Emit receives the containers' events; may be nil.
 	Emit event.Sink
-	// Progress receives the progress of the pulls from time to time; may be nil.
+	// Progress receives the progress of the pulls periodically; may be nil.
 	Progress event.Sink
 	// Pulled is called after each successful pull with the image's size in bytes and the
 	// duration of the pull, including waits; may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
-	// StallTimeout ends a pull if nothing was added to containerd's store for this long,
-	// and retries it; 0: never. containerd adds 1 MiB at a time. It requires containerd.
+	// StallTimeout cancels and retries a pull if nothing was added to containerd's store for
+	// this long; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
+	// supported.
 	StallTimeout time.Duration
 }
 
@@ -54,19 +55,19 @@ type Options struct {
 type Puller struct {
 	client *cri.Client
 	opt    Options
-	slots  chan struct{} // nil: no limit
+	slots  chan struct{} // nil means no limit
 	limit  *rate.Limiter
-	queue  chan struct{} // has something while a pull waits for limit
+	queue  chan struct{} // contains an element while a pull waits for limit
 	watch  *watcher
 
 	mu      sync.Mutex
 	backOff backOff
-	known   map[string]bool     // pods whose back-off of earlier processes was read, by UID
+	known   map[string]bool     // UIDs of the pods whose stored back-off was read
 	busy    map[string]*pulling // by reference
 }
 
-// NewPuller returns a puller that pulls through client, which must stay open as long
-// as pulls run. It reads and writes nothing before Start.
+// NewPuller returns a puller that uses client, which must stay open while pulls run. It
+// reads and writes nothing before Start.
 func NewPuller(client *cri.Client, opt Options) *Puller {
 	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), queue: make(chan struct{}, 1), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
@@ -75,40 +76,40 @@ func NewPuller(client *cri.Client, opt Options) *Puller {
 	return p
 }
 
-// Result is an image that is on this host.
+// Result is an image that is present on this host.
 type Result struct {
 	ImageID  string // for CreateContainer
-	UID      *int64 // the image's user; 0 if the image names none, nil if it has a name only
-	Username string // the image's user by name, if it has no number
+	UID      *int64 // the image's user; 0 if the image has none, nil if it has only a name
+	Username string // the name of the image's user, if it has no number
 	Size     uint64 // bytes
 }
 
-// Pulls are the running pulls of one plan. It is safe for concurrent use.
+// Pulls contains the pulls of one plan. It is safe for concurrent use.
 type Pulls struct {
 	puller *Puller
 	plan   Plan
-	jobs   map[string]*job // by container
+	jobs   map[string]*job // by container name
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 }
 
-// job gets one image.
+// job is the task of getting one image.
 type job struct {
 	image Image
 	done  chan struct{}
 
 	// Set before done is closed.
 	result Result
-	pulled bool // from the registry, just now
+	pulled bool // pulled from the registry by this job
 	err    error
 
 	mu     sync.Mutex
-	last   *PullError    // the failure that is backed off from
-	failed chan struct{} // closed at the first failure that is backed off from
+	last   *PullError    // the failure that caused the back-off
+	failed chan struct{} // closed at the first failure that causes a back-off
 }
 
-// Start begins to pull all of the plan's images concurrently and returns. The pulls
-// end with ctx or with Stop.
+// Start starts to pull all images of the plan concurrently and returns. The pulls end with
+// ctx or Stop.
 func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	ctx, cancel := context.WithCancel(ctx)
 	pulls := &Pulls{puller: p, plan: plan, jobs: map[string]*job{}, cancel: cancel}
@@ -125,17 +126,17 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	return pulls
 }
 
-// Stop cancels the pulls that are still running and waits for their end. It may be
-// called more than once.
+// Stop cancels the pulls in progress and waits until they have ended. It may be called
+// repeatedly.
 func (s *Pulls) Stop() {
 	s.cancel()
 	s.all.Wait()
 }
 
-// Wait waits for a container's image, and no other, and returns it. Each call emits
-// the container's own events once. The error is a *problem.Error: of kind Image
-// (with a *PullError), of kind Runtime (the runtime could not inspect the image) or
-// of kind Deadline; or it wraps the cause of ctx.
+// Wait waits for a container's image, regardless of other images, and returns it. Each call
+// emits the container's events once. The error is a *problem.Error of kind Image (with a
+// *PullError), of kind Runtime (the runtime could not inspect the image) or of kind
+// Deadline, or it wraps the cause of ctx.
 func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -161,9 +162,9 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// Trouble returns the failure that is being backed off from, of the first such image
-// in the order of the plan; nil if there is none. The error is one of Wait's. It
-// emits no event and does not wait.
+// Trouble returns the failure that caused a back-off, for the first such image in the order
+// of the plan, or nil if there is none. The error is as documented for Wait. It emits no
+// event and does not wait.
 func (s *Pulls) Trouble() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -175,8 +176,8 @@ func (s *Pulls) Trouble() error {
 	return nil
 }
 
-// failed reports why a container won't have its image. The job reported it to the
-// first container already, where it tried a pull.
+// failed returns why a container will not get its image. It emits the events, except those
+// that the job has already emitted for the first container.
 func (s *Pulls) failed(j *job, c Container, first bool) error {
 	var end *ended
 	if errors.As(j.err, &end) {
@@ -212,8 +213,8 @@ func (j *job) setLast(e *PullError) {
 	j.last = e
 }
 
-// container finds a container of the image; first reports whether it is the one
-// that the pull's events are about.
+// container returns a container of the image; first reports whether the pull's events refer
+// to it.
 func (i Image) container(name string) (c Container, first bool) {
 	for at, c := range i.Containers {
 		if c.Name == name {
@@ -223,7 +224,7 @@ func (i Image) container(name string) (c Container, first bool) {
 	return Container{}, false
 }
 
-// emit reports an event of a container.
+// emit emits an event of a container.
 func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string, args ...any) {
 	if p.opt.Emit == nil {
 		return
@@ -234,9 +235,10 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 	})
 }
 
-// Ready waits until every image of the plan is on this host, for a caller that needs
-// all images before it starts anything. It does not emit Wait's event of an image
-// that is already present. The error is one of Wait's, of the first image in the order of the plan.
+// Ready waits until every image of the plan is present on this host, for callers that need
+// all images before they start anything. It does not emit Wait's event for images that are
+// already present. The error is as documented for Wait, for the first image in the order of
+// the plan.
 func (s *Pulls) Ready(ctx context.Context) error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -253,8 +255,9 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Done reports whether the pull of a container's image has ended, successfully or not:
-// whether Wait would return immediately. A container that is not in the plan is done.
+// Done reports whether the pull of a container's image has ended, successfully or not, so
+// that Wait would return immediately. It returns true for a container that is not in the
+// plan.
 func (s *Pulls) Done(container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -268,9 +271,8 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
-// BacksOff waits for the first attempt to pull a container's image and reports
-// whether it failed and is backed off from, so that the image may take long. It
-// returns false when ctx ends first.
+// BacksOff waits for the first attempt to pull a container's image and reports whether it
+// caused a back-off, so that the image may take long. It returns false if ctx ends first.
 func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {

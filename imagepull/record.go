@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// withoutTag is an image's name as written, without tag and digest.
+// withoutTag removes the tag and the digest from an image's name as written.
 func withoutTag(image string) string {
 	parsed, err := reference.Parse(image)
 	if err != nil {
@@ -30,11 +30,11 @@ func withoutTag(image string) string {
 	return image
 }
 
-// maxRecorded bounds the Secrets of one name in a record, as the kubelet does.
+// maxRecorded is the maximum number of Secrets per name in a record, as in the kubelet.
 const maxRecorded = 100
 
-// usedBy is the record of a pull: the Secret whose credentials were used. Credentials of
-// this host, and anonymous pulls, are valid for every pod.
+// usedBy returns the record of a pull: the Secret that contains the credentials. Credentials
+// of this host, and anonymous pulls, are valid for every pod.
 func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	if c.Secret == nil {
 		return kubelet.ImagePullCredentials{NodePodsAccessible: true}
@@ -44,8 +44,8 @@ func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	}}}
 }
 
-// hashOf is the kubelet's hash of credentials. It cannot be reversed, but a weak password
-// can be guessed from it: only root may read records.
+// hashOf returns the kubelet's hash of credentials. It cannot be reversed, but a weak
+// password can be guessed from it, so only root may read the records.
 func hashOf(a *runtimeapi.AuthConfig) string {
 	data, err := json.Marshal(credentialprovider.AuthConfig{Username: a.GetUsername(), Password: a.GetPassword(), Auth: a.GetAuth(),
 		IdentityToken: a.GetIdentityToken(), RegistryToken: a.GetRegistryToken()})
@@ -56,7 +56,7 @@ func hashOf(a *runtimeapi.AuthConfig) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// merge adds a pull to a record; changed reports whether the record lacked it.
+// merge adds a pull to a record, and reports whether that changed the record.
 func merge(recorded, pulled kubelet.ImagePullCredentials) (out kubelet.ImagePullCredentials, changed bool) {
 	switch {
 	case recorded.NodePodsAccessible:

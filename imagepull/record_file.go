@@ -19,12 +19,11 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// records keep, for each image that podrun pulled, with which Secrets it was
-// pulled: as files of the kubelet's shape, <dir>/pulled/sha256-<of the image's
-// ID> and, while a pull is under way, <dir>/pulling/sha256-<of its name>. An
-// image whose puller died in between has the latter, and is known not to be one
-// that was present before. They hold hashes of credentials, never credentials.
-// Several processes may use a directory at once.
+// records stores, for each image that podrun pulled, the Secrets with which it was pulled.
+// The files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and,
+// during a pull, <dir>/pulling/sha256-<hash of the image's name>. If a process dies during a
+// pull, the latter shows that the image was not present before. The files contain hashes of
+// credentials, never credentials. Several processes may use the directory concurrently.
 type records struct{ dir string }
 
 func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
@@ -32,7 +31,7 @@ func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256(
 func (r records) pulled(id string) string     { return filepath.Join(r.dir, "pulled", fileOf(id)) }
 func (r records) pulling(image string) string { return filepath.Join(r.dir, "pulling", fileOf(image)) }
 
-// lock keeps other processes from the records, for a moment.
+// lock excludes other processes from the records. It must be held only briefly.
 func (r records) lock() (unlock func(), err error) {
 	for _, dir := range []string{"pulled", "pulling"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
@@ -49,8 +48,8 @@ func (r records) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// intend writes down that an image is about to be pulled. What it returns takes
-// that back, unless another process pulls it still.
+// intend records that an image is about to be pulled. The returned function removes the
+// record, unless another process is still pulling the image.
 func (r records) intend(image string) (func(), error) {
 	unlock, err := r.lock()
 	if err != nil {
@@ -66,7 +65,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = hostfile.Flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
+		err = hostfile.Flock(f, unix.LOCK_SH) // exclusive locks are acquired only while holding r.lock
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -82,7 +81,7 @@ func (r records) done(image string, f *os.File) {
 	}
 	defer unlock()
 	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		_ = os.Remove(r.pulling(image)) // likewise
+		_ = os.Remove(r.pulling(image)) // as above
 	}
 }
 
@@ -90,14 +89,14 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record: nil if there is none, or it cannot be understood.
-// Ours reports whether podrun pulled the image, or may have.
+// find reads an image's record. It returns nil if there is none, or it cannot be parsed.
+// Ours reports whether podrun pulled, or may have pulled, the image.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
 	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
 	if !errors.Is(err, fs.ErrNotExist) {
 		record = &kubelet.ImagePulledRecord{}
 		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			record = nil // the registry is then contacted, and the record written again
+			record = nil // the next pull contacts the registry and replaces the record
 		}
 		return record, true, nil
 	}
@@ -108,7 +107,7 @@ func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours
 	return nil, true, err
 }
 
-// add records what an image was pulled with.
+// add records the credentials with which an image was pulled.
 func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) error {
 	unlock, err := r.lock()
 	if err != nil {
@@ -140,9 +139,9 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	return hostfile.Write(r.pulled(id), data, 0o600)
 }
 
-// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer
-// has. dir is Options.RecordDir, here the IDs of the images that the runtime has. A
-// missing dir is not an error; any other error is of the file system.
+// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir
+// is Options.RecordDir, and here contains the IDs of the images that the runtime has. A
+// missing dir is not an error; any other error is the file system's.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}
@@ -162,7 +161,8 @@ func ForgetPulls(dir string, here []string) error {
 	}
 	defer unlock()
 	for _, f := range files {
-		// A dot: of a podrun that was killed while it wrote a record.
+		// A file with a leading dot was left by a podrun that was killed while it wrote a
+		// record.
 		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}
@@ -173,10 +173,9 @@ func ForgetPulls(dir string, here []string) error {
 	return nil
 }
 
-// Preloaded removes the records (KEP-2535) of an image that was loaded from an
-// archive: every pod may use it. dir is Options.RecordDir, image the name and id the
-// runtime's ID. A missing record is not an error; any other error is of the file
-// system.
+// Preloaded removes the records (KEP-2535) of an image that was loaded from an archive, so
+// that every pod may use it. dir is Options.RecordDir, image the name and id the runtime's
+// ID. A missing record is not an error; any other error is the file system's.
 func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// A registry's error may quote the URL that failed, with a password or a signed
-// query in it.
+// Expressions for credentials. A registry's error may quote the URL that failed, with a
+// password or a signed query.
 var (
 	userinfo = expression(`(://)[^/@\s"']+@`)
 	secret   = expression(`(?i)([?&](?:[a-z0-9_-]*(?:token|signature|credential|secret|password|sig|key)[a-z0-9_-]*)=)[^&\s"']+`)
@@ -27,17 +27,17 @@ func redact(text string) string {
 	return bearer().ReplaceAllString(text, "${1}***")
 }
 
-// shortestSecret is how long a credential is at least that is looked for in a
-// text: a shorter one would be found in any.
+// shortestSecret is the minimum length of a credential that is removed from a text: a
+// shorter one may occur in any text by chance.
 const shortestSecret = 4
 
-// maxDetail is how much is kept of a runtime's text about a pull, in bytes: it
-// quotes the registry's answer.
+// maxDetail is the maximum length of a runtime's text about a pull to keep, in bytes,
+// because the text quotes the registry's response.
 const maxDetail = 10 << 10
 
-// withoutCredentials takes the credentials that a pull was tried with out of its
-// error, in the forms in which a registry gets them and may send them back, and
-// bounds its text.
+// withoutCredentials removes the credentials with which a pull was attempted from its error,
+// in the forms in which the registry receives them and may return them, and limits the
+// length of the text.
 func withoutCredentials(err error, tried []auth.Credential) error {
 	text := Detail(err)
 	clean := text

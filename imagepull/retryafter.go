@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the longest delay that a registry can request: the longest back-off.
+// maxRetryAfter is the maximum delay that a registry can request: the longest back-off.
 const maxRetryAfter = backOffMax
 
-// overloaded are the status codes with which a registry may request a delay (RFC 9110,
+// overloaded matches the status codes with which a registry may request a delay (RFC 9110,
 // section 10.2.3; RFC 6585, section 4).
 var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 
@@ -19,10 +19,10 @@ var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 // contain the registry's message: ghcr.io "retry-after: 1.2ms, allowed: 44000/minute".
 var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
 
-// retryAfter returns the delay that an overloaded registry requests in the text of a
-// pull's error; 0 if there is none, at most maxRetryAfter.
+// retryAfter returns the delay that an overloaded registry requests in the text of a pull's
+// error: at most maxRetryAfter, and 0 if there is none.
 func retryAfter(text string, now time.Time) time.Duration {
-	text = quoted().ReplaceAllString(text, `""`) // an image may be called anything
+	text = quoted().ReplaceAllString(text, `""`) // an image may have any name
 	if !overloaded().MatchString(text) {
 		return 0
 	}
@@ -42,8 +42,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// backOffMessage is the kubelet's back-off message, with the delay that the registry
-// requests.
+// backOffMessage returns the kubelet's back-off message, with the delay that the registry
+// requested.
 func backOffMessage(image string, asked time.Duration) string {
 	text := fmt.Sprintf("Back-off pulling image %q", image)
 	if asked > 0 {

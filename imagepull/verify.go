@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// mustPull reports whether a pod that uses a present image must still pull it, to verify
-// that it may use it. An unreadable record or Secret does not verify this.
+// mustPull reports whether a pod must pull an image that is already present, to verify that
+// it may use the image. An unreadable record or Secret does not count as verification.
 func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -26,8 +26,8 @@ func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool 
 	return record == nil || !allows(record, plan, image)
 }
 
-// shown reports whether a pod that always pulls an image may instead use what another pod
-// of this command has just pulled.
+// shown reports whether a pod with pull policy Always may instead use the image that another
+// pod of this command has just pulled.
 func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -36,7 +36,7 @@ func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	return err == nil && record != nil && allows(record, plan, image)
 }
 
-// allows reports whether a record has that a pod could pull the image.
+// allows reports whether a record shows that a pod could pull the image.
 func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	recorded := record.CredentialMapping[withoutTag(image.Name)]
 	if recorded.NodePodsAccessible {
@@ -46,16 +46,16 @@ func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	return err == nil && mayUse(recorded, have)
 }
 
-// Verification decides whether a pod must show that it has access to an image that is
+// Verification decides whether a pod must prove that it has access to an image that is
 // already on this host (KEP-2535: an image that one pod pulled with its Secret is not
 // accessible to every pod). The zero value is NeverVerifyPreloadedImages.
 type Verification struct {
 	Policy    kubelet.ImagePullCredentialsVerificationPolicy
-	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
+	Allowlist []string // for NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
 }
 
-// wanted reports whether a pod must have pulled an image, or be able to, before it may
-// use it; ours is true if podrun pulled the image. The rules are the kubelet's
+// wanted reports whether a pod must prove that it has access to an image before it may use
+// it. ours is true if podrun pulled the image. The rules are the kubelet's
 // (pkg/kubelet/images/pullmanager).
 func (v Verification) wanted(image string, ours bool) bool {
 	switch v.Policy {
@@ -77,9 +77,9 @@ func (v Verification) allows(image string) bool {
 	})
 }
 
-// mayUse reports whether one of the credentials is in a record. The kubelet also accepts
-// a Secret's UID, namespace and name, which an API server guarantees; in a file, anyone
-// can set them, so podrun requires equal credentials.
+// mayUse reports whether one of the credentials is in a record. The kubelet also accepts a
+// Secret's UID, namespace and name, which an API server guarantees; in a file, anyone can
+// set them, so podrun requires equal credentials.
 func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
 	if recorded.NodePodsAccessible {
 		return true

@@ -21,39 +21,39 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// lookEvery is how often the pulls under way are looked at: as often as a line
-// on a terminal is redrawn. A query takes containerd about 1 ms.
+// lookEvery is the interval between looks at the pulls in progress: as often as a line on a
+// terminal is redrawn. A query costs containerd about 1 ms.
 const lookEvery = 250 * time.Millisecond
 
-// errStalled is the cause of a pull that is given up because nothing comes.
+// errStalled is the cause of a pull that is canceled because no data arrives.
 var errStalled = errors.New("the pull has stalled")
 
-// watcher reports the progress of pulls, and cancels those that stall. It reads
-// containerd's content service, which is available on the CRI socket. For a runtime
-// without it, watcher reports the elapsed time only.
+// watcher reports the progress of pulls, and cancels those that stall. It reads containerd's
+// content service, which is available on the CRI socket. For a runtime without this service,
+// it reports only the elapsed time.
 type watcher struct {
-	content contentapi.ContentClient // nil where there is no connection
+	content contentapi.ContentClient // nil if there is no connection
 	images  imagesapi.ImagesClient   // likewise
 
-	blind atomic.Bool   // the runtime does not show its store
-	stall time.Duration // 0: nothing is given up
+	blind atomic.Bool   // the runtime does not expose its store
+	stall time.Duration // 0 means that no pull is canceled
 	tell  event.Sink    // may be nil
 
 	mu      sync.Mutex
-	ingests map[string]ingest // of the last look, by ref
-	moved   time.Time         // when any of them changed
-	pulls   []*watched        // in the order of their begin
+	ingests map[string]ingest // from the last look, by ref
+	moved   time.Time         // when any of them last changed
+	pulls   []*watched        // in the order in which they began
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// watched is a pull under way.
+// watched is a pull in progress.
 type watched struct {
 	*transfer
 	id     identity.Pod
 	who    Container
 	cancel context.CancelCauseFunc
-	failed error // why it was given up
+	failed error // why it was canceled
 }
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
@@ -64,7 +64,8 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 	return w
 }
 
-// begin watches a pull until end, which returns why it was given up, if it was.
+// begin watches a pull until end is called, which returns why the pull was canceled, if it
+// was.
 func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
@@ -128,7 +129,7 @@ func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
 func (w *watcher) round(ctx context.Context) {
 	l, err := w.look(ctx)
 	if err != nil {
-		return // the next look may see more
+		return // the next look may succeed
 	}
 	w.mu.Lock()
 	pulls := slices.Clone(w.pulls)
@@ -149,12 +150,12 @@ func (w *watcher) round(ctx context.Context) {
 	}
 }
 
-// giveUp ends a pull that stalls, or whose registry does not answer.
+// giveUp cancels a pull that stalls, or whose registry does not respond.
 //
-// A pull does not stall while the content of another one arrives: containerd limits the
-// requests of all pulls together (max_concurrent_downloads, core/remotes/docker), so that
-// one may wait for another with its ingests open. A stall may be detected late, but not
-// wrongly.
+// A pull does not count as stalled while another one receives content: containerd limits the
+// requests of all pulls together (max_concurrent_downloads, core/remotes/docker), so one
+// pull may wait for another with its ingests open. Therefore a stall may be detected late,
+// but never wrongly.
 func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	if w.stall <= 0 || !l.known {
 		return
@@ -196,7 +197,7 @@ func (w *watcher) say(p *watched, pull event.Pull) {
 		Namespace: p.id.Namespace, Pod: p.id.Name, UID: p.id.UID, FieldPath: p.who.FieldPath, Pull: &pull})
 }
 
-// look lists the ingests. A runtime without this service is not asked again.
+// look lists the ingests. It queries a runtime without this service only once.
 func (w *watcher) look(ctx context.Context) (look, error) {
 	l := look{at: time.Now(), ingests: map[string]ingest{}}
 	if w.content == nil || w.blind.Load() {
@@ -214,7 +215,7 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 	return l, err
 }
 
-// findManifests looks for the manifests of pulls that lack theirs.
+// findManifests searches the store for the manifests of pulls that have none yet.
 func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 	taken, found := map[string]bool{}, map[source][]manifest{}
 	for _, p := range pulls {

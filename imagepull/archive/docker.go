@@ -9,7 +9,7 @@ import (
 	"path"
 )
 
-// dockerImages reads what docker save wrote before it wrote OCI's layout.
+// dockerImages reads an archive that docker save wrote before it supported the OCI layout.
 func (a *tarball) dockerImages() ([]named, []blob, error) {
 	var list []struct {
 		Config   string
@@ -54,8 +54,8 @@ func (a *tarball) dockerImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// blobOf makes a blob of a file; layers may be packed by gzip. A file is hashed
-// once, however many images have it.
+// blobOf returns the blob for a file; layers may be compressed by gzip. It hashes each file
+// only once, even if several images contain it.
 func (a *tarball) blobOf(name, mediaType string) (blob, error) {
 	name = path.Clean(name)
 	if b, ok := a.made[name]; ok {

@@ -20,20 +20,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// chunk is how much of a blob goes into one message, in bytes: well below the
-// 4 MiB that gRPC takes by default.
+// chunk is how much of a blob to send in one message, in bytes: well below gRPC's default
+// limit of 4 MiB.
 const chunk = 1 << 20
 
-// Load puts the images of an archive (docker-archive or OCI image layout, as an
-// uncompressed tar) into containerd and returns their full names
-// (docker.io/library/web:1). conn is the connection to containerd's socket; file
-// is read by offset and stays open. An image is named after all of its blobs are
-// written, and a lease keeps the blobs from containerd's garbage collector until
-// then.
+// Load imports the images of an archive (docker-archive or OCI image layout, as an
+// uncompressed tar) into containerd and returns their full names (docker.io/library/web:1).
+// conn is the connection to containerd's socket; Load reads file at offsets and does not
+// close it. It names an image after writing all of the image's blobs; until then, a lease
+// protects the blobs from containerd's garbage collector.
 //
-// An error is a gRPC status of containerd (Unimplemented: it has no content
-// service), the cause of ctx, or a plain error about the archive; the names
-// returned with it are those that were loaded before.
+// An error is a gRPC status of containerd (Unimplemented if it has no content service), the
+// cause of ctx, or a plain error about the archive. The names returned with it are those of
+// the images loaded before.
 func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
 	a, err := readTarball(ctx, file)
 	if err != nil {
@@ -83,7 +82,7 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 	return loaded, nil
 }
 
-// fullNames are the names in the form that CRI uses: docker.io/library/web:1.
+// fullNames returns the names in CRI's form: docker.io/library/web:1.
 func fullNames(names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -96,8 +95,8 @@ func fullNames(names []string) ([]string, error) {
 	return out, nil
 }
 
-// writeBlob writes a blob with references to the blobs that it points to. An existing
-// blob is not written again.
+// writeBlob writes a blob with references to its children. It skips a blob that already
+// exists.
 func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,7 +105,7 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 		return err
 	}
 	call := func(r *contentapi.WriteContentRequest) error {
-		if err := stream.Send(r); err != nil && err != io.EOF { // EOF: the answer has why
+		if err := stream.Send(r); err != nil && err != io.EOF { // EOF: the answer contains the reason
 			return err
 		}
 		_, err := stream.Recv()
@@ -157,7 +156,7 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 	return err
 }
 
-// references are the labels from which containerd's garbage collector derives the
+// references returns the labels from which containerd's garbage collector derives the
 // references of a blob.
 func references(b blob) map[string]string {
 	if len(b.children) == 0 {
@@ -170,7 +169,7 @@ func references(b blob) map[string]string {
 	return labels
 }
 
-// nameImage gives an image a name, which another may have had.
+// nameImage names an image. If another image has the name, it loses it.
 func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
 	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
 	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})

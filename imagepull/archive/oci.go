@@ -6,8 +6,8 @@ import (
 	"path"
 )
 
-// nameNotes are the annotations of an OCI index that name an image, the best
-// first.
+// nameNotes are the annotations of an OCI index that may name an image, in order of
+// preference.
 var nameNotes = []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"}
 
 func (a *tarball) ociImages() ([]named, []blob, error) {
@@ -41,8 +41,8 @@ func (a *tarball) ociImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// walk adds a blob and those below it. What an index points to may be missing:
-// an archive need not have every platform.
+// walk appends a blob after its children. Manifests that an index refers to may be missing:
+// an archive does not have to contain every platform.
 func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]blob) error {
 	if whole, ok := seen[d.Digest]; ok && !whole {
 		return fmt.Errorf("blob %s points to itself", d.Digest)
@@ -94,7 +94,7 @@ func blobPath(digest string) string {
 	return path.Join("blobs", string(algorithm), string(hash))
 }
 
-// isDocument reports whether a blob points to others.
+// isDocument reports whether a blob refers to other blobs.
 func isDocument(mediaType string) bool {
 	switch mediaType {
 	case "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// platform is what an image is for, as in OCI's image-spec.
+// platform is the platform of an image, as in OCI's image-spec.
 type platform struct {
 	OS           string `json:"os,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
@@ -14,8 +14,7 @@ type platform struct {
 
 func (p platform) String() string { return p.OS + "/" + p.Architecture }
 
-// platforms lists the platforms of an image in the archive, as far as the archive
-// contains them.
+// platforms returns the platforms of an image that the archive contains.
 func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if d.Platform != nil && d.Platform.OS != "" {
 		return []platform{*d.Platform}, nil
@@ -24,7 +23,7 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if known, ok := a.has[name]; ok {
 		return known, nil
 	}
-	a.has[name] = nil // of one that points to itself, which walk refuses
+	a.has[name] = nil // for an index that refers to itself, which walk refuses
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%s: indexes are nested more than %d deep", name, maxNesting)
 	}
@@ -56,7 +55,8 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	return out, nil
 }
 
-// platformOf reads it from an image's config; none where that does not have it.
+// platformOf reads the platform from an image's config. It returns nil if the config has
+// none.
 func (a *tarball) platformOf(config string) ([]platform, error) {
 	var p platform
 	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {
@@ -65,15 +65,15 @@ func (a *tarball) platformOf(config string) ([]platform, error) {
 	return []platform{p}, nil
 }
 
-// forHost refuses an image that is not for a host: containerd would take it, and
-// never show it.
+// forHost refuses an image that is not for the host's platform: containerd would accept it,
+// but never list it.
 func forHost(name string, has []platform, host platform) error {
 	if len(has) == 0 || slices.Contains(has, host) {
 		return nil
 	}
 	var list []string
 	for _, p := range has {
-		if p.OS != "unknown" { // an attestation
+		if p.OS != "unknown" { // not an attestation
 			list = append(list, p.String())
 		}
 	}

@@ -1,6 +1,6 @@
-// Package archive loads images from an archive, a docker-archive or an OCI image layout
-// in a tar, into containerd. Archives are untrusted input: the package limits how much it
-// reads.
+// Package archive loads images into containerd from an archive: a tar that contains a
+// docker-archive or an OCI image layout. Archives are untrusted input: the package limits
+// how much it reads.
 package archive
 
 import (
@@ -14,13 +14,13 @@ import (
 	"path"
 )
 
-// tarball is an image archive on disk: where each of its files lies.
+// tarball is an image archive on disk, with the positions of its files.
 type tarball struct {
-	ctx   context.Context // of the load: hashing and listing gigabytes ends with it
+	ctx   context.Context // of the load: ends the hashing and listing of gigabytes
 	file  *os.File
 	files map[string]span
-	// has are the platforms of the documents that have been read, made the blobs
-	// of a docker-archive's files, each by name.
+	// has contains the platforms of the documents read so far, and made the blobs of a
+	// docker-archive's files. The keys are file names.
 	has  map[string][]platform
 	made map[string]blob
 }
@@ -28,7 +28,7 @@ type tarball struct {
 // span is a part of a file, in bytes.
 type span struct{ at, size int64 }
 
-// descriptor names a blob, as in OCI's image-spec.
+// descriptor identifies a blob, as in OCI's image-spec.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -37,7 +37,7 @@ type descriptor struct {
 	Platform    *platform         `json:"platform,omitempty"`
 }
 
-// document is an index or a manifest: what blobs point to others.
+// document is an index or a manifest, the kinds of blobs that refer to others.
 type document struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType,omitempty"`
@@ -46,34 +46,33 @@ type document struct {
 	Manifests     []descriptor `json:"manifests,omitempty"`
 }
 
-// blob is one blob to be put into a runtime: a span of the archive, or bytes that
-// were made of it.
+// blob is a blob to write to the runtime: a part of the archive, or generated data.
 type blob struct {
 	desc     descriptor
 	where    span
-	data     []byte // instead of where
+	data     []byte // used instead of where if not nil
 	children []descriptor
 }
 
-// named is an image of an archive, and the names that it has there.
+// named is an image in an archive, and its names there.
 type named struct {
 	target    descriptor
 	names     []string
-	platforms []platform // the platform in the archive
+	platforms []platform // its platforms, as far as the archive contains them
 }
 
-// What an archive may have. An image has 127 layers at most with docker, and an
-// index one entry for a platform.
+// Limits on an archive. With docker, an image has at most 127 layers; an index has one entry
+// per platform.
 const (
-	maxDocument = 4 << 20 // of an index, a manifest or a config, in bytes
-	maxFiles    = 100000  // in the tar, links included
-	maxBlobs    = 10000   // of all images
-	maxEntries  = 1000    // of one index, or layers of one manifest
-	maxNesting  = 8       // of indexes in indexes
+	maxDocument = 4 << 20 // size of an index, a manifest or a config, in bytes
+	maxFiles    = 100000  // files in the tar, including links
+	maxBlobs    = 10000   // blobs of all images
+	maxEntries  = 1000    // entries of an index, or layers of a manifest
+	maxNesting  = 8       // depth of nested indexes
 )
 
-// readTarball finds the files of a tar. Links are followed, as old dockers write
-// a layer that is there twice.
+// readTarball finds the files in a tar. It follows links, with which old versions of docker
+// represented layers that occur twice.
 func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	a := &tarball{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
 	links := map[string]string{}
@@ -108,7 +107,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	return a, nil
 }
 
-// counter counts the bytes that are read, until its context ends.
+// counter counts the bytes read. Reads fail after its context has ended.
 type counter struct {
 	ctx context.Context
 	r   io.Reader
@@ -124,10 +123,10 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open reads a part of the archive.
+// open returns a reader of a part of the archive.
 func (a *tarball) open(s span) io.Reader { return io.NewSectionReader(a.file, s.at, s.size) }
 
-// document reads a JSON file of the archive.
+// document parses a JSON file in the archive.
 func (a *tarball) document(name string, into any) error {
 	s, ok := a.files[name]
 	if !ok {
@@ -146,7 +145,7 @@ func (a *tarball) document(name string, into any) error {
 	return nil
 }
 
-// entries reads an index or a manifest.
+// entries parses an index or a manifest.
 func (a *tarball) entries(name string) (document, error) {
 	var doc document
 	err := a.document(name, &doc)
@@ -156,8 +155,7 @@ func (a *tarball) entries(name string) (document, error) {
 	return doc, err
 }
 
-// images finds the images in the archive and their blobs, each blob after those that it
-// points to.
+// images returns the images in the archive and their blobs, each blob after its children.
 func (a *tarball) images() ([]named, []blob, error) {
 	if _, ok := a.files["index.json"]; ok {
 		return a.ociImages()

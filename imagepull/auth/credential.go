@@ -1,7 +1,6 @@
-// Package auth finds the credentials for pulling an image: in the pod's imagePullSecrets,
-// in docker configs and their credential helpers, and in the kubelet's credential
-// provider plugins (KEP-2133). Order and matching are the kubelet's
-// (pkg/credentialprovider).
+// Package auth finds the credentials for pulling an image: in the pod's imagePullSecrets, in
+// docker configs and their credential helpers, and in the kubelet's credential provider
+// plugins (KEP-2133). Order and matching are the kubelet's (pkg/credentialprovider).
 package auth
 
 import (
@@ -11,50 +10,49 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Credential is one way to log in to a registry. The zero value logs in
-// anonymously.
+// Credential is one way to log in to a registry. The zero value is anonymous access.
 type Credential struct {
-	Auth *runtimeapi.AuthConfig // the auth of PullImage; nil for anonymous
+	Auth *runtimeapi.AuthConfig // the auth of PullImage; nil means anonymous
 	// Source names the origin for messages, so that the user can correct it when the
 	// registry refuses the credential ("Secret shop/registry", a path).
 	Source string
-	// Secret is the Secret that it is from; nil for a credential of this host.
+	// Secret is the Secret that contains it; nil for a credential of this host.
 	Secret *corev1.Secret
 }
 
-// String returns the source: a credential must not get into a message.
+// String returns the source, so that the credential never appears in a message.
 func (c Credential) String() string { return c.Source }
 
 // GoString returns the source, for %#v.
 func (c Credential) GoString() string { return c.Source }
 
-// Found is the result of a search for an image's credentials. Neither field is in
-// error when empty: then the image is pulled anonymously.
+// Found is the result of a search for an image's credentials. If there are no Credentials,
+// the image is pulled anonymously.
 type Found struct {
 	Credentials []Credential // the best first
-	Notes       []string     // why a source could not be used; they hold no credentials
+	Notes       []string     // why sources could not be used, without quoting credentials
 }
 
-// entry is a credential with the registries that it is for: host[:port][/path],
-// where labels of the host may be globs.
+// entry is a credential and its key, which selects the registries: host[:port][/path], where
+// the labels of the host may be globs.
 type entry struct {
 	key        string
 	credential Credential
 }
 
-// dockerHub is the key of Docker Hub, whose images are docker.io's.
+// dockerHub is the key of Docker Hub, which also applies to docker.io.
 const dockerHub = "index.docker.io"
 
-// IsPullSecret reports whether a Secret holds credentials for registries: its type
-// is kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg and its key is not
-// empty. The kubelet ignores other Secrets among imagePullSecrets.
+// IsPullSecret reports whether a Secret contains credentials for registries: its type is
+// kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg and the value under the type's
+// key is not empty. The kubelet ignores other Secrets in imagePullSecrets.
 func IsPullSecret(s *corev1.Secret) bool {
 	key, _ := pullSecretKey(s)
 	return len(s.Data[key]) > 0
 }
 
-// pullSecretKey is the key of the docker config in a Secret of this type, "" for other
-// types; legacy is true for the older format.
+// pullSecretKey returns the key of the docker config in a Secret of this type, or "" for
+// other types. legacy is true for the older format.
 func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
 	switch s.Type {
 	case corev1.SecretTypeDockerConfigJson:
@@ -65,7 +63,7 @@ func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
 	return "", false
 }
 
-// secretEntries are the credentials of a pod's imagePullSecrets.
+// secretEntries returns the credentials in a pod's imagePullSecrets.
 func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 	var out []entry
 	for _, s := range secrets {
@@ -87,10 +85,9 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 	return out, nil
 }
 
-// FromSecrets returns the credentials that a pod's imagePullSecrets have for an
-// image reference, the best first; none is not an error. An error is about the
-// reference or about a Secret that cannot be parsed, which it names without
-// quoting it.
+// FromSecrets returns the credentials in a pod's imagePullSecrets for an image reference,
+// the best first. It returns none and no error if there are none. An error concerns the
+// reference, or a Secret that cannot be parsed; it names the Secret without quoting it.
 func FromSecrets(secrets []*corev1.Secret, ref string) ([]Credential, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dockerConfig is a docker config, as docker login writes it, and as in a Secret of type
+// dockerConfig is a docker config, as written by docker login, and as in a Secret of type
 // kubernetes.io/dockerconfigjson.
 type dockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
@@ -25,13 +25,13 @@ type dockerConfig struct {
 type dockerAuth struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
-	Auth          string `json:"auth"` // base64 of username:password; wins
+	Auth          string `json:"auth"` // base64 of username:password; takes precedence
 	IdentityToken string `json:"identitytoken"`
 	RegistryToken string `json:"registrytoken"`
 }
 
-// parseConfig reads a docker config; legacy is the older form, without "auths"
-// around its entries. The error quotes nothing of it.
+// parseConfig parses a docker config; legacy is the older format, without "auths" around the
+// entries. The error quotes nothing of the config.
 func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	var c dockerConfig
 	into := any(&c)
@@ -55,8 +55,8 @@ func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	return c, nil
 }
 
-// decodeAuth takes an auth field apart. It may have been padded or not, and may
-// end in NULs, as old dockers wrote it.
+// decodeAuth decodes an auth field. The field may lack padding, and may end in NULs if an
+// old version of docker wrote it.
 func decodeAuth(field string) (user, password string, err error) {
 	coding := base64.StdEncoding
 	if !strings.HasSuffix(strings.TrimSpace(field), "=") {
@@ -73,8 +73,8 @@ func decodeAuth(field string) (user, password string, err error) {
 	return user, strings.Trim(password, "\x00"), nil
 }
 
-// entriesOf lists the credentials in a docker config. An entry without credentials only
-// means that a credential store has them.
+// entriesOf returns the credentials in a docker config. It skips entries without
+// credentials, which only mean that a credential store contains them.
 func entriesOf(c dockerConfig, source string) []entry {
 	var out []entry
 	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {
@@ -85,14 +85,14 @@ func entriesOf(c dockerConfig, source string) []entry {
 			continue
 		}
 		if a.IdentityToken != "" {
-			auth.Username, auth.Password = "", "" // docker's placeholder for a token
+			auth.Username, auth.Password = "", "" // these are docker's placeholders for a token
 		}
 		out = append(out, entry{key, Credential{Auth: auth, Source: source}})
 	}
 	return out
 }
 
-// keyOf is a registry as docker writes it, without scheme and API version.
+// keyOf converts a registry in docker's notation to a key, without scheme and API version.
 func keyOf(registry string) (string, bool) {
 	if !strings.HasPrefix(registry, "https://") && !strings.HasPrefix(registry, "http://") {
 		registry = "https://" + registry

@@ -14,29 +14,27 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Keychain finds the credentials for images: those of the pod's
-// imagePullSecrets, then those of this host. The zero value has the pod's only. It
-// is safe for concurrent use. Docker configs are read at each pull, so that they
-// may change; ProviderConfig is read once.
+// Keychain finds the credentials for images: those in the pod's imagePullSecrets, then those
+// of this host. The zero value uses only the pod's. It is safe for concurrent use. It reads
+// docker configs at each pull, so that they may change; it reads ProviderConfig once.
 type Keychain struct {
-	AuthFile string   // a docker config that must exist; "" for none
+	AuthFile string   // a docker config that must exist; "" means none
 	Files    []string // docker configs that may be missing
-	Legacy   []string // .dockercfg files, read if none of Files exists
-	// ProviderConfig is a CredentialProviderConfig, ProviderDir the directory of
-	// its plugins; "" for none.
+	Legacy   []string // .dockercfg files, read only if none of Files exists
+	// ProviderConfig is a CredentialProviderConfig, and ProviderDir the directory of its
+	// plugins; "" means none.
 	ProviderConfig, ProviderDir string
 
 	mu        sync.Mutex
 	providers *providers
-	failed    error // of ProviderConfig
+	failed    error // error of reading ProviderConfig
 }
 
-// HostFiles lists the paths of this host's credentials, in the order in which they
-// are tried: where docker login writes them, then where the kubelet searches
-// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is
-// $HOME; "" leaves their paths out. legacy are .dockercfg files. The kubelet
-// searches its working directory, too; podrun does not, since a user may start it
-// in any directory.
+// HostFiles returns the paths of this host's credentials, in the order in which podrun tries
+// them: first where docker login writes them, then where the kubelet searches
+// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME; ""
+// omits their paths. legacy are .dockercfg files. The kubelet also searches its working
+// directory; podrun does not, because users may run it in any directory.
 func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	dirs := []string{rootDir, "/var/lib/kubelet"}
 	if dockerConfig != "" {
@@ -53,11 +51,11 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
 }
 
-// Find returns the credentials to try for an image reference, the best first: from the
-// pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's
-// docker configs. An error concerns the user's input (the reference, a Secret, AuthFile
-// or ProviderConfig), or is ctx's; any other source that cannot be read becomes a note.
-// Errors never contain credentials.
+// Find returns the credentials to try for an image reference, the best first: those from the
+// pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's docker
+// configs. An error concerns the user's input (the reference, a Secret, AuthFile or
+// ProviderConfig), or is ctx's. A failure to read another source becomes a note. Errors
+// never contain credentials.
 func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {
@@ -86,8 +84,8 @@ func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref strin
 	return found, nil
 }
 
-// plugins reads the configuration of the plugins, once: a kubelet that runs
-// would not read it again either.
+// plugins reads the configuration of the plugins, only once: a running kubelet does not read
+// it again either.
 func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +96,7 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	if k.ProviderConfig != "" {
 		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
 		if ctx.Err() != nil {
-			return nil, err // which does not describe the file
+			return nil, err // err does not concern the file: try again at the next call
 		}
 		if err == nil {
 			if list.list, err = parseProviders(data); err != nil {
@@ -114,8 +112,8 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	return list, nil
 }
 
-// files adds what docker configs have that need not be there; any reports whether
-// one was.
+// files adds the credentials from docker configs that may be missing. It reports whether any
+// of the files exists.
 func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
 	for _, path := range paths {
 		c, err := readConfig(ctx, path, legacy)
@@ -132,7 +130,7 @@ func (k *Keychain) files(ctx context.Context, found *Found, paths []string, lega
 	return any
 }
 
-// config adds the credentials of one docker config for a repository: its entries, then
+// config adds the credentials for a repository from one docker config: its entries, then
 // those of its helpers.
 func (f *Found) config(ctx context.Context, c dockerConfig, path, repository string) {
 	f.Credentials = append(f.Credentials, matching(entriesOf(c, path), repository)...)
@@ -149,8 +147,8 @@ func (f *Found) config(ctx context.Context, c dockerConfig, path, repository str
 	}
 }
 
-// helperFor picks the helper that a docker config has for a repository, and the
-// name that it knows the registry by.
+// helperFor returns the credential helper that a docker config names for a repository, and
+// the registry's name in the helper's notation.
 func helperFor(c dockerConfig, repository string) (helper, server string) {
 	server = registryOf(repository)
 	if server == "docker.io" {
@@ -164,11 +162,11 @@ func helperFor(c dockerConfig, repository string) (helper, server string) {
 	return c.CredsStore, server
 }
 
-// maxCredentials bounds a file of credentials, in bytes: the API takes a Secret of
-// 1 MiB.
+// maxCredentials is the maximum size of a file with credentials, in bytes, like that of a
+// Secret in the API.
 const maxCredentials = 1 << 20
 
-// readConfig reads a docker config.
+// readConfig reads and parses a docker config.
 func readConfig(ctx context.Context, path string, legacy bool) (dockerConfig, error) {
 	data, err := hostfile.Read(ctx, path, maxCredentials)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/credentialprovider"
 )
 
-// matching picks the entries for a repository, the most specific first, as the
-// kubelet's keyring does (pkg/credentialprovider).
+// matching returns the credentials that apply to a repository, the most specific first, like
+// the kubelet's keyring (pkg/credentialprovider).
 func matching(entries []entry, repository string) []Credential {
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(b.key, a.key) })
@@ -28,14 +28,14 @@ func matching(entries []entry, repository string) []Credential {
 	return found
 }
 
-// hostOnly is the host of a registry's name, which may carry anything else.
+// hostOnly returns the host of a registry's name, without path, scheme or API version.
 func hostOnly(registry string) string {
 	key, _ := keyOf(registry)
 	host, _, _ := strings.Cut(key, "/")
 	return host
 }
 
-// repositoryOf is a reference's full name without tag and digest:
+// repositoryOf returns the full name of a reference, without tag and digest:
 // docker.io/library/busybox.
 func repositoryOf(ref string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(ref)
@@ -45,7 +45,7 @@ func repositoryOf(ref string) (string, error) {
 	return named.Name(), nil
 }
 
-// registryOf is the host[:port] of a full name.
+// registryOf returns the host[:port] of a full name.
 func registryOf(repository string) string {
 	registry, _, _ := strings.Cut(repository, "/")
 	return registry

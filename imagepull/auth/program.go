@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// helperTimeout limits a credential helper or provider: the kubelet's value for
-	// plugins.
+	// helperTimeout limits the run time of a credential helper or provider. It is the
+	// kubelet's value for plugins.
 	helperTimeout = time.Minute
-	// helperOutput bounds its answer, in bytes.
+	// helperOutput is the maximum size of its output, in bytes.
 	helperOutput = 1 << 20
-	// noCredentials is the message of a helper without credentials
+	// noCredentials is the message of a helper that has no credentials
 	// (docker-credential-helpers, credentials/error.go).
 	noCredentials = "credentials not found in native keychain"
-	// tokenUser is the username that makes of the secret an identity token.
+	// tokenUser is the username that marks the secret as an identity token.
 	tokenUser = "<token>"
 )
 
-// askHelper gets the credentials of a registry from docker-credential-<name>; nil if it
-// has none. The error does not contain the program's output.
+// askHelper returns the credentials for a registry from docker-credential-<name>, or nil if
+// it has none. The error does not contain the program's output.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
@@ -57,7 +57,7 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 }
 
 // runHelper runs a credential program and returns its output. The error describes how the
-// program ended, and does not contain its output.
+// program failed, and does not contain its output.
 func runHelper(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()

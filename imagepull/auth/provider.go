@@ -17,8 +17,8 @@ import (
 // providerGroup is the API group of the credential provider protocol.
 const providerGroup = "credentialprovider.kubelet.k8s.io/"
 
-// parseProviders reads a CredentialProviderConfig (kubelet.config.k8s.io/v1 and
-// its betas, which have the same fields), in YAML or JSON.
+// parseProviders parses a CredentialProviderConfig (kubelet.config.k8s.io/v1 and its betas,
+// which have the same fields) in YAML or JSON.
 func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 	var c kubeletconfig.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
@@ -39,8 +39,8 @@ func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 	return c.Providers, errors.Join(errs...)
 }
 
-// checkProvider checks one provider as the kubelet does
-// (pkg/credentialprovider/plugin, validateCredentialProviderConfig).
+// checkProvider validates one provider like the kubelet (pkg/credentialprovider/plugin,
+// validateCredentialProviderConfig).
 func checkProvider(p kubeletconfig.CredentialProvider) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
@@ -55,7 +55,7 @@ func checkProvider(p kubeletconfig.CredentialProvider) error {
 	return nil
 }
 
-// wants reports whether a provider matches a repository.
+// wants reports whether a provider's matchImages include a repository.
 func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	return slices.ContainsFunc(p.MatchImages, func(glob string) bool {
 		ok, err := credentialprovider.URLsMatchStr(glob, repository)
@@ -63,20 +63,21 @@ func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	})
 }
 
-// needsToken reports whether a provider works by tokens of service accounts only,
-// which only a cluster issues.
+// needsToken reports whether a provider requires service account tokens, which only a
+// cluster issues.
 func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
 }
 
-// cached is an answer of a provider.
+// cached is a cached response of a provider.
 type cached struct {
-	provider, key string // of an image, of a registry, or "" for all images
+	provider, key string // repository, registry, or "" for all images
 	until         time.Time
 	entries       []entry
 }
 
-// keep determines how long a response is cached, and for which images.
+// keep returns the cache entry for a response: for how long and for which images it is
+// valid.
 func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
 	c := cached{provider: p.Name}
 	switch answer.CacheKeyType {
@@ -102,7 +103,7 @@ func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProvi
 	return c, nil
 }
 
-// valid reports whether the answer still holds, for a repository.
+// valid reports whether a cached response is still valid for a repository.
 func (c cached) valid(provider, repository string, now time.Time) bool {
 	return c.provider == provider && now.Before(c.until) &&
 		(c.key == "" || c.key == repository || c.key == registryOf(repository))

@@ -15,18 +15,18 @@ import (
 	providerapi "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 )
 
-// providers asks the kubelet's credential provider plugins (KEP-2133). It is safe
-// for concurrent use, and asks one at a time.
+// providers runs the kubelet's credential provider plugins (KEP-2133). It is safe for
+// concurrent use, and runs one plugin at a time.
 type providers struct {
-	dir  string // of the plugins
+	dir  string // directory of the plugins
 	list []kubeletconfig.CredentialProvider
 
 	mu    sync.Mutex
 	cache []cached
 }
 
-// find adds the credentials of the plugins that match the repository. A plugin that fails
-// becomes a note: another credential may work.
+// find adds the credentials from the plugins that match the repository. A failure of a
+// plugin becomes a note, because another credential may work.
 func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	}
 }
 
-// ask runs one plugin, unless an earlier answer of it still holds. p.mu is held.
+// ask runs one plugin, unless an earlier response is still valid. The caller must hold p.mu.
 func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialProvider, repository string) ([]entry, error) {
 	now := time.Now()
 	for _, c := range p.cache {
