@@ -33,7 +33,7 @@ var errStalled = errors.New("the pull has stalled")
 // it reports only the elapsed time.
 type watcher struct {
 	content contentapi.ContentClient // nil if there is no connection
-	images  imagesapi.ImagesClient   // likewise
+	images  imagesapi.ImagesClient   // nil if there is no connection
 
 	blind atomic.Bool   // the runtime does not expose its store
 	stall time.Duration // 0 means that no pull is canceled

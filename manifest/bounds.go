@@ -11,44 +11,46 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// What podrun takes. A manifest that an API server would store is far below all
-// of them; together they keep any input within seconds and a few hundred
-// megabytes, whether it is taken or refused.
+// Limits of the input. A manifest that an API server would store is far below all of them.
+// Together they ensure that podrun handles any input within seconds and a few hundred
+// megabytes, whether it accepts or refuses it.
 const (
-	// maxDocument is the size of one document, and of one object as JSON, in
-	// bytes: that of a request to an API server (MaxRequestBodyBytes).
+	// maxDocument is the maximum size of one document, and of one object as JSON, in bytes.
+	// It is that of a request to an API server (MaxRequestBodyBytes).
 	maxDocument = 3 << 20
-	// maxDocuments and maxAllValues are those of all that a command reads.
+	// maxDocuments and maxAllValues are the limits for the whole input of a command.
 	maxDocuments = 10000
 	maxAllValues = 1000000
-	// maxValues are the values of one document, keys included; maxObjectValues
-	// those of one object in it.
+	// maxValues is the maximum number of values in one document, including keys, and
+	// maxObjectValues that in one object.
 	maxValues       = 250000
 	maxObjectValues = 50000
-	// maxDepth is how deep values may be nested. The API's own types go to 20.
+	// maxDepth is the maximum depth of nested values. The API's own types have a depth of
+	// 20.
 	maxDepth = 100
-	// maxListDepth bounds lists within lists.
+	// maxListDepth is the maximum depth of nested lists of objects.
 	maxListDepth = 4
-	// maxProblems limits the list to a readable length.
+	// maxProblems limits the list of problems to a readable length.
 	maxProblems = 1000
-	// maxPods are those of one command; a kubelet runs 110 (maxPods).
+	// maxPods is the maximum number of pods per command; a kubelet's default is 110
+	// (maxPods).
 	maxPods = 1000
-	// maxContainers are those of one pod, of all kinds, maxAllContainers those of
-	// one command.
+	// maxContainers is the maximum number of containers of one pod, of all kinds, and
+	// maxAllContainers that of one command.
 	maxContainers    = 1000
 	maxAllContainers = 2000
-	// maxClaims are the PersistentVolumeClaims, and as many PersistentVolumes, of
-	// one command: each claim looks at each volume.
+	// maxClaims is the maximum number of PersistentVolumeClaims, and also of
+	// PersistentVolumes, per command: binding compares each claim with each volume.
 	maxClaims = 1000
 )
 
-// tooLarge is the problem of a document that is over a limit.
+// tooLarge returns the problem of a document that exceeds a limit.
 func (d *document) tooLarge(format string, args ...any) problem.Problem {
 	return problem.Problem{File: d.file, Line: d.first, Reason: "TooLarge", Message: fmt.Sprintf(format, args...),
 		Hint: "split it into several objects"}
 }
 
-// textBounds refuses a document before it is parsed.
+// textBounds refuses a document that exceeds a limit before it is parsed.
 func (d *document) textBounds() problem.List {
 	switch {
 	case len(d.text) > maxDocument:
@@ -63,13 +65,13 @@ func (d *document) textBounds() problem.List {
 	return nil
 }
 
-// jsonBounds refuses a document by its JSON, where aliases have been replaced.
-// It returns how many values there are.
+// jsonBounds refuses a document whose JSON, with aliases replaced, exceeds a limit. It
+// returns the number of values.
 func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem) {
 	values, depth := weighJSON(raw)
 	var p problem.Problem
 	switch {
-	case len(raw) > 2*maxDocument: // characters may have been escaped
+	case len(raw) > 2*maxDocument: // twice the size, because characters may have been escaped
 		p = d.tooLarge("the document is larger than %d MiB", maxDocument>>20)
 	case values > maxValues:
 		p = d.tooLarge("the document has more than %d values", maxValues)
@@ -82,9 +84,9 @@ func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem)
 	return values, &p
 }
 
-// aliasMarks counts possible aliases: a star after a blank or an indicator, and before a
-// name. It does not use a regular expression, which takes 20 times as long, because it
-// runs for every document.
+// aliasMarks counts possible aliases: a star after white space or an indicator, and before a
+// name. It does not use a regular expression, which takes 20 times as long, because it runs
+// for every document.
 func aliasMarks(text []byte) int {
 	marks := 0
 	for i := 1; i+1 < len(text); i++ {
@@ -101,12 +103,12 @@ func aliasMarks(text []byte) int {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // aliasBounds refuses a document that would exceed the limits after the replacement of
-// each alias by its content. The library that converts counts the nodes of aliases, but
-// not their bytes.
+// aliases by their content. The library that converts the document counts the nodes of
+// aliases, but not their bytes.
 func (d *document) aliasBounds() problem.List {
 	marks := aliasMarks(d.text)
 	if marks == 0 || marks*len(d.text) <= maxDocument {
-		return nil // none, or all of them together could not
+		return nil // no aliases, or too few to exceed the limits
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(d.text, &root); err != nil {
@@ -124,7 +126,7 @@ func (d *document) aliasBounds() problem.List {
 // weight is the size of a node with its aliases replaced.
 type weight struct{ bytes, values int }
 
-// weigher weighs nodes, each anchor once.
+// weigher computes the weights of nodes. It visits each anchor once.
 type weigher struct{ done map[*yaml.Node]weight }
 
 func (w *weigher) of(n *yaml.Node) weight {
@@ -135,12 +137,12 @@ func (w *weigher) of(n *yaml.Node) weight {
 		return sum
 	}
 	if n.Anchor != "" {
-		w.done[n] = weight{} // one that contains itself is refused by the converter
+		w.done[n] = weight{} // the converter refuses an anchor that contains itself
 	}
 	sum := weight{bytes: len(n.Value) + 1, values: 1}
 	for _, c := range n.Content {
 		more := w.of(c)
-		// Each sum is cut, so that none overflows.
+		// Limit each sum, so that it cannot overflow.
 		sum.bytes = min(sum.bytes+more.bytes, 2*maxDocument)
 		sum.values = min(sum.values+more.values, 2*maxValues)
 	}
@@ -150,12 +152,12 @@ func (w *weigher) of(n *yaml.Node) weight {
 	return sum
 }
 
-// longNumberDigits is how many digits a number has that may be beyond the bounds.
+// longNumberDigits is the number of digits from which on a number may exceed the limits.
 const longNumberDigits = 40
 
 // hasLongNumber reports whether the text may contain a quantity beyond the limits: an
-// exponent of two digits, or longNumberDigits digits and points in a row. It uses no
-// regular expression, like aliasMarks.
+// exponent of two digits, or longNumberDigits consecutive digits and points. Like
+// aliasMarks, it uses no regular expression.
 func hasLongNumber(raw []byte) bool {
 	run := 0
 	for i, c := range raw {
@@ -181,7 +183,7 @@ func hasLongNumber(raw []byte) bool {
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// quantityBounds reports the quantities of an object that must not be parsed.
+// quantityBounds returns errors for the quantities of an object that must not be parsed.
 func quantityBounds(raw []byte, into any) []typeError {
 	if !hasLongNumber(raw) {
 		return nil

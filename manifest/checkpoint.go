@@ -21,15 +21,15 @@ type Checkpoint struct {
 	Secrets      []*corev1.Secret
 	Claims       []*corev1.PersistentVolumeClaim
 	Volumes      []*corev1.PersistentVolume
-	RuntimeClass *nodev1.RuntimeClass // nil when the pod names none
+	RuntimeClass *nodev1.RuntimeClass // nil if the pod uses none
 
-	// InMemory is true if the pod's Secrets are kept in memory only, SecretsLost if they
-	// are lost: then they have no data. Marshal writes neither.
+	// InMemory is true if the pod's Secrets are kept in memory only. SecretsLost is true if
+	// they have been lost; the Secrets then have no data. Marshal writes neither field.
 	InMemory, SecretsLost bool
 }
 
-// WithoutSecrets is the checkpoint with only the names and types of its Secrets:
-// annotations may contain their data, too.
+// WithoutSecrets returns the checkpoint with only the names and types of its Secrets. It
+// omits annotations, which may also contain their data.
 func (c Checkpoint) WithoutSecrets() Checkpoint {
 	secrets := c.Secrets
 	c.Secrets = nil
@@ -39,10 +39,9 @@ func (c Checkpoint) WithoutSecrets() Checkpoint {
 	return c
 }
 
-// Marshal writes the checkpoint as a stream of YAML, the pod first: each object
-// as one line of JSON, which is YAML too and is read ten times faster (every
-// command reads the pods of all checkpoints). The same checkpoint is always the
-// same bytes.
+// Marshal returns the checkpoint as a YAML stream, the pod first. Each object is one line of
+// JSON, which is valid YAML but is read ten times faster (every command reads the pods of
+// all checkpoints). The same checkpoint always results in the same bytes.
 func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
 		return nil, fmt.Errorf("a checkpoint without a pod")
@@ -82,7 +81,7 @@ func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// stream writes objects as documents of one stream.
+// stream encodes objects as documents of one stream.
 func stream(objects []any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -98,9 +97,8 @@ func stream(objects []any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Unmarshal reads what Marshal wrote. It neither defaults (Default does) nor
-// validates, and lets unknown fields pass, which a later version may have
-// written.
+// Unmarshal reads the output of Marshal. It neither defaults (Default does) nor validates,
+// and accepts unknown fields, which a later version may have written.
 func Unmarshal(data []byte) (Checkpoint, error) {
 	var c Checkpoint
 	docs, err := split(Source{Name: "checkpoint", Data: data})
@@ -125,8 +123,8 @@ func Unmarshal(data []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// oneLine returns the JSON line of a document that consists of comment lines followed by
-// one JSON line; nil for any other document.
+// oneLine returns the JSON line of a document that consists of comment lines followed by one
+// JSON line, or nil for any other document.
 func oneLine(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
@@ -138,7 +136,7 @@ func oneLine(text []byte) []byte {
 	return text
 }
 
-// take decodes one object into its place.
+// take decodes one object and adds it to the checkpoint.
 func (c *Checkpoint) take(raw []byte) error {
 	h, _ := readHeader(raw)
 	switch h.Kind {

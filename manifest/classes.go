@@ -15,20 +15,19 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// systemClasses are the PriorityClasses that every cluster has
-// (pkg/apis/scheduling, SystemPriorityClasses).
+// systemClasses are the PriorityClasses that exist in every cluster (pkg/apis/scheduling,
+// SystemPriorityClasses).
 var systemClasses = map[string]int32{
 	scheduling.SystemClusterCritical: scheduling.SystemCriticalPriority,
 	scheduling.SystemNodeCritical:    scheduling.SystemCriticalPriority + 1000,
 }
 
-// WithClasses is a pod with what an API server adds to it of its PriorityClass
-// and its RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}): priority
-// and preemption policy, overhead, node selector and tolerations. A class that
-// there is not, or that contradicts the pod, is a problem of the manifest. A
-// priority class that only the pod's own spec.priority knows, as one exported
-// from a cluster does, is taken at its word. A missing RuntimeClass is not
-// reported here: the pod has no handler then.
+// WithClasses returns the pod with the fields that an API server sets according to its
+// PriorityClass and its RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}):
+// priority and preemption policy, overhead, node selector and tolerations. A class that is
+// missing or contradicts the pod is a problem of the manifest. If a PriorityClass is missing
+// but spec.priority is set, as in a pod exported from a cluster, WithClasses keeps the
+// priority. It does not report a missing RuntimeClass: the pod then has no handler.
 func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	out := pod.DeepCopy()
 	var problems problem.List
@@ -44,8 +43,8 @@ func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	return out, problems
 }
 
-// setPriority resolves spec.priorityClassName, or the class of the input that
-// is everybody's default.
+// setPriority resolves spec.priorityClassName or, if it is empty, the input's default
+// PriorityClass.
 func setPriority(spec *corev1.PodSpec, classes map[string]*schedulingv1.PriorityClass, bad func(field, reason, message, hint string)) {
 	name := spec.PriorityClassName
 	class := classes[name]
@@ -77,8 +76,8 @@ func setPriority(spec *corev1.PodSpec, classes map[string]*schedulingv1.Priority
 	}
 }
 
-// globalDefault is the class of pods that name none: of several the one of the
-// smallest value, as in the API server.
+// globalDefault returns the PriorityClass of pods without priorityClassName. If there are
+// several, it returns the one with the smallest value, like the API server.
 func globalDefault(classes map[string]*schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 	var found *schedulingv1.PriorityClass
 	for _, name := range slices.Sorted(maps.Keys(classes)) {

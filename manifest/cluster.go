@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tokenPrefix begins the name of the volume that an API server adds for the
-// service account's token (plugin/pkg/admission/serviceaccount).
+// tokenPrefix begins the name of the volume that an API server adds for the service
+// account's token (plugin/pkg/admission/serviceaccount).
 const tokenPrefix = "kube-api-access-"
 
-// tokenVolumes drops the token volume of a pod exported from a cluster, and its mounts:
+// tokenVolumes removes the token volume of a pod exported from a cluster, and its mounts:
 // there is no API server to issue a token.
 func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
@@ -45,9 +45,9 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// noToken warns about the missing token of a pod that requests one explicitly. Every pod
-// has a service account; a pod requests the token if it names an account other than the
-// default, or requests the mount.
+// noToken warns about the missing token of a pod that requests one explicitly. Every pod has
+// a service account; a pod requests the token if it names an account other than the default,
+// or requests the mount.
 func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	account := spec.ServiceAccountName
 	if account == "" {
@@ -62,21 +62,21 @@ func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// note adds a warning about what of an object is not as a cluster would have it.
+// note adds a warning about a field that has a different effect than in a cluster.
 func (l *loader) note(it item, object, field, message string) {
 	p := it.problem(object, it.field(field), "ClusterField", message)
 	p.Warning = true
 	l.add(p)
 }
 
-// isTokenVolume distinguishes the admission's volume from one of the same name that
-// the user wrote.
+// isTokenVolume reports whether an API server's admission added the volume. A volume with
+// such a name that the user wrote has no token.
 func isTokenVolume(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&
 		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
 }
 
-// missing lists the paths of the fields that before has and after has not.
+// missing returns the paths of the fields that before has and after lacks.
 func missing(before, after *corev1.Pod) []string {
 	var paths []string
 	compare(generic(before), generic(after), "", &paths)

@@ -12,9 +12,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode fills into from the item, and reports whether it could: not with a
-// value of the wrong type, nor with an unknown or duplicate field under Strict
-// (then into is filled all the same, so that it can be validated too).
+// decode decodes the item into into, and reports whether it could. It fails for a value of
+// the wrong type. An unknown or duplicate field is only reported, so that the object can be
+// validated too.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
 		l.typeErrors(it, object, found)
@@ -34,8 +34,8 @@ func (l *loader) decode(it item, object string, into any) bool {
 	return true
 }
 
-// Decode fills into from one document of YAML or JSON that is no manifest,
-// within the bounds of one.
+// Decode decodes into into a YAML or JSON document that is not a manifest, with the same
+// limits as for a manifest.
 func Decode(s Source, into any) error {
 	doc := &document{file: s.Name, first: 1, text: s.Data}
 	bad := doc.textBounds()
@@ -76,9 +76,9 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	l.add(l.loosen(p))
 }
 
-// meant is the hint for an unknown field: a field with a very similar name, the level at
-// which a field of this name exists, or a field with a less similar name; empty if there
-// is none.
+// meant returns the hint for an unknown field: a field with a very similar name, the level
+// at which a field of this name exists, or a field with a less similar name. It returns ""
+// if there is none.
 func meant(t reflect.Type, path []string) string {
 	similar := similarField(t, path)
 	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {
@@ -92,14 +92,13 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// loosen makes a problem of strict decoding a warning under Warn.
+// loosen converts a problem of strict decoding to a warning if Validate is Warn.
 func (l *loader) loosen(p problem.Problem) problem.Problem {
 	p.Warning = l.opts.Validate == Warn
 	return p
 }
 
-// duplicates reports the keys that a document of YAML has twice. JSON's own
-// are found by decode.
+// duplicates reports the duplicate keys in a YAML document. decode reports those in JSON.
 func (l *loader) duplicates(doc *document, twice []duplicate) {
 	if l.opts.Validate == Ignore {
 		return
@@ -110,8 +109,8 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 	}
 }
 
-// typeProblems reports every value of a wrong type, with its path: the decoder
-// itself stops at the first, and a quantity's error carries no path at all.
+// typeProblems reports every value of a wrong type, with its path. The decoder itself stops
+// at the first one, and an error about a quantity contains no path.
 func (l *loader) typeProblems(it item, object string, into any, err error) {
 	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
 	l.typeErrors(it, object, found)
@@ -128,7 +127,7 @@ func (l *loader) typeErrors(it item, object string, found []typeError) {
 	}
 }
 
-// header is what every object begins with.
+// header contains the fields that identify an object.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -138,8 +137,8 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// readHeader reads the fields that identify an object, leniently: the decoder reports
-// their problems.
+// readHeader reads the fields that identify an object. It ignores values of the wrong type,
+// which the decoder reports.
 func readHeader(raw []byte) (header, bool) {
 	if kindOf(raw) != "an object" {
 		return header{}, false

@@ -7,8 +7,9 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// defaultPod does what the API server and its service account admission do to a new pod.
-// Without the latter's name, spec.serviceAccountName would be empty in the downward API.
+// defaultPod applies the defaults that the API server and its service account admission
+// apply to a new pod. Without the name of the service account, spec.serviceAccountName would
+// be empty in the downward API.
 func defaultPod(pod *corev1.Pod) {
 	coredefaults.SetObjectDefaults_Pod(pod)
 	if pod.Spec.ServiceAccountName == "" {
@@ -21,10 +22,10 @@ func defaultPod(pod *corev1.Pod) {
 	syncAppArmor(pod)
 }
 
-// Default adds the defaults that this binary knows to the objects of a checkpoint, which
-// a podrun of another release may have written. An upgrade with a new default therefore
-// changes no pod, and the code that runs pods can rely on defaulted fields. Existing
-// values are kept. The objects are changed in place.
+// Default applies the defaults of this binary to the objects of a checkpoint, which a podrun
+// of another release may have written. Therefore an upgrade with a new default changes no
+// pod, and the code that runs pods can rely on defaulted fields. Default keeps existing
+// values. It changes the objects in place.
 func (c Checkpoint) Default() {
 	if c.Pod != nil {
 		defaultPod(c.Pod)
@@ -40,9 +41,9 @@ func (c Checkpoint) Default() {
 	}
 }
 
-// withoutDisabled is a pod without the fields whose feature gate is off in this
-// binary, as the API server stores a new one; nil if it cannot be converted. A
-// podrun of another release may have had the gate on.
+// withoutDisabled returns the pod without the fields whose feature gate is disabled in this
+// binary, like an API server that stores a new pod, or nil if it cannot be converted. The
+// pod may come from a podrun of another release in which the gate was enabled.
 func withoutDisabled(pod *corev1.Pod) *corev1.Pod {
 	var internal core.Pod
 	var out corev1.Pod

@@ -19,10 +19,10 @@ import (
 // document is one document of a source.
 type document struct {
 	file   string
-	offset int    // lines of the file before text
+	offset int    // number of lines of the file before text
 	first  int    // 1-based line of its first content
 	text   []byte // YAML or JSON
-	json   []byte // the same as JSON; set from the start when text is JSON
+	json   []byte // the document as JSON; set from the start if text is JSON
 
 	root   *yaml.Node // see tree
 	parsed bool
@@ -31,13 +31,13 @@ type document struct {
 // item is one object of a document: the document itself or an entry of a list.
 type item struct {
 	doc    *document
-	prefix string      // "items[2]." within a list, else empty
+	prefix string      // "items[2]." for an entry of a list, otherwise ""
 	raw    []byte      // the object as JSON
-	rename [][2]string // of field paths: those of a pod to those of the file, see field
+	rename [][2]string // maps prefixes of a pod's field paths to those in the file, see field
 }
 
-// toJSON converts the document, and lists the keys that it has twice in one
-// mapping: the last counts. Syntax errors come with lines of the file.
+// toJSON converts the document. It returns keys that occur twice in a mapping, of which the
+// last one applies. Syntax errors contain lines of the file.
 func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List) {
 	if d.json != nil {
 		return d.json, nil, nil
@@ -47,7 +47,7 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 		return out, nil, d.trailing()
 	}
 	if !strings.HasPrefix(strict.Error(), unmarshalErrors) {
-		return nil, nil, d.syntaxErrors(strict) // parsing again would fail again
+		return nil, nil, d.syntaxErrors(strict) // parsing it again would fail too
 	}
 	out, err := sigsyaml.YAMLToJSON(d.text)
 	if err != nil {
@@ -62,9 +62,9 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 	return out, twice, d.trailing()
 }
 
-// trailing finds content after a flow mapping ("{...}") that belongs to no document: the
-// library that converts would ignore it silently. After other content, it returns an
-// error.
+// trailing reports content after a flow mapping ("{...}") that belongs to no document: the
+// library that converts the document would ignore it silently. After other content, that
+// library returns an error.
 func (d *document) trailing() problem.List {
 	if first := documentStart(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
 		return nil
@@ -72,7 +72,7 @@ func (d *document) trailing() problem.List {
 	dec := yaml.NewDecoder(bytes.NewReader(d.text))
 	var root, more yaml.Node
 	if dec.Decode(&root) != nil {
-		return nil // the other library could: then there is no telling
+		return nil // the other library can parse it, so trailing content cannot be detected
 	}
 	err := dec.Decode(&more)
 	switch {
@@ -88,21 +88,21 @@ func (d *document) trailing() problem.List {
 	return out
 }
 
-// unmarshalErrors begins an error of decoding, where the syntax was right.
+// unmarshalErrors begins an error of decoding, as opposed to a syntax error.
 const unmarshalErrors = "yaml: unmarshal errors:\n"
 
 var (
 	lineInMessage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`) })
-	// parserError matches the errors of the library's parser, not of its
-	// scanner: it counts their lines from 0.
+	// parserError matches the errors of the library's parser, whose lines count from 0,
+	// unlike those of its scanner.
 	parserError = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
 	})
 )
 
-// syntaxErrors converts an error of the YAML library, whose lines count from the
-// document's beginning, into problems. If the first lines of a document are JSON, the
-// document is treated as JSON, whose error is more specific.
+// syntaxErrors converts an error of the YAML library, whose lines count from the document's
+// beginning, to problems. If the document begins like JSON, it returns the JSON error, which
+// is more specific.
 func (d *document) syntaxErrors(err error) problem.List {
 	if p, ok := d.jsonSyntax(); ok {
 		return problem.List{p}
@@ -126,9 +126,8 @@ func (d *document) syntaxErrors(err error) problem.List {
 	return out
 }
 
-// jsonSyntax finds the syntax error of a document that begins as JSON does:
-// with a brace and a quoted name, on the two sides of a line break, which KYAML
-// does not write.
+// jsonSyntax returns the syntax error of a document that begins like JSON: with a brace and
+// a quoted name.
 func (d *document) jsonSyntax() (problem.Problem, bool) {
 	trimmed := bytes.TrimSpace(d.text)
 	if len(trimmed) == 0 || trimmed[0] != '{' {
@@ -146,7 +145,7 @@ func (d *document) jsonSyntax() (problem.Problem, bool) {
 	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error()}, true
 }
 
-// syntaxHint names the usual cause of an error of the YAML library.
+// syntaxHint returns a hint about the usual cause of a YAML library's error.
 func syntaxHint(message string) string {
 	switch {
 	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "tab character"):
@@ -161,8 +160,8 @@ func syntaxHint(message string) string {
 	return ""
 }
 
-// tree is the document's node tree, which only problems need; nil when the
-// library cannot make one.
+// tree returns the document's node tree, which only problems require, or nil if the library
+// cannot parse it.
 func (d *document) tree() *yaml.Node {
 	if d.parsed {
 		return d.root
@@ -175,8 +174,8 @@ func (d *document) tree() *yaml.Node {
 	return d.root
 }
 
-// line is the 1-based line of a field of the item, or of its nearest parent
-// that is written in the file.
+// line returns the 1-based line of a field of the item, or of its nearest parent in the
+// file.
 func (i item) line(field string) int {
 	path := i.prefix + field
 	if path == "" {
@@ -192,7 +191,7 @@ func (i item) line(field string) int {
 	return i.doc.first
 }
 
-// field turns the path of a pod's field into that of the file's.
+// field converts the path of a pod's field to the path in the file.
 func (i item) field(path string) string {
 	for _, r := range i.rename {
 		if rest, ok := strings.CutPrefix(path, r[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
@@ -202,7 +201,7 @@ func (i item) field(path string) string {
 	return path
 }
 
-// problem makes a problem of this item, with the line of the field.
+// problem returns a problem of this item with the line of the field.
 func (i item) problem(object, field, reason, message string) problem.Problem {
 	return problem.Problem{File: i.doc.file, Line: i.line(field), Object: object, Field: field, Reason: reason, Message: message}
 }

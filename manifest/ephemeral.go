@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// KeepEphemeral returns a pod that lists no ephemeral containers with those of the pod
-// that it was applied as: no manifest has them, as with `kubectl apply`. A pod that
-// lists its own is returned as it is.
+// KeepEphemeral returns the pod with the ephemeral containers of the existing pod here, if
+// it lists none itself: like for `kubectl apply`, manifests do not contain them. It returns
+// a pod that lists its own unchanged.
 func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
 	if len(pod.Spec.EphemeralContainers) > 0 || len(here.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -22,15 +22,15 @@ func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
 	return WithEphemeral(pod, here.Spec.EphemeralContainers)
 }
 
-// WithEphemeral returns a pod with other ephemeral containers.
+// WithEphemeral returns the pod with the given ephemeral containers.
 func WithEphemeral(pod *corev1.Pod, list []corev1.EphemeralContainer) *corev1.Pod {
 	out := *pod
 	out.Spec.EphemeralContainers = list
 	return &out
 }
 
-// AddEphemeral returns a pod with one ephemeral container more, defaulted, if it has
-// none of that name; nil adds none.
+// AddEphemeral returns the pod with one more ephemeral container, defaulted, unless it
+// already has one with that name. If c is nil, it returns the pod unchanged.
 func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	if c == nil || slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name }) {
 		return pod
@@ -40,9 +40,10 @@ func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	return out
 }
 
-// EphemeralErrors lists why an API server would not take the ephemeral containers of a
-// pod as an update of those of another (ValidatePodEphemeralContainersUpdate): they are
-// invalid, or one that was there is missing or differs.
+// EphemeralErrors returns the reasons why an API server would not accept the ephemeral
+// containers of after as an update of those of before
+// (ValidatePodEphemeralContainersUpdate): they are invalid, or an existing one is missing or
+// differs.
 func EphemeralErrors(before, after *corev1.Pod) []string {
 	was, will, ok := internal(before, WithEphemeral(before, after.Spec.EphemeralContainers))
 	if !ok {
@@ -55,7 +56,7 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 	for _, e := range corevalidation.ValidatePodEphemeralContainersUpdate(&will, &was, opts) {
 		message := e.Error()
 		if e.Field == "spec.ephemeralContainers" {
-			message, _, _ = strings.Cut(e.ErrorBody(), "\n") // what follows is a diff of Go structs
+			message, _, _ = strings.Cut(e.ErrorBody(), "\n") // a diff of Go structs follows
 		}
 		out = append(out, cut(message))
 	}
@@ -65,15 +66,15 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 // EphemeralOnCreate is an API server's message for ephemeral containers in a new pod.
 const EphemeralOnCreate = "Forbidden: cannot be set on create"
 
-// EphemeralProblem is the problem of a pod whose ephemeral containers are refused with this
-// message.
+// EphemeralProblem returns the problem of a pod whose ephemeral containers are refused with
+// this message.
 func EphemeralProblem(message string) problem.Problem {
 	return problem.Problem{Field: "spec.ephemeralContainers", Reason: "FieldValueForbidden", Kind: problem.Manifest, Message: message,
 		Hint: "remove the field; 'podrun debug' adds an ephemeral container to a running pod"}
 }
 
-// exceptOnCreate leaves out that ephemeral containers cannot be set on create: only
-// the host knows whether the pod is new (run/prepare).
+// exceptOnCreate removes the error that ephemeral containers cannot be set on create: only
+// run/prepare knows whether the pod is new.
 func exceptOnCreate(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return e.Type == field.ErrorTypeForbidden && e.Field == "spec.ephemeralContainers"

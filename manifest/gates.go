@@ -10,23 +10,23 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// SetGates sets Kubernetes' feature gates for decoding, defaulting and validation,
-// according to the featureGates of a KubeletConfiguration or --feature-gates. They apply
-// to the whole process: call it once, before the first Load. A gate that is unknown or
-// cannot be changed causes a warning.
+// SetGates sets Kubernetes' feature gates for decoding, defaulting and validation, according
+// to the featureGates of a KubeletConfiguration or --feature-gates. They apply to the whole
+// process: call it once, before the first Load. It returns a warning for a gate that is
+// unknown or cannot be changed.
 func SetGates(gates map[string]bool) problem.List {
 	var out problem.List
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		p := problem.Problem{Field: "featureGates." + name, Reason: "FieldValueInvalid", Warning: true}
-		// Looked up first: once it has seen an unknown gate, the registry
-		// refuses all others as well.
+		// Look it up first: after the registry has seen an unknown gate, it refuses all
+		// others as well.
 		switch gate, ok := known[featuregate.Feature(name)]; {
 		case !ok:
 			p.Message = "unknown feature gate, ignored"
 		case gate.LockToDefault && gate.Default != gates[name]:
 			p.Message = "cannot be changed any more, ignored"
-		case utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != gates[name]: // else the registry logs for nothing
+		case utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != gates[name]: // otherwise the registry would log needlessly
 			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{name: gates[name]}); err != nil {
 				p.Message = err.Error()
 			}

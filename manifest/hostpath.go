@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPaths resolves relative hostPaths against the directory of the manifest, if an
-// option allows that, else it reports them. The API accepts them, and each runtime
-// makes something else of them. It comes before validation, which refuses "..".
+// hostPaths resolves relative hostPaths against the directory of the manifest if an option
+// allows that, otherwise it reports them: the API accepts them, and each runtime interprets
+// them differently. It runs before validation, which refuses "..".
 func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		source := spec.Volumes[i].HostPath
@@ -27,7 +27,7 @@ func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 			p.Hint = "write an absolute path: a manifest of a URL has no directory on this host"
 			l.add(p)
 		default:
-			dir := l.opts.WorkingDir // also that of standard input
+			dir := l.opts.WorkingDir // also for standard input
 			if it.doc.file != "-" {
 				dir = filepath.Dir(it.doc.file)
 			}

@@ -12,7 +12,7 @@ type kind struct {
 	take       func(l *loader, it item, h header)
 }
 
-// kindNamed finds a kind that podrun reads.
+// kindNamed returns a kind that podrun reads.
 func kindNamed(name string) (kind, bool) {
 	switch name {
 	case "Pod":
@@ -36,11 +36,11 @@ func kindNamed(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// kindNames are the names of kindNamed, for messages.
+// kindNames are the names that kindNamed knows, for messages.
 var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "RuntimeClass", "PriorityClass",
 	"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "ReplicationController", "PodTemplate"}
 
-// isList distinguishes a list from an object: "List" itself, or that of a known kind.
+// isList reports whether a kind is "List" or a list of a known kind.
 func isList(name string) bool {
 	of, ok := strings.CutSuffix(name, "List")
 	if !ok {
@@ -50,8 +50,7 @@ func isList(name string) bool {
 	return of == "" || known || unused[of] != nil || slices.Contains(controls, of)
 }
 
-// kind finds the kind of an object, and reports an unknown one and a wrong
-// apiVersion.
+// kind returns the kind of an object, and reports an unknown kind and a wrong apiVersion.
 func (l *loader) kind(it item, h header) (kind, bool) {
 	if l.skips(h) {
 		l.skip(h)
@@ -94,7 +93,7 @@ func (l *loader) unknownKind(it item, h header) {
 	l.add(p)
 }
 
-// object names the object for problems: "Pod default/web", "Pod web".
+// object returns the object's name for problems: "Pod default/web", "Pod web".
 func (h header) object() string {
 	name := h.Metadata.Name
 	if name == "" {

@@ -13,18 +13,18 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// kustomizers are the programs that build a kustomization, the first that is installed
-// is taken: the directory is their last argument.
+// kustomizers are the commands that build a kustomization, in order of preference. The
+// directory is their last argument.
 var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
 
-// maxComplaint limits how much of such a program's stderr is shown, in bytes.
+// maxComplaint is the maximum size of a command's stderr to show, in bytes.
 const maxComplaint = 10 << 10
 
-// ReadKustomization builds the kustomization of a directory by `kustomize build`, or
-// `kubectl kustomize`, whichever is installed: kustomize's own library would make
-// podrun a tenth larger. At most MaxInput bytes are read. The source is named after
-// the directory. The error is of kind Usage if neither program is installed, else of
-// kind Manifest; when ctx ends, it wraps its cause.
+// ReadKustomization builds the kustomization in a directory with `kustomize build` or
+// `kubectl kustomize`, whichever is installed: kustomize's own library would make podrun 10%
+// larger. It reads at most MaxInput bytes. The source is named after the directory. The
+// error is of kind Usage if neither program is installed, otherwise of kind Manifest; if ctx
+// ends, it wraps the cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	object := "kustomization " + problem.ShownURL(dir)
 	words := kustomizer()
@@ -55,7 +55,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
 }
 
-// kustomizer is the program that is installed, with its subcommand; nil for none.
+// kustomizer returns the installed program with its subcommand, or nil if there is none.
 func kustomizer() []string {
 	for _, words := range kustomizers {
 		if path, err := exec.LookPath(words[0]); err == nil {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Limits of the search for a field at another level: types are deep, and an input may
-// have thousands of unknown fields.
+// Limits of the search for a field at another level: types are deeply nested, and an input
+// may have thousands of unknown fields.
 const (
-	levelDepth = 3   // fields below the struct at which a search begins
-	levelTypes = 256 // structs that a search looks at
+	levelDepth = 3   // levels below the struct at which a search begins
+	levelTypes = 256 // structs that a search visits
 )
 
-// otherLevel returns where a field of this name is, if the field of path is at the wrong
-// level: "spec.containers[].image" for spec.image. It looks below the struct that path
-// is in, then in each struct above it and below that one, and returns the first; "" if
-// there is none. root is the type of the whole object.
+// otherLevel returns where a field of this name exists, if the field of path is at the wrong
+// level: "spec.containers[].image" for spec.image. It searches the struct that contains the
+// field and those below it, then does the same for each parent, and returns the first match,
+// or "" if there is none. root is the type of the whole object.
 func otherLevel(root reflect.Type, path []string) string {
 	for up := 1; up <= len(path); up++ {
 		at, ok := descend(root, path[:len(path)-up])
@@ -29,7 +29,7 @@ func otherLevel(root reflect.Type, path []string) string {
 	return ""
 }
 
-// descend returns the type at path, whose segments are fields, keys and indices.
+// descend returns the type at path, whose segments are fields, keys and indexes.
 func descend(t reflect.Type, path []string) (reflect.Type, bool) {
 	for {
 		for t.Kind() == reflect.Pointer {
@@ -64,8 +64,8 @@ type level struct {
 	of   reflect.Type
 }
 
-// below returns the path to the nearest field of this name in a struct and those below
-// it; "" if there is none.
+// below returns the path to the nearest field of this name in a struct or the structs below
+// it, or "" if there is none.
 func below(t reflect.Type, name string) string {
 	next, seen := []level{{"", t}}, map[reflect.Type]bool{t: true}
 	for depth := 0; depth <= levelDepth && len(next) > 0; depth++ {
@@ -97,8 +97,9 @@ func below(t reflect.Type, name string) string {
 	return ""
 }
 
-// likelyFirst puts containers and security contexts before the rest, of which a name
-// such as "image" may also be a field, and leaves out what users do not write.
+// likelyFirst moves containers, security contexts, templates and specs to the front, because
+// the other fields may contain fields of the same names (such as "image"). It omits fields
+// that users do not write.
 func likelyFirst(fields []jsonField) []jsonField {
 	var first, rest []jsonField
 	for _, f := range fields {
@@ -113,7 +114,7 @@ func likelyFirst(fields []jsonField) []jsonField {
 	return append(first, rest...)
 }
 
-// joined is the opposite of segments: indices, which are numbers, get brackets.
+// joined is the inverse of segments: it writes numbers as indexes in brackets.
 func joined(path []string) string {
 	var b strings.Builder
 	for _, s := range path {

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// segments cuts a field path such as spec.containers[0].resources.limits[a.b/c]
-// into its names, keys and indices.
+// segments splits a field path such as spec.containers[0].resources.limits[a.b/c] into
+// names, keys and indexes.
 func segments(path string) []string {
 	var out []string
 	for path != "" {
@@ -30,10 +30,10 @@ func segments(path string) []string {
 	return out
 }
 
-// find walks a path down a node tree and returns the line of the deepest node
-// that exists, counted from the document's text; 0 when not even the first
-// segment does. A path written with dots may hold keys that have dots
-// themselves: segments are joined until a key fits.
+// find follows a path in a node tree and returns the line of the deepest node that exists,
+// counted from the beginning of the document's text, or 0 if not even the first segment
+// exists. Keys in a path may contain dots themselves: find joins segments until a key
+// matches.
 func find(node *yaml.Node, path []string) int {
 	line := 0
 	for len(path) > 0 {
@@ -49,8 +49,8 @@ func find(node *yaml.Node, path []string) int {
 	return line
 }
 
-// step finds the child of node that the first segments of path name, the line
-// at which it begins, and the number of segments.
+// step returns the child of node that the first segments of path identify, the line at which
+// it begins, and the number of these segments.
 func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -72,15 +72,15 @@ func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
 	return nil, 0, 0
 }
 
-// duplicate is a key written twice in one mapping.
+// duplicate is a key that occurs twice in a mapping.
 type duplicate struct {
 	path  string
-	line  int // of the second, counted from the document's text
-	first int // of the first
+	line  int // line of the second occurrence, counted from the beginning of the document's text
+	first int // line of the first occurrence
 }
 
-// duplicates lists the duplicate keys of a tree. Aliases are not followed, because their
-// content is in the tree itself.
+// duplicates returns the duplicate keys in a tree. It does not follow aliases, because their
+// content is itself in the tree.
 func duplicates(node *yaml.Node, path string) []duplicate {
 	var out []duplicate
 	switch node.Kind {

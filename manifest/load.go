@@ -10,22 +10,22 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// loader gathers the objects and the problems of one Load.
+// loader collects the objects and the problems of one Load.
 type loader struct {
 	opts     Options
 	objects  *Objects
 	problems problem.List
 	seen     map[string]Position // by "Kind namespace/name"
-	// These are the totals of all sources so far; full means that a limit is exceeded,
-	// and the rest is not examined.
+	// The totals of all sources so far. full is true if a limit is exceeded; the rest is
+	// then ignored.
 	documents, values, containers int
 	full                          bool
 }
 
-// Load decodes, defaults and validates the sources. The list contains all problems, in
-// the order of the input, including warnings about changes that podrun makes to an
-// object. The objects may be used only if there are no errors. It is pure, and refuses
-// hostile input quickly.
+// Load decodes, defaults and validates the sources. The list contains all problems, in the
+// order of the input, including warnings about changes that podrun makes to an object. The
+// objects must be used only if there are no errors. Load is pure, and refuses hostile input
+// quickly.
 func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}}
 	if l.opts.Namespace == "" {
@@ -53,7 +53,7 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	return l.objects, bounded(l.problems)
 }
 
-// bounded cuts a long list, which hostile input can make of a million.
+// bounded truncates a long list: hostile input can cause a million problems.
 func bounded(all problem.List) problem.List {
 	if len(all) <= maxProblems {
 		return all
@@ -80,13 +80,12 @@ func (l *loader) source(s Source) {
 		}
 		before := len(l.problems)
 		l.document(doc)
-		l.problems[before:].Sort() // by line: they are of one file
+		l.problems[before:].Sort() // by line: they are in the same file
 		doc.root, doc.parsed = nil, false
 	}
 }
 
-// stop refuses an input that has too many of something: what follows is not
-// looked at.
+// stop refuses an input that exceeds a limit. The rest of the input is ignored.
 func (l *loader) stop(doc *document, format string, args ...any) {
 	p := doc.tooLarge(format, args...)
 	p.Message = "the input has " + p.Message
@@ -118,10 +117,10 @@ func (l *loader) document(doc *document) {
 	l.object(item{doc: doc, raw: raw}, 0)
 }
 
-// ReasonNoPod is the reason of the problem that an input has no pod.
+// ReasonNoPod is the reason of the problem that an input contains no pod.
 const ReasonNoPod = "NoPod"
 
-// noPod is the problem of an input without a pod.
+// noPod returns the problem of an input without a pod.
 func noPod(sources []Source, objects *Objects) problem.Problem {
 	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
 	if len(sources) == 1 {
@@ -149,7 +148,7 @@ func noPod(sources []Source, objects *Objects) problem.Problem {
 	return p
 }
 
-// object takes one object by its kind.
+// object processes one object according to its kind.
 func (l *loader) object(it item, depth int) {
 	h, ok := readHeader(it.raw)
 	if !ok {
@@ -173,7 +172,7 @@ func (l *loader) object(it item, depth int) {
 	if !ok {
 		return
 	}
-	// Some validation takes the square of an object's size in time.
+	// Some validation takes time proportional to the square of an object's size.
 	if len(it.raw) > maxDocument {
 		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, more than an API server takes", maxDocument>>20)))
 		return
@@ -185,8 +184,8 @@ func (l *loader) object(it item, depth int) {
 	k.take(l, it, h)
 }
 
-// list takes the entries of a List, or of a list of one kind such as PodList,
-// whose entries need not repeat their kind.
+// list processes the entries of a List, or of a list of one kind such as PodList, whose
+// entries may omit their kind.
 func (l *loader) list(it item, h header, depth int) {
 	var list struct {
 		APIVersion string            `json:"apiVersion"`
@@ -215,7 +214,7 @@ func (l *loader) list(it item, h header, depth int) {
 	}
 }
 
-// withKind completes an entry of a typed list.
+// withKind adds the missing kind and apiVersion to an entry of a typed list.
 func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil || (fields["kind"] != nil && fields["apiVersion"] != nil) {
@@ -223,7 +222,7 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	}
 	for name, value := range map[string]string{"apiVersion": apiVersion, "kind": kind} {
 		if fields[name] == nil {
-			fields[name], _ = json.Marshal(value) // a string always can be
+			fields[name], _ = json.Marshal(value) // marshaling a string cannot fail
 		}
 	}
 	out, err := json.Marshal(fields)
@@ -233,8 +232,7 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	return out
 }
 
-// claim notes that an object of this kind and name is there, and reports a
-// second one.
+// claim registers an object with this kind and name, and reports a second one.
 func (l *loader) claim(it item, kind, name string) bool {
 	key := kind + " " + name
 	if first, ok := l.seen[key]; ok {

@@ -1,7 +1,7 @@
-// Package manifest reads files into the Kubernetes objects that podrun runs, and reports
-// all their problems: it splits streams, decodes strictly, defaults and validates with
-// the Kubernetes code itself. Only Read has side effects; the rest of the package is
-// pure.
+// Package manifest reads files into the Kubernetes objects that podrun runs, and reports all
+// their problems: it splits streams, decodes strictly, and defaults and validates with
+// Kubernetes' own code. Only Read and ReadKustomization read files, programs or the network;
+// the rest of the package is pure.
 package manifest
 
 import (
@@ -12,8 +12,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 )
 
-// Source is the bytes of one file, of standard input or of a URL. Name is what
-// problems call it; "-" is standard input.
+// Source is the content of one file, of standard input or of a URL. Name is its name in
+// problems; "-" is standard input.
 type Source struct {
 	Name string
 	Data []byte
@@ -24,30 +24,30 @@ type Source struct {
 type Validate string
 
 const (
-	Strict Validate = "strict" // they are errors; the default, also for ""
-	Warn   Validate = "warn"   // they are warnings
-	Ignore Validate = "ignore" // they are dropped; the last duplicate counts
+	Strict Validate = "strict" // report errors; the default, also for ""
+	Warn   Validate = "warn"   // report warnings
+	Ignore Validate = "ignore" // ignore them; the last duplicate applies
 )
 
-// Options are the inputs of Load that are not in the files.
+// Options are the inputs of Load other than the files.
 type Options struct {
-	Namespace           string        // of objects that name none; "default" when empty
-	Validate            Validate      // Strict when empty
-	SkipKinds           []string      // kinds that are skipped, whatever they are, and CustomKinds; upper and lower case are one
-	IgnoreUnknownKinds  bool          // a kind that podrun does not read is skipped, unless it restricts pods
-	StrictClusterFields bool          // a service account token volume is an error
-	Suffix              func() string // five random characters for generateName; nil refuses generateName
-	// WorkingDir is the absolute working directory. With it a relative hostPath is
-	// resolved against the directory of its file; empty refuses relative ones.
+	Namespace           string        // of objects that specify none; "" means "default"
+	Validate            Validate      // "" means Strict
+	SkipKinds           []string      // kinds to skip, including kinds that podrun reads, and CustomKinds; case-insensitive
+	IgnoreUnknownKinds  bool          // skip kinds that podrun does not read, except those that restrict pods
+	StrictClusterFields bool          // report a service account token volume as an error
+	Suffix              func() string // returns five random characters for generateName; nil refuses generateName
+	// WorkingDir is the absolute working directory. If set, relative hostPaths are resolved
+	// against the directory of their file; if empty, they are refused.
 	WorkingDir string
-	// RestartPolicy replaces that of every pod, if it is not empty.
+	// RestartPolicy, if not empty, replaces that of every pod.
 	RestartPolicy corev1.RestartPolicy
-	// ToEnd requires that the pods complete: one without restartPolicy gets Never, and
-	// one with Always is a problem of the command line.
+	// ToEnd requires that the pods complete: a pod without restartPolicy gets Never, and one
+	// with Always is a problem of the command line.
 	ToEnd bool
 }
 
-// Position is where an object begins. Line is 1-based.
+// Position is the position at which an object begins. Line is 1-based.
 type Position struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
@@ -55,15 +55,15 @@ type Position struct {
 
 // Pod is one pod of the input, defaulted and valid.
 type Pod struct {
-	Object   *corev1.Pod // its spec.nodeName is empty, regardless of the file
+	Object   *corev1.Pod // spec.nodeName is empty, regardless of the file
 	Position Position
-	From     string // "Deployment web" when it was made of a pod template, else empty
-	NodeName string // spec.nodeName of the file, which podrun replaces by this host
-	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; it is unknown for a
+	From     string // "Deployment web" if created from a pod template, otherwise ""
+	NodeName string // spec.nodeName in the file, which podrun replaces by this host
+	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. It is not known for a
 	// checkpoint.
 	WroteDNSPolicy bool
 	// SecretsInMemory is true for a pod of a checkpoint whose Secrets are kept in memory
-	// only, where they stay regardless of the settings.
+	// only. They remain there regardless of the settings.
 	SecretsInMemory bool
 
 	item item
@@ -79,8 +79,8 @@ type Objects struct {
 	Volumes         map[string]*corev1.PersistentVolume
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
-	// Skipped are the names of the objects that podrun does not use, by kind; nil for
-	// none.
+	// Skipped contains the names of the objects that podrun does not use, by kind. It may be
+	// nil.
 	Skipped map[string][]string
 }
 
@@ -95,10 +95,10 @@ func newObjects() *Objects {
 	}
 }
 
-// Locate completes a problem about this pod with its file, its line and its
-// name. The problem's Field is the pod's (spec.containers[0].image); it becomes
-// the file's (spec.template.spec.containers[0].image of a Deployment). A pod of a
-// checkpoint has no file.
+// Locate adds to a problem of this pod its file, line and name. It converts the Field from a
+// path in the pod (spec.containers[0].image) to one in the file
+// (spec.template.spec.containers[0].image for a Deployment). A pod of a checkpoint has no
+// file.
 func (p Pod) Locate(pr problem.Problem) problem.Problem {
 	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
 	if p.item.doc == nil {

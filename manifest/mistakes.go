@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// capabilityNames are the names of the capabilities of Linux in the API: those of
-// capabilities(7) without CAP_.
+// capabilityNames are the API's names of the Linux capabilities: those of capabilities(7)
+// without CAP_.
 var capabilityNames = []string{
 	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE",
 	"DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN",
@@ -21,12 +21,12 @@ var capabilityNames = []string{
 	"SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM", "ALL",
 }
 
-// leastMemory is the smallest memory limit that Load accepts, in bytes. runc needs more
-// than this to start any process.
+// leastMemory is the minimum memory limit that Load accepts, in bytes. runc needs more than
+// this to start any process.
 var leastMemory = resource.MustParse("1Mi")
 
 // mistakes reports values that the API accepts, but with which containers do not do what
-// their author means. It comes before defaulting, which copies limits to requests.
+// their author intended. It runs before defaulting, which copies limits to requests.
 func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	for _, list := range []struct {
 		name       string
@@ -46,16 +46,16 @@ func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// capabilities warns about names that are no capability's. containerd puts CAP_ before
-// each name and ignores the result if it does not know it: drop: [CAP_NET_RAW] drops
-// nothing. The API does not check names, because a kernel may have more of them.
+// capabilities warns about names that are not capabilities. containerd prepends CAP_ to each
+// name and ignores the result if it is unknown: drop: [CAP_NET_RAW] drops nothing. The API
+// does not check names, because a newer kernel may have more of them.
 func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {
 		return
 	}
 	check := func(list string, names []corev1.Capability) {
 		for i, c := range names {
-			name := strings.ToUpper(string(c)) // as runtimes do
+			name := strings.ToUpper(string(c)) // like runtimes
 			if slices.Contains(capabilityNames, name) {
 				continue
 			}
@@ -72,8 +72,8 @@ func (l *loader) capabilities(it item, object, container string, sc *corev1.Secu
 	check("drop", sc.Capabilities.Drop)
 }
 
-// memory refuses limits with which no container starts, such as 64m, which is 0.064 bytes,
-// and warns about such requests. A limit of zero is none.
+// memory refuses memory limits with which no container starts, such as 64m, which is 0.064
+// bytes, and warns about such requests. A limit of zero means no limit.
 func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirements) {
 	tooLow := func(list string, q resource.Quantity) problem.Problem {
 		p := it.problem(object, it.field(path+".resources."+list+"[memory]"), "MemoryTooLow", q.String()+" is less than "+leastMemory.String())
@@ -85,7 +85,7 @@ func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirem
 		p.Message += ": no container starts with so little memory"
 		l.add(p)
 	}
-	// Kubernetes' code warns about fractions of bytes itself.
+	// Kubernetes' code itself warns about fractions of bytes.
 	if q := r.Requests[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 && q.MilliValue()%1000 == 0 {
 		p := tooLow("requests", q)
 		p.Warning = true
@@ -93,8 +93,9 @@ func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirem
 	}
 }
 
-// meantMemory is the hint for a quantity of memory that is too low: the same number of Mi,
-// if it was written without a unit, or with the m that other programs read as megabytes.
+// meantMemory returns the hint for a quantity of memory that is too low. If it was written
+// without a unit, or with the m that other programs interpret as megabytes, the hint
+// suggests the same number of Mi.
 func meantMemory(q resource.Quantity) string {
 	number := strings.TrimSuffix(q.String(), "m")
 	if strings.Trim(number, "0123456789") == "" && len(number) < 6 {

@@ -38,7 +38,7 @@ func (l *loader) secret(it item, h header) {
 	}
 	l.serverFields(&obj.ObjectMeta, true)
 	coredefaults.SetObjectDefaults_Secret(&obj)
-	for key, value := range obj.StringData { // as the API server: it is write-only there
+	for key, value := range obj.StringData { // like the API server, where the field is write-only
 		if obj.Data == nil {
 			obj.Data = map[string][]byte{}
 		}
@@ -139,14 +139,14 @@ func (l *loader) valid(it item, h header, meta *metav1.ObjectMeta, err error, va
 	return len(errs) == 0 && l.claim(it, h.Kind, qualified(meta))
 }
 
-// fieldErrors turns the errors of validation into problems.
+// fieldErrors converts the errors of validation to problems.
 func (l *loader) fieldErrors(it item, object string, errs field.ErrorList) {
 	for _, e := range errs {
 		l.add(it.problem(object, it.field(e.Field), string(e.Type), cut(e.ErrorBody())))
 	}
 }
 
-// cut shortens a message that prints a whole struct or a long value.
+// cut shortens a message that contains a whole struct or a long value.
 func cut(message string) string {
 	const limit = 1000
 	if r := []rune(message); len(r) > limit {
@@ -169,7 +169,7 @@ func nameOf(kind string, meta *metav1.ObjectMeta) string {
 	return kind + " " + qualified(meta)
 }
 
-// objectName names a namespaced object before it is decoded.
+// objectName returns the name of a namespaced object before it is decoded.
 func (l *loader) objectName(h header) string {
 	if h.Metadata.Namespace == "" {
 		h.Metadata.Namespace = l.opts.Namespace
@@ -177,9 +177,9 @@ func (l *loader) objectName(h header) string {
 	return h.object()
 }
 
-// serverFields drops what only an API server writes, so that an object
-// exported from a cluster is that of its file, gives a namespaced object its
-// namespace and makes the name of one that has generateName. A UID stays.
+// serverFields removes the metadata that only an API server sets, so that an object exported
+// from a cluster equals the one in its file. It sets the default namespace of a namespaced
+// object, and generates a name from generateName. It keeps the UID.
 func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	*meta = metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, UID: meta.UID,
@@ -196,8 +196,8 @@ func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	}
 }
 
-// generated makes a name as the API server does: of 63 characters at most, the
-// suffix included (apiserver's storage/names).
+// generated returns a generated name like the API server: at most 63 characters, including
+// the suffix (apiserver's storage/names).
 func generated(base, suffix string) string {
 	const longest = 63
 	if keep := max(longest-len(suffix), 0); len(base) > keep {
@@ -206,8 +206,8 @@ func generated(base, suffix string) string {
 	return base + suffix
 }
 
-// Add adds the objects of another input. If two have the same name, the existing one is
-// kept.
+// Add adds the objects of another input. If two objects other than pods have the same name,
+// it keeps the existing one.
 func (o *Objects) Add(more *Objects) {
 	o.Pods = append(o.Pods, more.Pods...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)
@@ -229,7 +229,7 @@ func addTo[T any](to *map[string]T, from map[string]T) {
 	}
 }
 
-// Objects returns the content of a checkpoint in the form of an input.
+// Objects returns the content of a checkpoint as an input.
 func (c Checkpoint) Objects() *Objects {
 	o := &Objects{Pods: []Pod{{Object: c.Pod, SecretsInMemory: c.InMemory}}}
 	o.Add(&Objects{})

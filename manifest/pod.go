@@ -25,8 +25,8 @@ func (l *loader) pod(it item, h header) {
 	}
 }
 
-// takePod defaults and validates a pod that was decoded, or made of a
-// template of an object of another kind.
+// takePod defaults and validates a pod that was decoded, or created from the template of an
+// object of another kind.
 func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	l.serverFields(&pod.ObjectMeta, true)
 	pod.TypeMeta = typeMeta("v1", "Pod")
@@ -64,7 +64,8 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	l.objects.Pods = append(l.objects.Pods, out)
 }
 
-// count refuses a pod of too many containers, and one too many.
+// count refuses a pod with too many containers, and an input with too many pods or
+// containers.
 func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
 	n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers)
 	l.containers += n
@@ -82,8 +83,8 @@ func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
 	return true
 }
 
-// toEnd applies the options about it, before defaulting makes an
-// omitted policy look like an explicit Always.
+// toEnd applies the options RestartPolicy and ToEnd. It must run before defaulting, after
+// which an omitted policy looks like an explicit Always.
 func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	switch {
 	case l.opts.RestartPolicy != "":
@@ -101,9 +102,9 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// maxWarned is the size of the largest object, as JSON, for which Kubernetes' warnings
-// are computed, and maxWarnedPorts its maximum number of ports: the time grows
-// quadratically with the number, and 7,000 ports took 100 s.
+// maxWarned is the maximum size of an object, as JSON, for which Kubernetes' warnings are
+// computed, and maxWarnedPorts the maximum number of its ports: the time grows quadratically
+// with the number of ports, and 7,000 ports took 100 s.
 const (
 	maxWarned      = 256 << 10
 	maxWarnedPorts = 300
@@ -119,8 +120,8 @@ func ports(spec *corev1.PodSpec) int {
 	return n
 }
 
-// validatePod reports the errors and warnings of the API server, and drops fields whose
-// feature gate is off, with a warning: the API server drops them silently.
+// validatePod reports the errors and warnings of the API server. It drops fields whose
+// feature gate is disabled, with a warning: the API server drops them silently.
 func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	var internal core.Pod
 	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &internal, nil); err != nil {
@@ -147,12 +148,12 @@ func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	}
 }
 
-// allowPrivileged lets validation accept privileged containers, as the
-// kubelet and any API server do: a process-wide switch of that code.
+// allowPrivileged makes validation accept privileged containers, like the kubelet and every
+// API server. It sets a process-wide option of Kubernetes' code.
 func allowPrivileged() { capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) }
 
-// dropDisabled replaces the pod by the one without the fields of disabled
-// feature gates and names those.
+// dropDisabled replaces the pod by the one without the fields of disabled feature gates, and
+// reports these fields.
 func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *core.Pod) {
 	var kept corev1.Pod
 	if err := coredefaults.Convert_core_Pod_To_v1_Pod(dropped, &kept, nil); err != nil {
@@ -168,7 +169,7 @@ func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *
 	*pod = kept
 }
 
-// warn adds a warning of Kubernetes' code, "path: text" or only text.
+// warn adds a warning of Kubernetes' code, which has the form "path: text" or "text".
 func (l *loader) warn(it item, object, text string) {
 	path, rest, ok := strings.Cut(text, ": ")
 	if !ok || strings.ContainsAny(path, " \"") || !strings.HasPrefix(path, "spec") && !strings.HasPrefix(path, "metadata") {
@@ -181,9 +182,9 @@ func (l *loader) warn(it item, object, text string) {
 
 const appArmorAnnotation = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
-// syncAppArmor copies the profiles of the old annotations, which the kubelet
-// does not read, to the fields, as the API server does on create (KEP-24).
-// Annotations that name no valid profile are validation's to report.
+// syncAppArmor copies the profiles of the deprecated annotations, which the kubelet does not
+// read, to the fields, like the API server on create (KEP-24). Validation reports
+// annotations that name no valid profile.
 func syncAppArmor(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -204,8 +205,8 @@ func syncAppArmor(pod *corev1.Pod) {
 	}
 }
 
-// appArmorProfile reads the value of an AppArmor annotation; nil when it names
-// no profile.
+// appArmorProfile parses the value of an AppArmor annotation. It returns nil if the value
+// names no profile.
 func appArmorProfile(value string) *corev1.AppArmorProfile {
 	switch local, isLocal := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix); {
 	case value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:

@@ -15,27 +15,27 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Limits of input: an API server accepts 3 MiB per request, and a stream may contain
+// Limits on the input: an API server accepts 3 MiB per request, and a stream may contain
 // several objects. MaxSource is also the kubelet's limit for a manifest file
 // (maxConfigLength in pkg/kubelet/config).
 const (
 	MaxSource = 10 << 20 // bytes of one file, stream or URL
-	MaxInput  = 32 << 20 // bytes of all that a command reads, or of one directory of podrun serve
-	MaxFiles  = 10000    // manifests of one directory
+	MaxInput  = 32 << 20 // bytes of the whole input of a command, or of one directory of podrun serve
+	MaxFiles  = 10000    // manifests in one directory
 )
 
 // ReadOptions are the streams and the client that Read uses.
 type ReadOptions struct {
-	Stdin      io.Reader    // of "-"; nil has none
-	EmptyDirs  bool         // a directory without a manifest is no problem
-	HTTPClient *http.Client // nil: one with a timeout of 30 s; redirects are checked in any case
+	Stdin      io.Reader    // for "-"; nil if there is none
+	EmptyDirs  bool         // accept a directory without manifests
+	HTTPClient *http.Client // nil means one with a timeout of 30 s; redirects are always checked
 }
 
-// Read reads the arguments of the command line: a file, a directory (its *.yaml, *.yml
-// and *.json in the order of their names, without subdirectories and files that begin
-// with a dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a
-// shell's <(command). Every argument that cannot be read is a problem of the
-// *problem.Error; when ctx ends, the error wraps its cause instead.
+// Read reads the arguments of the command line: a file, a directory (its *.yaml, *.yml and
+// *.json in the order of their names, without subdirectories and files that begin with a
+// dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a shell's
+// <(command). The *problem.Error contains a problem for every argument that cannot be read.
+// If ctx ends, the error wraps the cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file is given"), Hint: "name a file, a directory, an https URL, or - for standard input"}
@@ -62,10 +62,10 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 // reader reads the sources of one command.
 type reader struct {
 	ReadOptions
-	left int64 // bytes of MaxInput
+	left int64 // remaining bytes of MaxInput
 }
 
-// name reads one name of the command line.
+// name reads one argument of the command line.
 func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List) {
 	switch {
 	case name == "":
@@ -98,7 +98,7 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 	var problems problem.List
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		info, err := os.Stat(path) // a symlink's target counts
+		info, err := os.Stat(path) // follow symlinks
 		if err != nil {
 			problems = append(problems, failed(path, err))
 			continue
@@ -118,8 +118,8 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 	return sources, problems
 }
 
-// manifestNames lists the names in a directory that are those of manifests, in
-// their order. It reads a few at a time: a directory may have millions.
+// manifestNames returns the names of the manifests in a directory, sorted. It reads the
+// directory in batches, because it may contain millions of files.
 func manifestNames(ctx context.Context, dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -152,8 +152,8 @@ func (r *reader) file(ctx context.Context, path string) (Source, *problem.Proble
 	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of limited size. Opening or reading a pipe may block
-// forever, so the end of ctx ends the wait, not the read.
+// all opens and reads a source of limited size. Opening or reading a pipe may block forever;
+// if ctx ends, all stops waiting, but the read continues.
 func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte
@@ -201,8 +201,8 @@ func unreadable(name, message, hint string) problem.List {
 	return problem.List{{File: problem.ShownURL(name), Reason: "Unreadable", Message: message, Hint: hint}}
 }
 
-// failed is the problem of a file that the system could not open or read. It is not the
-// file's if the host lacks a resource for it.
+// failed returns the problem of a file that could not be opened or read. If the host lacks a
+// resource for that, the file is not at fault.
 func failed(name string, err error) problem.Problem {
 	p := unreadable(name, cause(err), fileHint(err))[0]
 	if problem.Exhausted(err) {
@@ -211,7 +211,7 @@ func failed(name string, err error) problem.Problem {
 	return p
 }
 
-// cause is an error without the path or URL that it repeats.
+// cause returns the text of an error without the path that it repeats.
 func cause(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

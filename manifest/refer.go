@@ -13,8 +13,8 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// Referred is a pod with those of the objects that it refers to, in the order
-// of their names. What it refers to and is missing is left out.
+// Referred returns a pod with the objects that it refers to, sorted by name. It omits
+// missing objects.
 func Referred(pod *corev1.Pod, o *Objects) Checkpoint {
 	if o == nil {
 		o = &Objects{}
@@ -51,7 +51,7 @@ func Referred(pod *corev1.Pod, o *Objects) Checkpoint {
 	return c
 }
 
-// pick takes the objects of these names, sorted.
+// pick returns the objects with these names, sorted by name.
 func pick[T any](from map[string]T, namespace string, names map[string]bool) []T {
 	var out []T
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -62,7 +62,7 @@ func pick[T any](from map[string]T, namespace string, names map[string]bool) []T
 	return out
 }
 
-// references are the names of the objects that a pod refers to.
+// references contains the names of the objects that a pod refers to.
 type references struct{ configMaps, secrets, claims map[string]bool }
 
 func (r references) container(c *corev1.Container) {
@@ -107,11 +107,11 @@ func (r references) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// Differ compares what two checkpoints of one pod refer to. Live lists the
-// objects whose content a running pod takes in (ConfigMap shop/web), those that
-// came and went included; bound lists those on which it was built; frozen are
-// of live those that were immutable, whose data an API server would not let
-// change.
+// Differ compares the objects in two checkpoints of the same pod. live lists the changed
+// objects whose content a running pod receives (ConfigMap shop/web), including those that
+// were added or removed. bound lists the changed claims and volumes, with which the pod was
+// created. frozen lists those objects of live that were immutable, whose data an API server
+// would not allow to change.
 func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
 	for name, pair := range pairs(c.ConfigMaps, after.ConfigMaps) {
 		was, is := pair[0], pair[1]
@@ -149,7 +149,7 @@ func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
 	return live, bound, frozen
 }
 
-// full replaces a nil map by an empty one: a file can contain either.
+// full returns an empty map for nil, because a file can contain either.
 func full[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
@@ -157,8 +157,8 @@ func full[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// pairs matches two lists of objects by namespace/name; an object that one list lacks is
-// the zero value.
+// pairs matches the objects of two lists by namespace/name. If one list lacks an object, it
+// has the zero value there.
 func pairs[T interface {
 	comparable
 	metav1.Object
@@ -183,7 +183,8 @@ func sameVolume(a, b *corev1.PersistentVolume) bool {
 	return sameJSON(a.Spec, b.Spec)
 }
 
-// sameJSON compares values as they are written: 1Gi is 1Gi, however it was read.
+// sameJSON compares values as JSON: two quantities of 1Gi are equal, however they were
+// parsed.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ServeClaims makes paths of this host the volumes of claims, by the claim's
-// name, in the namespaces of the pods that use them. It returns the names that
-// no pod uses. A path that containers have as a device is a block volume.
+// ServeClaims makes paths of this host the volumes of claims, by the claim's name, in the
+// namespaces of the pods that use the claims. It returns the names that no pod uses. A path
+// that containers use as a device becomes a block volume.
 func (o *Objects) ServeClaims(paths map[string]string) (unused []string) {
 	used := map[string]bool{}
 	for _, p := range o.Pods {
@@ -59,18 +59,19 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 	o.Volumes[pv.Name] = pv
 }
 
-// servedName is the name of the PersistentVolume of a served claim. Neither a volume of
-// an input nor that of another claim has it: the API allows no '_' in the names of
-// volumes, namespaces and claims. volume.Provision does not use it, either.
+// servedName returns the name of the PersistentVolume of a served claim. No volume of an
+// input and no other claim's volume has this name: the API does not allow '_' in the names
+// of volumes, namespaces and claims. The names of volume.Provision differ too.
 func servedName(namespace, claim string) string { return "pvc_" + namespace + "_" + claim }
 
-// earlierServedName is servedName of earlier releases. It is ambiguous: a-b/c and a/b-c.
+// earlierServedName returns the name in earlier releases. It is ambiguous: a-b/c and a/b-c
+// have the same.
 func earlierServedName(namespace, claim string) string { return "pvc-" + namespace + "-" + claim }
 
-// KeepServedNames returns o with the volumes of served claims as an existing pod has them,
-// from its checkpoint c: if an earlier release has named one, and it is the same
-// otherwise, it keeps its name, which is part of the path at which the volume is mounted.
-// It does not change o.
+// KeepServedNames returns o with the volume names of served claims in the existing pod's
+// checkpoint c. If an earlier release named such a volume, and the volume is otherwise the
+// same, it keeps its name, which is part of the path at which the volume is mounted.
+// KeepServedNames does not change o.
 func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
 	out := *o
 	for _, was := range c.Claims {
@@ -91,7 +92,7 @@ func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
 	return &out
 }
 
-// isDevice reports whether containers have a volume as a device.
+// isDevice reports whether containers use a volume as a device.
 func isDevice(pod *corev1.Pod, volume string) bool {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range list {
@@ -103,7 +104,8 @@ func isDevice(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// ParseClaim reads NAME=PATH. The name becomes part of a path owned by root.
+// ParseClaim parses NAME=PATH. It validates the name, which becomes part of a path owned by
+// root.
 func ParseClaim(text string) (name, path string, err error) {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || name == "" || path == "" {

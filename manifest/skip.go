@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// unused are the kinds that configure a cluster around its pods: how it reaches, counts,
-// authorizes and admits them, by name, with their API groups. A pod runs the same without
-// them, so that Load skips them with one warning for all.
+// unused maps kinds that configure a cluster around its pods (access, scaling,
+// authorization, admission) to their API groups. A pod runs the same without them, so Load
+// skips them with one warning for all.
 var unused = map[string][]string{
 	"Service":                  {""},
 	"Endpoints":                {""},
@@ -39,32 +39,32 @@ var unused = map[string][]string{
 	"MutatingAdmissionPolicyBinding":   {"admissionregistration.k8s.io"},
 }
 
-// controls are the kinds that restrict pods, see restricts.
+// controls are kinds that restrict pods, see restricts.
 var controls = []string{"NetworkPolicy", "LimitRange", "ResourceQuota"}
 
-// restricts reports whether a kind restricts pods: without the object, a pod may do more
-// than its author allows, so that only the kind's own name in SkipKinds skips it. Network
-// plugins have custom kinds for this, all called some NetworkPolicy (CiliumNetworkPolicy
-// of cilium.io, GlobalNetworkPolicy of projectcalico.org).
+// restricts reports whether a kind restricts pods. Without such an object, a pod may do more
+// than its author allows, so podrun skips it only if SkipKinds names the kind itself.
+// Network plugins have custom kinds for this, whose names all end in NetworkPolicy
+// (CiliumNetworkPolicy of cilium.io, GlobalNetworkPolicy of projectcalico.org).
 func restricts(kind string) bool {
 	kind = strings.TrimSuffix(kind, "List")
 	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
 }
 
-// CustomKinds is the value of SkipKinds that stands for all custom resources.
+// CustomKinds is the value in SkipKinds that stands for all custom resources.
 const CustomKinds = "custom"
 
 // isCustom reports whether an object is a custom resource: one whose API group is a domain
 // that is not Kubernetes' own. Kubernetes' groups have no dot (apps, batch), or are
 // subdomains of k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337); a
-// group such as cluster.x-k8s.io is a custom one. A custom kind may have the name of a
-// Kubernetes kind (Job of batch.volcano.sh/v1alpha1).
+// group such as cluster.x-k8s.io is custom. A custom kind may have the name of a Kubernetes
+// kind (Job of batch.volcano.sh/v1alpha1).
 func isCustom(h header) bool {
 	group := "." + h.group()
 	return strings.Count(group, ".") > 1 && !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io")
 }
 
-// group is the object's API group; the core group is empty.
+// group returns the object's API group; the core group is "".
 func (h header) group() string {
 	group, _, ok := strings.Cut(h.APIVersion, "/")
 	if !ok {
@@ -73,11 +73,11 @@ func (h header) group() string {
 	return group
 }
 
-// isUnused reports whether podrun skips a kind in any case.
+// isUnused reports whether podrun always skips a kind.
 func isUnused(h header) bool { return slices.Contains(unused[h.Kind], h.group()) }
 
-// skips reports whether an object is skipped: because of its kind, or because of an
-// option. A misspelled kind is never skipped.
+// skips reports whether to skip an object because of its kind or an option. A misspelled
+// kind is never skipped.
 func (l *loader) skips(h header) bool {
 	named := func(name string) bool {
 		return slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, name) })
@@ -94,7 +94,7 @@ func (l *loader) skips(h header) bool {
 	return l.opts.IgnoreUnknownKinds && !known && misspelled(h) == ""
 }
 
-// skip notes an object that is skipped.
+// skip records a skipped object.
 func (l *loader) skip(h header) {
 	if l.objects.Skipped == nil {
 		l.objects.Skipped = map[string][]string{}
@@ -102,11 +102,11 @@ func (l *loader) skip(h header) {
 	l.objects.Skipped[h.Kind] = append(l.objects.Skipped[h.Kind], h.Metadata.Name)
 }
 
-// maxSkippedNames is the number of names that the warning about skipped objects
-// lists of one kind.
+// maxSkippedNames is the maximum number of names per kind in the warning about skipped
+// objects.
 const maxSkippedNames = 5
 
-// skippedWarning names the objects that were skipped, all in one line.
+// skippedWarning returns one warning that lists all skipped objects.
 func skippedWarning(skipped map[string][]string) problem.Problem {
 	var kinds []string
 	for kind := range skipped {
@@ -126,8 +126,8 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 	return problem.Problem{Reason: "SkippedKinds", Message: "podrun does not use these objects and skips them: " + strings.Join(kinds, ", "), Warning: true}
 }
 
-// misspelled is the kind that an unknown one was perhaps meant to be, or empty. The kinds
-// of custom resources are not known, so that none of them is taken for misspelled.
+// misspelled returns the kind that the author of an unknown kind probably meant, or "". The
+// kinds of custom resources are not known, so it never considers one misspelled.
 func misspelled(h header) string {
 	if isCustom(h) {
 		return ""

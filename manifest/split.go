@@ -8,10 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// split cuts a source into its documents, empty ones left out. It knows the
-// line of each, and cuts only where YAML does: at a line of "---" or "...",
-// which cannot be part of a block scalar. Objects of JSON may also follow one
-// another with no separator, as jq prints them.
+// split splits a source into its documents, with the line of each, and omits empty ones. It
+// splits only where YAML does: at a line of "---" or "...", which cannot be part of a block
+// scalar. JSON objects may also follow each other without a separator, as printed by jq.
 func split(source Source) ([]*document, error) {
 	text, err := utf8Text(source.Data)
 	if err != nil {
@@ -34,8 +33,8 @@ func split(source Source) ([]*document, error) {
 
 var newline = []byte("\n")
 
-// utf8Text drops a byte order mark and turns UTF-16, which PowerShell's ">"
-// writes, into UTF-8.
+// utf8Text removes a byte order mark and converts UTF-16, which PowerShell's ">" writes, to
+// UTF-8.
 func utf8Text(data []byte) ([]byte, error) {
 	little, big := bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff})
 	if !little && !big {
@@ -61,8 +60,8 @@ type chunk struct {
 	line int
 }
 
-// chunks cuts at separators. Content behind "---" on its own line belongs to
-// the document that follows, and directives (%YAML 1.2) to theirs.
+// chunks splits a text at separators. Content after "---" on the same line belongs to the
+// following document, and so do directives (%YAML 1.2) before the "---".
 func chunks(text []byte) []chunk {
 	var out []chunk
 	cur := chunk{line: 1}
@@ -91,15 +90,15 @@ func chunks(text []byte) []chunk {
 	return out
 }
 
-// isMarker reports whether a line is a separator: the marker, then white space
-// or nothing.
+// isMarker reports whether a line is a separator: the marker, followed by white space or
+// nothing.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
-// onlyDirectives reports whether text has a directive, and nothing else but
-// comments: then the "---" behind it begins its document and ends none.
+// onlyDirectives reports whether text consists of directives, at least one, and comments.
+// The "---" after it then begins their document and does not end one.
 func onlyDirectives(text []byte) bool {
 	first := firstContent(text)
 	if first < 0 || text[first] != '%' {
@@ -113,8 +112,8 @@ func onlyDirectives(text []byte) bool {
 	return true
 }
 
-// documentStart is the offset of a document's first byte behind directives and
-// separator, or -1 when it is empty.
+// documentStart returns the offset of the first byte of a document's content, after
+// directives and separator, or -1 if the document is empty.
 func documentStart(text []byte) int {
 	first := firstContent(text)
 	if first < 0 || text[first] != '%' {
@@ -130,8 +129,8 @@ func documentStart(text []byte) int {
 	return -1
 }
 
-// firstContent is the offset of the first byte that is neither white space,
-// comment nor a separator, or -1.
+// firstContent returns the offset of the first byte that is not part of white space, a
+// comment or a separator, or -1.
 func firstContent(text []byte) int {
 	pos := 0
 	for line := range bytes.Lines(text) {
@@ -147,8 +146,8 @@ func firstContent(text []byte) int {
 	return -1
 }
 
-// splitJSON cuts a document that is JSON values one after another; whatever is
-// not all JSON stays one document of YAML.
+// splitJSON splits a document that consists of several JSON values. If any part is not JSON,
+// it returns the document unchanged, as YAML.
 func splitJSON(doc *document, first int) []*document {
 	if c := doc.text[first]; c != '{' && c != '[' {
 		return []*document{doc}

@@ -11,16 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// typeError is a value that cannot be decoded into its field.
+// typeError describes a value that cannot be decoded into its field.
 type typeError struct {
 	path, message, hint string
-	bounds              bool // a quantity that was not even tried
+	bounds              bool // a quantity that exceeds the limits and was not parsed
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// typeErrors walks JSON down a Go type and lists every value that its field
-// cannot take. It never quotes a value: it may be a secret.
+// typeErrors returns an error for every value in the JSON that does not fit its field in the
+// Go type. It never quotes a value, which may be a secret.
 func typeErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -82,7 +82,7 @@ func sliceErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	return out
 }
 
-// unmarshalError tries a type that decodes itself, such as a quantity.
+// unmarshalError tries to decode a type that decodes itself, such as a quantity.
 func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	if t == quantityType && resource.QuantityExceedsLimits(strings.Trim(string(raw), `"`)) {
 		return []typeError{{path: path, bounds: true, hint: "write it shorter, such as 128Mi or 500m",
@@ -130,7 +130,7 @@ func mismatch(want string, raw json.RawMessage, path string) typeError {
 	return typeError{path: path, message: "must be " + want + ", not " + kindOf(raw)}
 }
 
-// kindOf names the kind of a JSON value.
+// kindOf returns the kind of a JSON value, for messages.
 func kindOf(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -151,13 +151,13 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// jsonField is a field of a struct under its name in JSON.
+// jsonField is a field of a struct with its JSON name.
 type jsonField struct {
 	name string
 	typ  reflect.Type
 }
 
-// jsonFields lists the fields of a struct, those of embedded structs included.
+// jsonFields returns the fields of a struct, including those of embedded structs.
 func jsonFields(t reflect.Type) []jsonField {
 	var out []jsonField
 	for f := range fieldsOf(t) {

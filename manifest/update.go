@@ -15,18 +15,18 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 )
 
-// Changes lists the paths at which two pods differ, as their author would name
-// them (spec.containers[0].image, metadata.labels), sorted. Both are defaulted by
-// this binary first, so that a default which one of them was made without is no
-// difference (an upgrade changes no pod). What is not the author's does not
-// count: UID, nodeName, status, server fields, a user namespace by default.
+// Changes returns the paths at which two pods differ, sorted and in the author's notation
+// (spec.containers[0].image, metadata.labels). It first defaults both with this binary's
+// defaults, so that a default that one of them lacks is not a difference (an upgrade changes
+// no pod). It ignores everything that the author did not write: UID, nodeName, status,
+// server fields, a default user namespace.
 func Changes(before, after *corev1.Pod) []string {
 	was, is := authored(before), authored(KeepUserNamespace(before, after))
 	paths := changes(was, is)
 	if len(paths) == 0 {
 		return nil
 	}
-	// Nor does a field count that this binary drops from every manifest.
+	// Also ignore fields that this binary drops from every manifest.
 	if was, is = withoutDisabled(was), withoutDisabled(is); was != nil && is != nil {
 		paths = changes(was, is)
 	}
@@ -40,7 +40,7 @@ func changes(before, after *corev1.Pod) []string {
 	return paths
 }
 
-// InPlace reports whether an existing pod can become another without being replaced:
+// InPlace reports whether an existing pod can be changed to another without being replaced:
 // whether an API server would accept the change as an update (ValidatePodUpdate: images,
 // activeDeadlineSeconds, labels and annotations, more tolerations…), a resize
 // (ValidatePodResize: CPU and memory, KEP-1287), more ephemeral containers
@@ -53,7 +53,7 @@ func InPlace(before, after *corev1.Pod) bool {
 	if len(EphemeralErrors(before, after)) > 0 {
 		return false
 	}
-	will.Spec.EphemeralContainers = was.Spec.EphemeralContainers // they have been checked
+	will.Spec.EphemeralContainers = was.Spec.EphemeralContainers // already checked
 	kept := keepResources(&will, &was)
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
 	opts.ResourceIsPod = true
@@ -64,8 +64,8 @@ func InPlace(before, after *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(kept.Spec, will.Spec) || len(corevalidation.ValidatePodResize(&will, kept, opts)) == 0
 }
 
-// internal are two pods as the API's validation of an update takes them; false where
-// one cannot be converted.
+// internal returns two pods in the form that the API's validation of an update requires. It
+// returns false if one cannot be converted.
 func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	after = KeepUserNamespace(before, after)
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
@@ -75,14 +75,14 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return was, will, false
 		}
-		podapi.DropDisabledPodFields(into, nil) // as Changes does
+		podapi.DropDisabledPodFields(into, nil) // like Changes
 	}
 	return was, will, true
 }
 
-// keepResources returns a pod with its previous resources: the part of a change that is
-// an API server's update, without the resize. A resize policy that only contains the
-// default is ignored: defaulting adds it for each new resource of a container, and an API
+// keepResources returns the pod with its previous resources: the part of a change that is an
+// update for an API server, without the resize. It ignores a resize policy that only
+// contains the default: defaulting adds it for each new resource of a container, and an API
 // server's resize ignores it.
 func keepResources(will, was *core.Pod) *core.Pod {
 	kept := will.DeepCopy()
@@ -93,7 +93,7 @@ func keepResources(will, was *core.Pod) *core.Pod {
 	} {
 		for i := range list[2] {
 			if i >= len(list[0]) || list[0][i].Name != list[2][i].Name {
-				break // validation refuses
+				break // validation refuses this
 			}
 			list[0][i].Resources = list[2][i].Resources
 			if samePolicy(list[0][i].ResizePolicy, list[2][i].ResizePolicy) {
@@ -117,8 +117,8 @@ func samePolicy(a, b []core.ContainerResizePolicy) bool {
 	return true
 }
 
-// Authored is the part of a pod that Changes compares, defaulted, with its
-// apiVersion and kind: what its author would recognize.
+// Authored returns the part of a pod that Changes compares, defaulted, with its apiVersion
+// and kind, in a form that its author would recognize.
 func Authored(pod *corev1.Pod) *corev1.Pod {
 	out := authored(pod)
 	if kept := withoutDisabled(out); kept != nil {
@@ -128,8 +128,8 @@ func Authored(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// authored is the part of a pod that its author wrote or defaulting adds: nothing
-// that podrun filled in for this host.
+// authored returns the part of a pod that its author wrote or that defaulting adds, without
+// the fields that podrun sets for this host.
 func authored(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
 	out.Namespace, out.Name = pod.Namespace, pod.Name
@@ -139,11 +139,11 @@ func authored(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// jsonTree is the object as decoded JSON.
+// jsonTree returns the pod as decoded JSON.
 func jsonTree(pod *corev1.Pod) any {
 	data, err := json.Marshal(pod)
 	if err != nil {
-		panic(fmt.Sprintf("marshal a pod: %v", err)) // its types can all be marshaled
+		panic(fmt.Sprintf("marshal a pod: %v", err)) // all its types can be marshaled
 	}
 	var out any
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -152,9 +152,9 @@ func jsonTree(pod *corev1.Pod) any {
 	return out
 }
 
-// differences adds the paths below which before and after differ. A list of
-// another length differs as a whole, and so do metadata's maps: their keys are
-// no field names.
+// differences appends the paths at which before and after differ. It reports lists of
+// different lengths as a whole, and so the maps of metadata, because their keys are not
+// field names.
 func differences(path string, before, after any, paths *[]string) {
 	if reflect.DeepEqual(before, after) {
 		return

@@ -17,7 +17,7 @@ const urlTimeout = 30 * time.Second
 
 var errPlainHTTP = errors.New("http is refused: anybody on the way could change the manifest")
 
-// url fetches a manifest over https, or over http from this host itself.
+// url fetches a manifest over https or, from this host itself, over http.
 func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem) {
 	u, err := url.Parse(name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
 
-// checked is the client with a timeout and with a check of every redirect.
+// checked returns the client with a timeout and a check of every redirect.
 func checked(client *http.Client) *http.Client {
 	c := http.Client{Timeout: urlTimeout}
 	if client != nil {
@@ -56,14 +56,14 @@ func checked(client *http.Client) *http.Client {
 		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
 		}
-		// It has the URL that redirected, with the token of its query.
+		// It contains the URL that redirected, with the token in its query.
 		req.Header.Del("Referer")
 		return allowed(req.URL)
 	}
 	return &c
 }
 
-// allowed accepts https to any host and http to this one.
+// allowed accepts https URLs of any host, and http URLs of this host.
 func allowed(u *url.URL) error {
 	switch {
 	case u.Hostname() == "":
@@ -79,8 +79,8 @@ func allowed(u *url.URL) error {
 	return errPlainHTTP
 }
 
-// urlProblem explains why a request got no response. It omits the URL in the client's
-// error, which may contain credentials.
+// urlProblem explains why a request got no response. It omits the URL in the client's error,
+// which may contain credentials.
 func urlProblem(name string, err error) *problem.Problem {
 	var urlErr *url.Error
 	hint := ""

@@ -8,8 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// PreferUserNamespace returns a pod without hostUsers with hostUsers: false, and the mark
-// that this is podrun's default: a field of the pod, as if a mutating webhook had set it.
+// PreferUserNamespace returns a pod without hostUsers with `hostUsers: false`, and an
+// annotation that this is podrun's default. It is set in the pod itself, as if by a mutating
+// webhook.
 func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.HostUsers != nil {
 		return pod
@@ -24,13 +25,14 @@ func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// HasPreferredUserNamespace reports whether hostUsers: false of a pod is podrun's default.
+// HasPreferredUserNamespace reports whether a pod has `hostUsers: false` as podrun's
+// default.
 func HasPreferredUserNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[identity.AnnotationUserNamespace] == identity.UserNamespacePreferred && pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
 
-// KeepUserNamespace returns a pod without hostUsers with the default that the pod has as
-// which it exists: a changed setting, or a changed host, replaces no pod.
+// KeepUserNamespace returns pod, if it has no hostUsers, with the default that the existing
+// pod here has: a changed setting, or a changed host, must not cause a replacement.
 func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	if !HasPreferredUserNamespace(here) {
 		return pod
@@ -38,8 +40,8 @@ func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	return PreferUserNamespace(pod)
 }
 
-// withoutMark are annotations without the mark of PreferUserNamespace, which is not the
-// author's.
+// withoutMark returns the annotations without that of PreferUserNamespace, which the author
+// did not write.
 func withoutMark(annotations map[string]string) map[string]string {
 	if _, marked := annotations[identity.AnnotationUserNamespace]; !marked {
 		return annotations

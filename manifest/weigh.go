@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// A few bytes of YAML can produce several nodes of 100 to 200 bytes: [1,1,… of 10 MB took
-// 2 GB. Therefore the nodes of a document are counted before it is parsed.
+// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,…
+// required 2 GB. Therefore podrun counts the nodes of a document before it parses the
+// document.
 
-// weighJSON counts the values of a JSON text, keys included, and how deep they
-// are nested. It never counts fewer than there are.
+// weighJSON returns the number of values in a JSON text, including keys, and their maximum
+// depth. It never returns too few.
 func weighJSON(text []byte) (values, depth int) {
 	values = 1
 	level := 0
@@ -35,9 +36,9 @@ func weighJSON(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// weighYAML is an upper bound of the nodes of a document of YAML; above most it
-// stops. Counting the characters that may begin a node is enough for nearly
-// all; only a text that is full of them is scanned.
+// weighYAML returns an upper bound of the number of nodes in a YAML document. It stops
+// counting above most. For nearly all documents, counting the characters that may begin a
+// node is sufficient; it scans only documents with many of these characters.
 func weighYAML(text []byte, most int) int {
 	marks := 1
 	for i, c := range text {
@@ -50,7 +51,7 @@ func weighYAML(text []byte, most int) int {
 			}
 		}
 	}
-	if n := 3 * marks; n <= most { // {a} is three nodes for one mark
+	if n := 3 * marks; n <= most { // {a} has three nodes for one mark
 		return n
 	}
 	s := scanner{text: text, most: most, indents: []int{-1}}
@@ -59,10 +60,9 @@ func weighYAML(text []byte, most int) int {
 	return s.nodes
 }
 
-// scanner finds the tokens of a YAML document as the libraries' scanners do (libyaml's
+// scanner finds the tokens of a YAML document like the scanners of the libraries (libyaml's
 // scanner.c), as far as required to distinguish text from structure. If the text is not
-// valid YAML, the libraries stop with an error, and the count from there on does not
-// matter.
+// valid YAML, the libraries stop with an error, so the count after that point is irrelevant.
 type scanner struct {
 	text []byte
 	pos  int
@@ -70,15 +70,15 @@ type scanner struct {
 
 	nodes   int
 	flow    []byte // the open brackets and braces
-	indents []int  // the columns of the open block collections, -1 first
+	indents []int  // the columns of the open block collections, starting with -1
 
 	lineStart         int
-	columnPos, column int // the column, in characters, of a position on this line
-	keyColumn         int // where a key begins that ":" may end; -1: none
+	columnPos, column int // a position on this line, and its column in characters
+	keyColumn         int // column of a possible key before ":"; -1 if there is none
 	decorated         bool
 }
 
-// at is the byte at an offset from the position, 0 behind the end.
+// at returns the byte at an offset from the position, or 0 after the end.
 func (s *scanner) at(offset int) byte {
 	if i := s.pos + offset; i < len(s.text) {
 		return s.text[i]
@@ -88,8 +88,8 @@ func (s *scanner) at(offset int) byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// breakAt is the length of the line break at i: \n, \r, and the three of
-// Unicode that YAML 1.1 knows; 0 where there is none.
+// breakAt returns the length of the line break at i, or 0 if there is none. Line breaks are
+// \n, \r, and the three of Unicode that YAML 1.1 defines.
 func breakAt(text []byte, i int) int {
 	switch {
 	case i >= len(text):
@@ -104,14 +104,14 @@ func breakAt(text []byte, i int) int {
 	return 0
 }
 
-// blankAt reports whether a token ends before an offset: white space, a line
-// break or the end.
+// blankAt reports whether a token ends before an offset: there is white space, a line break
+// or the end.
 func (s *scanner) blankAt(offset int) bool {
 	i := s.pos + offset
 	return i >= len(s.text) || isBlank(s.text[i]) || breakAt(s.text, i) > 0
 }
 
-// newLine continues after a line break of n bytes.
+// newLine moves past a line break of n bytes.
 func (s *scanner) newLine(n int) {
 	s.pos += n
 	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
@@ -125,7 +125,7 @@ func (s *scanner) currentColumn() int {
 
 func (s *scanner) indent() int { return s.indents[len(s.indents)-1] }
 
-// roll opens a block collection at a column, if none is open there.
+// roll opens a block collection at a column, unless one is open there.
 func (s *scanner) roll(column int) {
 	s.nodes++
 	if len(s.flow) == 0 && column > s.indent() {
@@ -159,7 +159,7 @@ func (s *scanner) skipLine() {
 	}
 }
 
-// next takes one token; false at the end.
+// next processes one token. It returns false at the end.
 func (s *scanner) next() bool {
 	s.skipToToken()
 	if s.pos >= len(s.text) {
@@ -209,14 +209,14 @@ func (s *scanner) next() bool {
 	return true
 }
 
-// marker reports whether the position is that of a document's "---" or "...".
+// marker reports whether there is a "---" or "..." of a document at the position.
 func (s *scanner) marker() bool {
 	rest := s.text[s.pos:]
 	return s.pos == s.lineStart && s.blankAt(3) &&
 		(bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("...")))
 }
 
-// keyStart notes where a key begins: at its tag or anchor, if it has one.
+// keyStart records where a key begins: at its tag or anchor, if it has one.
 func (s *scanner) keyStart(column int, c byte) {
 	if len(s.flow) > 0 || c == ']' || c == '}' {
 		return
@@ -227,7 +227,7 @@ func (s *scanner) keyStart(column int, c byte) {
 	s.decorated = c == '&' || c == '!'
 }
 
-// content takes a scalar, an alias, a tag, or a bracket.
+// content processes a scalar, an alias, a tag, a bracket or a comma.
 func (s *scanner) content(c byte) {
 	switch c {
 	case '[', '{':
@@ -238,12 +238,12 @@ func (s *scanner) content(c byte) {
 		if len(s.flow) > 0 {
 			s.flow = s.flow[:len(s.flow)-1]
 		}
-		s.nodes++ // {a} ends with a value that is missing
+		s.nodes++ // {a} ends with a missing value
 		s.pos++
 	case ',':
 		s.nodes++
 		s.pos++
-	case '!': // a tag may have any of the other indicators
+	case '!': // a tag may contain any of the other indicators
 		s.nodes++
 		for !s.blankAt(0) {
 			s.pos++
@@ -261,12 +261,12 @@ func (s *scanner) content(c byte) {
 	}
 }
 
-// isNameByte reports whether the byte can be part of an anchor's name.
+// isNameByte reports whether a byte can be part of an anchor's name.
 func isNameByte(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// quoted skips a scalar in quotes.
+// quoted skips a quoted scalar.
 func (s *scanner) quoted(quote byte) {
 	for s.pos++; s.pos < len(s.text); {
 		if n := breakAt(s.text, s.pos); n > 0 {
@@ -275,7 +275,7 @@ func (s *scanner) quoted(quote byte) {
 		}
 		switch {
 		case s.at(0) == '\\' && quote == '"':
-			s.pos++ // what follows ends nothing; a line break is one all the same
+			s.pos++ // the next character does not end the scalar; a line break still counts
 			if breakAt(s.text, s.pos) == 0 {
 				s.pos++
 			}
@@ -290,7 +290,7 @@ func (s *scanner) quoted(quote byte) {
 	}
 }
 
-// plain skips a scalar without quotes, over lines too.
+// plain skips an unquoted scalar, which may span lines.
 func (s *scanner) plain() {
 	for begin := s.pos; ; {
 		run := s.pos
@@ -315,13 +315,14 @@ func (s *scanner) plain() {
 	}
 }
 
-// endsPlain reports whether a plain scalar ends before the character here.
+// endsPlain reports whether a plain scalar ends before the current character.
 func (s *scanner) endsPlain() bool {
 	return s.at(0) == ':' && s.blankAt(1) || len(s.flow) > 0 && strings.IndexByte(",?[]{}", s.at(0)) >= 0
 }
 
-// blockScalar skips the text behind | or >. It ends with the first line that is
-// indented less than its first one; false where its header is not valid.
+// blockScalar skips the text after | or >. The text ends with the first line that is
+// indented less than its first line. It returns false if the header is not valid or the text
+// extends to the end.
 func (s *scanner) blockScalar() bool {
 	given := 0
 	for s.pos++; !s.blankAt(0) && s.at(0) != '#'; s.pos++ {
@@ -352,8 +353,8 @@ func (s *scanner) blockScalar() bool {
 	return false
 }
 
-// contentIndent is the indentation of the following lines: that of the first line that is
-// not empty, or of an empty line before it if that is longer.
+// contentIndent returns the indentation of the following lines: that of the first line that
+// is not empty, or of an empty line before it if that is longer.
 func (s *scanner) contentIndent() int {
 	most := max(s.indent()+1, 1)
 	for i := s.pos; ; {

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// workload is a kind that has a pod template.
+// workload is a kind that contains a pod template.
 type workload struct {
 	apiVersion string
 	template   string // path of the template
 	make       func() any
 	get        func(any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec)
-	validate   func(any) (field.ErrorList, error) // of the API; it changes the object
+	validate   func(any) (field.ErrorList, error) // the API's validation; it changes the object
 }
 
-// workloads are the kinds with a pod template, by name.
+// workloads maps names to kinds with a pod template.
 var workloads = map[string]workload{
 	"Deployment": workloadOf("apps/v1", "spec.template", func(o *appsv1.Deployment) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
@@ -88,8 +88,8 @@ func (l *loader) workload(it item, h header) {
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
 
-// claimTemplates gives the pod the claims of a StatefulSet's first pod, under
-// the names that the controller gives them, and the volumes that use them.
+// claimTemplates adds to the pod the claims of a StatefulSet's first pod, with the names
+// that the controller gives them, and the volumes that use them.
 func (l *loader) claimTemplates(it item, set *appsv1.StatefulSet, pod *corev1.Pod) {
 	for i, claim := range set.Spec.VolumeClaimTemplates {
 		name := claim.Name

@@ -24,12 +24,12 @@ import (
 
 // validateWorkload reports what the API refuses in an object with a pod template: a selector
 // that is missing or does not match the template's labels, a restart policy that its pods
-// cannot have. obj is a copy, which it changes. What takePod reports of the template as well
-// is repeated (withoutRepeated).
+// cannot have. It changes obj, which must be a copy. takePod reports some of these problems
+// again; withoutRepeated removes the duplicates.
 func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	meta, template := w.get(obj)
 	if len(template.Spec.InitContainers)+len(template.Spec.Containers) > maxContainers {
-		return // takePod refuses it, and validation takes long
+		return // takePod refuses it, and validation would take long
 	}
 	object := l.objectName(h)
 	*meta = metav1.ObjectMeta{Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
@@ -47,15 +47,15 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 		return
 	}
 	l.fieldErrors(it, object, slices.DeleteFunc(errs, func(e *field.Error) bool {
-		// A StatefulSet's validation reports labels and annotations under paths that do not
-		// exist, too, and claims that claimTemplates validates.
+		// A StatefulSet's validation also reports labels and annotations under paths that do
+		// not exist, and claims that claimTemplates validates.
 		return slices.ContainsFunc([]string{w.template + ".labels", w.template + ".annotations", "spec.volumeClaimTemplates["}, func(prefix string) bool {
 			return strings.HasPrefix(e.Field, prefix)
 		})
 	}))
 }
 
-// withoutRepeated drops the problems of a field that are the same as an earlier one.
+// withoutRepeated removes problems of a field that repeat an earlier one.
 func withoutRepeated(problems problem.List) problem.List {
 	seen := map[[3]string]bool{}
 	return slices.DeleteFunc(problems, func(p problem.Problem) bool {
@@ -66,8 +66,8 @@ func withoutRepeated(problems problem.List) problem.List {
 	})
 }
 
-// byAPI returns the validation of a kind: it defaults and converts an object as an API server
-// does, without the fields of disabled feature gates in its template, and validates it.
+// byAPI returns the validation of a kind: it defaults and converts an object like an API
+// server, drops the fields of disabled feature gates from its template, and validates it.
 func byAPI[V, I any](setDefaults func(*V), convert func(*V, *I, conversion.Scope) error, template func(*I) *core.PodTemplateSpec,
 	validate func(*I, corevalidation.PodValidationOptions) field.ErrorList) func(*V) (field.ErrorList, error) {
 	return func(o *V) (field.ErrorList, error) {
@@ -104,12 +104,12 @@ var (
 		func(o *batch.CronJob) *core.PodTemplateSpec { return &o.Spec.JobTemplate.Spec.Template }, batchvalidation.ValidateCronJobCreate)
 )
 
-// generatedLabel stands for the labels that an API server puts into the selector and the
+// generatedLabel stands for the labels that an API server adds to the selector and the
 // template of a Job, with the Job's UID.
 const generatedLabel = "batch.kubernetes.io/controller-uid"
 
-// validateJob validates a Job with a selector such as an API server makes. It replaces the
-// selector of a Job that was exported from a cluster.
+// validateJob validates a Job with a selector like one that an API server generates. It
+// replaces the selector of a Job that was exported from a cluster.
 func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 	if o.Spec.ManualSelector == nil || !*o.Spec.ManualSelector {
 		manual, labels := true, map[string]string{generatedLabel: "podrun"}
@@ -124,8 +124,8 @@ func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 	return validateAnyJob(o)
 }
 
-// validateCronJob validates a CronJob except its time zone, which has no effect here: the
-// check reads the time zones of the host, and a host may have none.
+// validateCronJob validates a CronJob except its time zone, which podrun ignores: the check
+// reads the host's time zones, and a host may have none.
 func validateCronJob(o *batchv1.CronJob) (field.ErrorList, error) {
 	o.Spec.TimeZone = nil
 	return validateAnyCronJob(o)
