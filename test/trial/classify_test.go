@@ -32,7 +32,7 @@ type mark struct {
 }
 
 // judge returns the class of a command's result: the mark, if the output is still the one that was marked; what a
-// program can tell from the exit code and the messages; else the class of the first trial, which only a reader can change.
+// program can derive from the exit code and the messages; else the class of the first trial, which only a reader can change.
 func judge(c command, r result, m mark) class {
 	errors := messages(r.output)
 	switch {
