@@ -5,8 +5,8 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IPs are the addresses of a sandbox, the primary one first, in canonical
-// form. Text that is no address makes the list empty, as in the kubelet.
+// IPs returns the addresses of a sandbox, primary first, in canonical form. If one of them
+// is not a valid address, it returns none, as the kubelet does.
 func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	texts := []string{status.GetNetwork().GetIp()}
 	for _, more := range status.GetNetwork().GetAdditionalIps() {
@@ -16,7 +16,7 @@ func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	for i, text := range texts {
 		ip := netutils.ParseIPSloppy(text)
 		if ip == nil && i == 0 && text == "" {
-			continue // the runtime does not do this sandbox's network
+			continue // the runtime does not manage the network of this sandbox
 		}
 		if ip == nil {
 			return nil

@@ -13,16 +13,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Sandbox is one that was made.
+// Sandbox is a sandbox that Apply has created.
 type Sandbox struct {
 	ID  string   `json:"id"`
-	IPs []string `json:"ips,omitempty"` // the primary one first; none in the host's network
+	IPs []string `json:"ips,omitempty"` // primary first; none in the host's network
 }
 
 // Apply creates the log directory and the sandbox. The sandbox may exist even if there is
-// an error, because a runtime that exceeds the deadline continues to work: register
-// Remove before the call, and call Recover before another attempt. The Sandbox has its ID
-// as soon as it is known, even if there is an error.
+// an error, because a runtime that exceeds the deadline continues to work: register Remove
+// before the call, and call Recover before another attempt. The result contains the
+// sandbox's ID if it is known, even if there is an error.
 func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	fail := func(op string, err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
@@ -60,12 +60,12 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 	return ips, nil
 }
 
-// Recover clears up after Apply failed with cause, and returns the attempt to
-// use for another try: the next one where something of this attempt was found
-// and removed, or where the runtime holds its name for a sandbox that it does
-// not list (containerd issues 9947 and 12438); else the same one, byte for byte,
-// which CRI-O answers with the sandbox that it went on making. The error is what
-// could not be removed: then there is no other try.
+// Recover cleans up after Apply has failed with cause, and returns the attempt number for a
+// retry: the next number if a sandbox of this attempt was found and removed, or if the
+// runtime has reserved its name for a sandbox that it does not list (containerd issues 9947
+// and 12438). Otherwise, it is the same number, so that the request is identical: CRI-O
+// responds to that with the sandbox that it continued to create. It returns an error if
+// something could not be removed; do not retry then.
 func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
 	removed, err := remove(ctx, client, p)
 	if err != nil {
@@ -77,8 +77,8 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 	return p.Attempt, nil
 }
 
-// InDoubt reports whether the runtime may have made, or still be making, the
-// sandbox that Apply failed to make with err. Then another try is worth it.
+// InDoubt reports whether the runtime may have created, or may still be creating, the
+// sandbox although Apply has failed with err. A retry is then useful.
 func InDoubt(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || cri.Reserved(err) {
 		return true
@@ -86,7 +86,7 @@ func InDoubt(err error) bool {
 	return status.Code(grpcCause(err)) == codes.DeadlineExceeded
 }
 
-// grpcCause digs out the error that carries the code.
+// grpcCause returns the wrapped error that has the gRPC code.
 func grpcCause(err error) error {
 	var s interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &s) {

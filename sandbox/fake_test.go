@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// fakeRuntime keeps sandboxes in memory. Where runError is set RunPodSandbox
-// fails with it, having made the sandbox all the same if makesAnyway.
+// fakeRuntime keeps sandboxes in memory. If runError is set, RunPodSandbox returns it, but
+// still creates the sandbox if makesAnyway is set.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	sandboxes   []*runtimeapi.PodSandbox
@@ -24,7 +24,7 @@ type fakeRuntime struct {
 	runError    error
 	makesAnyway bool
 	noIP        bool
-	stopError   map[string]error // by id
+	stopError   map[string]error // by ID
 	stopped     []string
 }
 
@@ -86,7 +86,7 @@ func (f *fakeRuntime) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePo
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-// ids lists what is there.
+// ids returns the IDs of the sandboxes.
 func (f *fakeRuntime) ids() []string {
 	var out []string
 	for _, s := range f.sandboxes {

@@ -8,9 +8,9 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// portMappings are the ports of the app containers, also those without a
-// hostPort. Ports of init containers, sidecars among them, are left out, as the
-// kubelet does (kuberuntime_sandbox.go).
+// portMappings returns the ports of the app containers, including those without a hostPort.
+// Ports of init containers and sidecars are omitted, as in the kubelet
+// (kuberuntime_sandbox.go).
 func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	var out []*runtimeapi.PortMapping
 	for i := range pod.Spec.Containers {
@@ -30,8 +30,8 @@ func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	return out
 }
 
-// portName distinguishes one container's ports. The family is part of it, since
-// the same port may be mapped once for IPv4 and once for IPv6 (issue 82373).
+// portName identifies a port within a container. It includes the IP family, because the
+// same port may be mapped once for IPv4 and once for IPv6 (issue 82373).
 func portName(p corev1.ContainerPort) string {
 	if p.Name != "" {
 		return p.Name

@@ -21,7 +21,7 @@ func Remove(ctx context.Context, client *cri.Client, p Plan) error {
 	return err
 }
 
-// remove returns how many sandboxes it removed.
+// remove implements Remove, and returns how many sandboxes it removed.
 func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
 	found, err := client.ListPodSandbox(ctx, map[string]string{identity.LabelPodUID: p.ID.UID})
 	if err != nil {
@@ -42,7 +42,7 @@ func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
 	return removed, errors.Join(failed...)
 }
 
-// made reports whether a sandbox is the one of this plan.
+// made reports whether a sandbox was created from this plan.
 func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 	return s.GetMetadata().GetUid() == p.ID.UID &&
 		s.GetMetadata().GetAttempt() == p.Attempt &&
@@ -50,9 +50,9 @@ func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 		s.GetAnnotations()[identity.AnnotationInvocation] == p.Invocation
 }
 
-// removeOne does not remove a sandbox that could not be stopped: the runtime releases the
-// network when it stops a sandbox, so the address of a removed sandbox would stay
-// allocated.
+// removeOne stops and removes a sandbox. It does not remove one that could not be stopped:
+// the runtime releases the network when it stops a sandbox, so the address of a removed
+// sandbox would remain allocated.
 func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	if err := client.StopPodSandbox(ctx, id); err != nil {
 		return stopError{id, err}
@@ -63,7 +63,7 @@ func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	return nil
 }
 
-// stopError is the error that a sandbox could not be stopped.
+// stopError is the error of a sandbox that could not be stopped.
 type stopError struct {
 	id  string
 	err error
@@ -75,8 +75,9 @@ func (e stopError) Error() string { return "stop: " + e.err.Error() }
 // Unwrap returns the runtime's error.
 func (e stopError) Unwrap() error { return e.err }
 
-// Unstopped returns the IDs of the sandboxes that Remove or Recover could not stop, from
-// their error; nil for nil. Network plugins may have released their networks in part.
+// Unstopped returns the IDs of the sandboxes that could not be stopped, from the error of
+// Remove or Recover, which may be nil. Network plugins may have released their networks
+// only in part.
 func Unstopped(err error) []string {
 	switch e := err.(type) {
 	case stopError:

@@ -18,15 +18,15 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Input is all that a sandbox is planned from.
+// Input contains all inputs for the plan of a sandbox.
 type Input struct {
 	Pod        *corev1.Pod // defaulted
 	ID         identity.Pod
 	Attempt    uint32 // 0 for the pod's first sandbox
-	Invocation string // the random id of this run of podrun
+	Invocation string // the random ID of this podrun process
 
 	DNS          *runtimeapi.DNSConfig
-	Hostname     string // the kernel's hostname; not used in the host's network
+	Hostname     string // the kernel's host name; unused in the host's network
 	CgroupParent string // the pod's cgroup in the runtime's format
 	Handler      string // the runtime handler; "" is the default
 
@@ -34,11 +34,11 @@ type Input struct {
 	Settings nodeconfig.Settings
 	Cgroup   host.Cgroup
 
-	UserNS      *runtimeapi.UserNamespace // nil: the host's user namespace
-	ExtraGroups []int64                   // GIDs that the pod's persistent volumes bring along
+	UserNS      *runtimeapi.UserNamespace // nil for the host's user namespace
+	ExtraGroups []int64                   // supplemental GIDs of the pod's persistent volumes
 }
 
-// Plan is a sandbox to be made. It marshals to stable JSON but for Config,
+// Plan describes a sandbox to be created. It marshals to stable JSON, except for Config,
 // which is a CRI message.
 type Plan struct {
 	ID          identity.Pod                 `json:"id"`
@@ -49,13 +49,13 @@ type Plan struct {
 	Config      *runtimeapi.PodSandboxConfig `json:"config"`
 }
 
-// Namespaces are the sandbox's namespaces, which its containers join.
+// Namespaces returns the sandbox's namespaces, which its containers join.
 func (p Plan) Namespaces() *runtimeapi.NamespaceOption {
 	return p.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 }
 
-// New plans the sandbox as the kubelet would (generatePodSandboxConfig), except
-// for the annotations that name podrun. The problems are of the manifest.
+// New plans the sandbox as the kubelet does (generatePodSandboxConfig), except for the
+// annotations that identify podrun. The problems concern the manifest.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -93,7 +93,8 @@ func New(in Input) (Plan, problem.List) {
 	}, problems
 }
 
-// labels are the pod's own and, over them, those by which it is found again.
+// labels returns the pod's labels, and the ones by which podrun finds the sandbox, which
+// take precedence.
 func labels(in Input) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, in.Pod.Labels)
@@ -110,7 +111,8 @@ func annotations(in Input) map[string]string {
 	return out
 }
 
-// sysctls are named with dots: the API takes slashes too, runtimes don't.
+// sysctls returns the pod's sysctls with dots in their names: the API also accepts slashes,
+// but runtimes do not.
 func sysctls(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if sc := pod.Spec.SecurityContext; sc != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// securityContext is the sandbox's own. Its process only waits, so it always has
-// the runtime's default seccomp profile, whatever the containers get (issue 84623).
+// securityContext returns the sandbox's security context. The sandbox's own process only
+// waits, so it always has the runtime's default seccomp profile, regardless of the
+// containers' profiles (issue 84623).
 func securityContext(in Input) (*runtimeapi.LinuxSandboxSecurityContext, problem.List) {
 	out := &runtimeapi.LinuxSandboxSecurityContext{
 		NamespaceOptions: namespaces(in.Pod, in.UserNS),

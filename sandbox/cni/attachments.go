@@ -11,17 +11,17 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// ResultsDir is where libcni keeps attachments.
+// ResultsDir is where libcni stores attachments.
 const ResultsDir = "/var/lib/cni/results"
 
-// maxResult bounds a file of libcni's, in bytes, and maxResults how many are read.
+// maxResult limits the size of libcni's files, in bytes, and maxResults how many are read.
 const (
 	maxResult  = 1 << 20
 	maxResults = 20_000
 )
 
-// ReadAttachments reads the cached results in ResultsDir. A file that cannot be read, or
-// has another format, is left out.
+// ReadAttachments reads the cached results in ResultsDir. It omits files that cannot be
+// read or have another format.
 func ReadAttachments(ctx context.Context) ([]Attachment, error) {
 	return readAttachments(ctx, ResultsDir)
 }
@@ -42,7 +42,7 @@ func readAttachments(ctx context.Context, dir string) ([]Attachment, error) {
 		path := filepath.Join(dir, e.Name())
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed since then, or not a regular file
+			continue // removed after it was listed, or not a regular file
 		}
 		if a, ok := Parse(path, data); ok {
 			out = append(out, a)

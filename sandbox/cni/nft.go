@@ -11,22 +11,22 @@ import (
 	"sync"
 )
 
-// nftTable is a table of plugins that use nftables themselves.
+// nftTable is a table of plugins that use nftables directly.
 type nftTable struct {
 	Family string `json:"family"`
 	Name   string `json:"name"`
 }
 
-// nftTables are those tables (containernetworking/plugins since 1.6: portmap's
+// nftTables are these tables (containernetworking/plugins since 1.6: portmap's
 // portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's
-// macspoofchk, pkg/link/spoofcheck.go, since 1.1). The last may hold the host's own
-// rules, too.
+// macspoofchk, pkg/link/spoofcheck.go, since 1.1). The last one may also contain the host's
+// own rules.
 var nftTables = []nftTable{
 	{"ip", "cni_hostport"}, {"ip6", "cni_hostport"}, {"inet", "cni_hostport"},
 	{"inet", "cni_plugins_masquerade"}, {"bridge", "nat"},
 }
 
-// nftListing is the output of nft -j, as far as it is read (libnftables-json(5)).
+// nftListing contains the required fields of the output of nft -j (libnftables-json(5)).
 type nftListing struct {
 	Nftables []struct {
 		Table *nftTable `json:"table"`
@@ -40,16 +40,18 @@ type nftListing struct {
 	} `json:"nftables"`
 }
 
-// nftNames are names that can stand in a script as they are.
+// nftNames matches names that do not require quoting in a script.
 var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
 
-// masqueraded is the comment of a rule that masquerades: hashes of the network and of
-// the interface with the sandbox, both in words, cut at nftables' limit.
+// masqueraded matches the comment of a masquerading rule: hashes of the network, and of the
+// interface with the sandbox, each followed by its plain text, truncated at nftables'
+// limit.
 var masqueraded = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)
 })
 
-// tablesOf returns those of nftTables that the output of nft -j list tables has.
+// tablesOf returns the elements of nftTables that occur in the output of nft -j list
+// tables.
 func tablesOf(listing []byte) ([]nftTable, error) {
 	var l nftListing
 	if err := json.Unmarshal(listing, &l); err != nil {
@@ -64,8 +66,8 @@ func tablesOf(listing []byte) ([]nftTable, error) {
 	return out, nil
 }
 
-// nftRemoval turns the output of nft -j list table into a script for nft -f that removes
-// the rules and chains of some sandboxes; empty if there are none.
+// nftRemoval converts the output of nft -j list table to a script for nft -f that removes
+// the rules and chains of the given sandboxes; empty if there are none.
 func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, error) {
 	var l nftListing
 	if err := json.Unmarshal(listing, &l); err != nil {
@@ -79,15 +81,15 @@ func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, err
 		}
 		if c := e.Chain; c != nil && c.Family == table.Family && c.Table == table.Name && nftNames().MatchString(c.Name) &&
 			slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasPrefix(c.Name, "cni-br-iface-"+id+"-") }) {
-			// Their rules are deleted above: a chain that another leads to stays otherwise.
+			// The rules that refer to the chain are deleted above; otherwise, it could not
+			// be deleted.
 			fmt.Fprintf(&chains, "delete chain %s %s %s\n", table.Family, table.Name, c.Name)
 		}
 	}
 	return append(rules.Bytes(), chains.Bytes()...), nil
 }
 
-// isNftComment reports whether the comment of a plugin's rule says that it is for a
-// sandbox.
+// isNftComment reports whether a plugin's comment marks its rule as belonging to a sandbox.
 func isNftComment(comment, sandbox string) bool {
 	if comment == sandbox || strings.HasPrefix(comment, "macspoofchk-"+sandbox+"-") {
 		return true
@@ -96,6 +98,6 @@ func isNftComment(comment, sandbox string) bool {
 	if m == nil || !strings.HasPrefix(sandbox, m[3]) {
 		return false
 	}
-	// The ID may be cut: the hash is of all of it.
+	// The ID may be truncated, but the hash covers all of it.
 	return fmt.Sprintf("%x", sha512.Sum512([]byte(m[2]+":"+sandbox)))[:16] == m[1]
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// removeNft removes the rules of sandboxes that plugins made by nftables. A host without
-// nft has none: the plugins use it themselves.
+// removeNft removes the rules of sandboxes that plugins created with nftables. If the host
+// does not have nft, there are no such rules, because the plugins use it, too.
 func removeNft(ctx context.Context, sandboxes []string) error {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -21,7 +21,7 @@ func removeNft(ctx context.Context, sandboxes []string) error {
 	defer cancel()
 	listing, err := nftOutput(ctx, nft, "list", "tables")
 	if err != nil {
-		return nil // the host's kernel lacks nftables: then there are no rules
+		return nil // the kernel does not support nftables, so there are no rules
 	}
 	tables, err := tablesOf(listing)
 	if err != nil {
@@ -51,10 +51,10 @@ func removeFromTable(ctx context.Context, nft string, table nftTable, sandboxes 
 	return nil
 }
 
-// nftOutput is the output of nft -j.
+// nftOutput returns the output of nft -j.
 func nftOutput(ctx context.Context, nft string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // one that writes more than is read
+	defer cancel() // stops nft if it writes more than is read
 	c := exec.CommandContext(ctx, nft, append([]string{"-j"}, args...)...)
 	out, err := c.StdoutPipe()
 	if err != nil {

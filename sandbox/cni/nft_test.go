@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The listings of testdata are what nft 1.0.6 prints of testdata/rules.nft, which are the
-// rules of two sandboxes as the plugins write them, and others that are the host's own.
+// The listings in testdata are the output of nft 1.0.6 for testdata/rules.nft, which
+// contains the rules of two sandboxes, in the plugins' format, and other rules of the host.
 var nftListings = map[nftTable]string{
 	{"ip", "cni_hostport"}:             "nft-hostport.json",
 	{"inet", "cni_plugins_masquerade"}: "nft-masquerade.json",
@@ -83,8 +83,8 @@ func TestIsNftComment(t *testing.T) {
 		"macspoofchk-" + gone + "-eth0":         true,
 		"macspoofchk-" + here + "-eth0":         false,
 		cut:                                     true,
-		strings.Replace(cut, "164a", "264a", 1): false, // another sandbox whose ID begins in the same way
-		strings.Replace(cut, "eth0", "eth1", 1): false, // its hash is of the interface, too
+		strings.Replace(cut, "164a", "264a", 1): false, // another sandbox whose ID has the same prefix
+		strings.Replace(cut, "eth0", "eth1", 1): false, // the hash covers the interface, too
 		"of the host, id: " + gone:              false,
 	} {
 		if got := isNftComment(comment, gone); got != want {
@@ -93,14 +93,14 @@ func TestIsNftComment(t *testing.T) {
 	}
 }
 
-// On this machine's kernel, in a network namespace of its own: what is left is what the
-// rules without those of the sandbox would be.
+// With this machine's kernel, in a separate network namespace: the remaining rules equal
+// the rules without those of the sandbox.
 func TestRemoveNft(t *testing.T) {
 	nft := inOwnNetwork(t)
 	if out, err := exec.Command(nft, "-f", "testdata/rules.nft").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for range 2 { // it can be repeated
+	for range 2 { // the removal can be repeated
 		if err := removeNft(t.Context(), []string{gone}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +118,8 @@ func TestRemoveNft(t *testing.T) {
 	}
 }
 
-// inOwnNetwork moves the test's thread to a network namespace, and returns the path of nft.
-// The thread ends with the test: the namespace is not that of other tests.
+// inOwnNetwork moves the test's thread to a new network namespace, and returns the path of
+// nft. The thread exits with the test, so that no other test runs in the namespace.
 func inOwnNetwork(t *testing.T) (nft string) {
 	t.Helper()
 	nft, err := exec.LookPath("nft")

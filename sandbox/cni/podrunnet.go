@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownType is what a network's configuration calls podrun's own plugin.
+// ownType is the type of podrun's own plugin in a network's configuration.
 const ownType = "podrun-net"
 
 // ownAttachment is an attachment to a network of podrun's own plugin.
@@ -17,13 +17,14 @@ type ownAttachment struct {
 	netns           string // path of the sandbox's network namespace
 	bridge          string
 	families        []uint8 // NFPROTO_*, of the sandbox's addresses
-	stdin           []byte  // with which the plugin's ADD was called
+	stdin           []byte  // input of the plugin's ADD
 }
 
-// comment is what the plugin's rules of the attachment have (embedded/bundle/podrun-net).
+// comment returns the comment of the plugin's rules for the attachment
+// (embedded/bundle/podrun-net).
 func (a ownAttachment) comment() string { return a.sandbox + "/" + a.ifName }
 
-// ownCached are the parts of libcni's file that a second ADD takes.
+// ownCached contains the fields of libcni's file that a repeated ADD requires.
 type ownCached struct {
 	IfName     string `json:"ifName"`
 	NetNS      string `json:"netns"`
@@ -33,8 +34,8 @@ type ownCached struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// parseOwn reads a file of libcni's; ok is false if it is not of the network, or if the
-// network has no plugin of podrun's.
+// parseOwn parses a libcni file; ok is false if the file belongs to another network, or if
+// the network does not use podrun's plugin.
 func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	var c cached
 	var own ownCached
@@ -84,10 +85,10 @@ func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
 	return a, a.stdin != nil
 }
 
-// ownRules are comments of rules in the kernel, of one network.
+// ownRules contains the comments of the kernel's rules for one network.
 type ownRules struct {
-	attachments map[uint8][]string // by family: of the plugin's own table
-	forward     map[uint8][]string // of iptables' chain FORWARD; absent without that chain
+	attachments map[uint8][]string // by family: in the plugin's own table
+	forward     map[uint8][]string // in iptables' chain FORWARD; no entry without that chain
 }
 
 // lacks reports whether rules of an attachment, or of its network, are missing.

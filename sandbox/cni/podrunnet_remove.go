@@ -6,22 +6,23 @@ import (
 	"fmt"
 )
 
-// Of podrun's own runtime, below a root directory (embedded.Layout): the plugin that
-// makes its rules, in each archive that is unpacked, and where host-local keeps which
-// addresses are in use.
+// Paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that
+// creates the rules, in each unpacked archive, and the directory in which host-local stores
+// allocated addresses.
 const (
 	ownPlugin = "runtime/*/cni/" + ownType
 	ownLeases = "runtime/cni/addresses/*"
 )
 
-// ownInterface is what containerd calls the interface of a sandbox.
+// ownInterface is the name that containerd gives to the interface of a sandbox.
 const ownInterface = "eth0"
 
-// ownConfig is all that the plugin's DEL reads: it finds a sandbox's rules by its ID.
+// ownConfig contains everything that the plugin's DEL reads: it finds a sandbox's rules by
+// its ID.
 const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + ownType + `"}`
 
-// removeOwn removes the rules that podrun's own plugin made of sandboxes. It is the
-// plugin that does so, as the host may have no program that knows nftables.
+// removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the
+// plugin, because the host may not have a program for nftables.
 func removeOwn(ctx context.Context, rootDir string, sandboxes []string) error {
 	plugin, err := ownPluginOf(rootDir)
 	if errors.Is(err, errNoPlugin) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A plugin that writes down how it was called. Its DEL itself is tested in
+// The test's plugin records its calls. The DEL of the real plugin is tested in
 // embedded/bundle/podrun-net.
 func TestRemoveOwn(t *testing.T) {
 	root := t.TempDir()

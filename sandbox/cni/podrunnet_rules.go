@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// readOwn reads the attachments to a network whose sandboxes have their network
-// namespace still: those of another boot have not.
+// readOwn reads the attachments to a network whose sandboxes still have a network
+// namespace: those of an earlier boot do not.
 func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
 	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
 	if err != nil {
@@ -26,7 +26,7 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 	for _, path := range files[:min(len(files), maxResults)] {
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed since then, or no file
+			continue // removed after it was listed, or not a file
 		}
 		a, ok := parseOwn(data, network)
 		if !ok {
@@ -40,7 +40,7 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 	return out, nil
 }
 
-// readOwnRules reads the comments of the rules that concern a network.
+// readOwnRules reads the comments of the rules for a network.
 func readOwnRules(bridge string) (ownRules, error) {
 	r := ownRules{attachments: map[uint8][]string{}, forward: map[uint8][]string{}}
 	for _, family := range []uint8{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
@@ -63,7 +63,7 @@ func readOwnRules(bridge string) (ownRules, error) {
 	return r, nil
 }
 
-// nftRequest is one about a chain; named are the attributes' types.
+// nftRequest returns a request about a chain; named contains the types of the attributes.
 func nftRequest(message, flags int, family uint8, table, chain string, named [2]int) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|message, flags)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
@@ -72,7 +72,7 @@ func nftRequest(message, flags int, family uint8, table, chain string, named [2]
 	return req
 }
 
-// hasChain reports whether the kernel has a chain of nftables.
+// hasChain reports whether nftables has this chain in the kernel.
 func hasChain(family uint8, table, chain string) (bool, error) {
 	req := nftRequest(unix.NFT_MSG_GETCHAIN, 0, family, table, chain, [2]int{unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME})
 	_, err := req.Execute(unix.NETLINK_NETFILTER, 0)
@@ -85,11 +85,11 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 	return true, nil
 }
 
-// readComments reads the comments of a chain's rules; none without the chain.
+// readComments reads the comments of a chain's rules; none if the chain does not exist.
 func readComments(family uint8, table, chain string) ([]string, error) {
 	var messages [][]byte
 	var err error
-	for range 3 { // again if the rules changed while they were read
+	for range 3 { // repeated if the rules changed during the read
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
 		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -116,8 +116,9 @@ func readComments(family uint8, table, chain string) ([]string, error) {
 	return out, nil
 }
 
-// commentOf finds the comment in a rule's user data: entries of a type, of which 0 is a
-// comment, a length, and as many bytes. Any program may have written them.
+// commentOf returns the comment in a rule's user data, which consists of entries with a
+// type (0 for a comment), a length, and that number of bytes. The data is untrusted,
+// because any program may have written it.
 func commentOf(data []byte) string {
 	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
 		value := data[2 : 2+int(data[1])]

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cachedOwn is a file that libcni keeps of a sandbox of podrun's own runtime.
+// cachedOwn returns the file that libcni stores for a sandbox of podrun's own runtime.
 func cachedOwn(t *testing.T, sandbox, netns string) []byte {
 	t.Helper()
 	list := `{"cniVersion":"1.0.0","name":"podrun-1","plugins":[{"type":"bridge","bridge":"podrun-1"},{"type":"podrun-net","bridge":"podrun-1","capabilities":{"portMappings":true}}]}`
@@ -73,8 +73,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// On this machine's kernel, in a network namespace of its own, with a plugin that writes
-// down how it was called. What its ADD does is tested in embedded/bundle/podrun-net.
+// With this machine's kernel, in a separate network namespace, with a plugin that records
+// its calls. The ADD of the real plugin is tested in embedded/bundle/podrun-net.
 func TestRestore(t *testing.T) {
 	nft := inOwnNetwork(t)
 	root, results := t.TempDir(), t.TempDir()

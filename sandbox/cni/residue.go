@@ -17,10 +17,10 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Attachment is what libcni keeps of a sandbox's attachment to a network, from the end
-// of the plugins' ADD to the end of their DEL.
+// Attachment is libcni's record of a sandbox's attachment to a network; it exists from the
+// end of the plugins' ADD to the end of their DEL.
 type Attachment struct {
-	File    string `json:"file"`    // that keeps it
+	File    string `json:"file"`    // path of the record
 	Network string `json:"network"` // name
 	Sandbox string `json:"sandbox"` // ID
 	Pod     identity.Pod
@@ -28,12 +28,11 @@ type Attachment struct {
 	// that podrun.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
-	// LeaseDirs are the directories in which host-local keeps which addresses are in
-	// use.
+	// LeaseDirs are the directories in which host-local records allocated addresses.
 	LeaseDirs []string `json:"leaseDirs,omitempty"`
 }
 
-// cached is the file's form (libcni's cachedInfo).
+// cached is the format of the record (libcni's cachedInfo).
 type cached struct {
 	Kind        string      `json:"kind"`
 	ContainerID string      `json:"containerId"`
@@ -55,16 +54,16 @@ type leases struct {
 	} `json:"plugins"`
 }
 
-// defaultLeases is host-local's dataDir where the configuration names none.
+// defaultLeases is host-local's dataDir if the configuration does not specify one.
 const defaultLeases = "/var/lib/cni/networks"
 
-// ids are the IDs that runtimes give to sandboxes; anything else is no ID.
+// ids matches the IDs that runtimes give to sandboxes; other text is not an ID.
 var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12,64}$`) })
 
-// networks are the names that a network may have (CNI specification, section 1).
+// networks matches valid names of networks (CNI specification, section 1).
 var networks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) })
 
-// Parse reads a file of libcni's; ok is false if it is none of a sandbox.
+// Parse parses a libcni file; ok is false if it is not the record of a sandbox.
 func Parse(file string, data []byte) (a Attachment, ok bool) {
 	var c cached
 	if json.Unmarshal(data, &c) != nil || !ids().MatchString(c.ContainerID) || !networks().MatchString(c.Network) {
@@ -100,7 +99,7 @@ func Parse(file string, data []byte) (a Attachment, ok bool) {
 	return a, true
 }
 
-// chains are the names that the bridge and portmap plugins give to the chains of a
+// chains returns the names that the bridge and portmap plugins give to the chains of a
 // sandbox (containernetworking/plugins, pkg/utils.FormatChainName).
 func chains(network, sandbox string) []string {
 	const length = 28
@@ -108,13 +107,13 @@ func chains(network, sandbox string) []string {
 	return []string{("CNI-" + sum)[:length], ("CNI-DN-" + sum)[:length]}
 }
 
-// named finds the network and the sandbox in the comment of a rule.
+// named matches the network and the sandbox in the comment of a rule.
 var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`name: \\?"([^"\\]+)\\?" id: \\?"([0-9a-f]+)\\?"`) })
 
-// removal turns the output of iptables-save into the input of iptables-restore
-// --noflush that removes the rules and chains of some sandboxes; empty if there are
-// none. What a rule is for is in its comment; a chain that holds no comment is known by
-// its name, which is a hash of both.
+// removal converts the output of iptables-save to the input of iptables-restore --noflush
+// that removes the rules and chains of the given sandboxes; empty if there are none. A rule
+// is identified by its comment; a chain without comments is identified by its name, which
+// is a hash of network and sandbox.
 func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte {
 	own := map[string]bool{}
 	for _, a := range attachments {
@@ -147,7 +146,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 			fmt.Fprintf(w, "-X %s\n", c)
 		}
 		fmt.Fprintln(w, "COMMIT")
-		w.Flush() // to memory: it cannot fail
+		w.Flush() // cannot fail, because it writes to memory
 	}
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -168,7 +167,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 	return out.Bytes()
 }
 
-// leads reports whether a rule leads to one of the chains, or is for one of the
+// leads reports whether a rule jumps to one of the chains, or belongs to one of the
 // sandboxes.
 func leads(line string, words []string, own map[string]bool, sandboxes []string) bool {
 	if at := slices.Index(words, "-j"); at > 0 && at+1 < len(words) && own[words[at+1]] {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Restore makes the rules of a network of podrun's own plugin again, below rootDir's own
-// runtime, where another program removed them: nft flush ruleset, a firewall that is
-// restarted, iptables-restore. The runtime calls plugins only when a sandbox begins or ends,
-// so that running pods would stay cut off. It returns how many sandboxes lacked rules.
+// Restore restores the rules of a network of podrun's own plugin, for the runtime below
+// rootDir, after another program has removed them: nft flush ruleset, a restarted firewall,
+// iptables-restore. The runtime calls plugins only when a sandbox is created or removed, so
+// running pods would remain without a network. It returns how many sandboxes lacked rules.
 func Restore(ctx context.Context, rootDir, network string) (int, error) {
 	return restore(ctx, rootDir, ResultsDir, network)
 }
@@ -46,11 +46,11 @@ func restore(ctx context.Context, rootDir, results, network string) (int, error)
 	return n, errors.Join(errs...)
 }
 
-// errNoPlugin says that a root directory has no runtime of its own.
+// errNoPlugin means that a root directory does not have an embedded runtime.
 var errNoPlugin = errors.New("no " + ownType + " is unpacked")
 
-// ownPluginOf finds podrun's own plugin: any, since the format of the rules is every
-// one's.
+// ownPluginOf finds podrun's own plugin in any unpacked version, because all versions use
+// the same format of rules.
 func ownPluginOf(rootDir string) (string, error) {
 	plugins, err := filepath.Glob(filepath.Join(rootDir, ownPlugin))
 	if err != nil {

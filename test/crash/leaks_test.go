@@ -16,18 +16,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// outside is what checks the host beside podrun: it shares no code with it.
+// outside checks the host independently of podrun: it shares no code with podrun.
 type outside struct {
 	conn    *grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
-	dir     string // of the test runtime
+	dir     string // of the test's runtime
 
 	mu    sync.Mutex
-	known map[string]bool // leaks that were counted
+	known map[string]bool // leaks that have already been counted
 
-	shared    sync.Mutex // of the lanes, which read the network together
+	shared    sync.Mutex // shared by the lanes, which read the network together
 	residue   []string
-	residueAt time.Time // when that began to be read
+	residueAt time.Time // when that read began
 }
 
 func newOutside() (*outside, error) {
@@ -39,7 +39,7 @@ func newOutside() (*outside, error) {
 	return &outside{conn: conn, runtime: runtimeapi.NewRuntimeServiceClient(conn), dir: filepath.Dir(socket), known: map[string]bool{}}, nil
 }
 
-// sandboxes lists those of a pod, and all IDs of the runtime.
+// sandboxes lists the sandboxes of a pod, and the IDs of all sandboxes of the runtime.
 func (o *outside) sandboxes(ctx context.Context, pod string) (of []*runtimeapi.PodSandbox, all []string, err error) {
 	resp, err := o.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	for _, s := range resp.GetItems() {
@@ -57,7 +57,7 @@ func (o *outside) containers(ctx context.Context, pod string) ([]*runtimeapi.Con
 	return resp.GetContainers(), err
 }
 
-// runs checks that the pod runs, in one sandbox, and goes on doing so.
+// runs checks that the pod runs in one sandbox, and continues to run.
 func (o *outside) runs(ctx context.Context, pod string) error {
 	for n := 3; ; n-- {
 		if err := o.runsNow(ctx, pod); err != nil || n == 0 {
@@ -74,7 +74,7 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 
 // states describes the containers of a pod, for an error.
 func (o *outside) states(ctx context.Context, pod string) string {
-	containers, _ := o.containers(ctx, pod) // none, if it cannot be asked
+	containers, _ := o.containers(ctx, pod) // none if the runtime does not respond
 	var out []string
 	for _, c := range containers {
 		if r, err := o.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.Id}); err == nil {
@@ -85,7 +85,7 @@ func (o *outside) states(ctx context.Context, pod string) string {
 	return "; containers: " + strings.Join(out, "; ")
 }
 
-// running returns the container of a pod that runs.
+// running returns the running container of a pod.
 func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
 	if err != nil {
@@ -108,29 +108,29 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 	return running[0], nil
 }
 
-// leaks lists the leftovers of a host whose pod was deleted. What goes by itself
-// within some seconds is none; of sandboxes that is more, since they include those that
-// the other lanes are creating.
+// leaks lists the leftovers on a host whose pod was deleted. Leftovers that disappear
+// within some seconds do not count; for sandboxes, this takes longer, because they include
+// those that other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
 	left := stays(4*time.Second, func() []string { return o.unknown(o.ofHost(ctx, h)) })
 	left = append(left, stays(12*time.Second, func() []string { return o.unknown(o.ofSandboxes(ctx, time.Now())) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(left, func(l string) bool { // another lane may have counted it by now
+	return slices.DeleteFunc(left, func(l string) bool { // another lane may have counted it in between
 		was := o.known[l]
 		o.known[l] = true
 		return was
 	})
 }
 
-// unknown returns the leaks that were not counted yet.
+// unknown returns the leaks that have not been counted yet.
 func (o *outside) unknown(leaks []string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.DeleteFunc(leaks, func(l string) bool { return o.known[l] })
 }
 
-// stays returns what a list has each time for as long.
+// stays returns the elements that a list contains throughout the time limit.
 func stays(limit time.Duration, list func() []string) []string {
 	left := list()
 	for end := time.Now().Add(limit); len(left) > 0 && time.Now().Before(end); {
@@ -141,7 +141,7 @@ func stays(limit time.Duration, list func() []string) []string {
 	return left
 }
 
-// secrets is the directory in memory of the host's Secrets, "" if there is none
+// secrets returns the directory in memory with the host's Secrets, or "" if there is none
 // (docs/settings.md, Secrets at rest).
 func (h *host) secrets() string {
 	sum := sha256.Sum256([]byte(h.dir + "/root"))
@@ -152,7 +152,7 @@ func (h *host) secrets() string {
 	return dir
 }
 
-// ofHost lists leftovers of one pod.
+// ofHost lists leftovers of a host's pod.
 func (o *outside) ofHost(ctx context.Context, h *host) []string {
 	var left []string
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
@@ -170,9 +170,9 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 		left = append(left, "container "+c.Id+" "+c.State.String())
 	}
 	for _, dir := range []string{"root/locks", "root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
-		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none where it was never made
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none if it was never created
 		for _, e := range entries {
-			if dir != "root/locks" || e.Name() != "node" { // which is that of all pods
+			if dir != "root/locks" || e.Name() != "node" { // the node's lock is shared by all pods
 				left = append(left, dir+"/"+e.Name())
 			}
 		}

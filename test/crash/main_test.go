@@ -1,5 +1,5 @@
-// Package crash kills podrun at each of its steps on a real container runtime, and
-// checks that the first command after the kill succeeds and that nothing is left.
+// Package crash kills podrun at each of its steps on a real container runtime, and checks
+// that the first command after the kill succeeds and leaves nothing behind.
 package crash
 
 import (
@@ -18,43 +18,43 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// program is podrun, built with the steps at which it can be killed.
+// program is podrun, built with fault points at which it can be killed.
 var program string
 
 func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace") }
 
-// host is a root directory of podrun's, with one pod.
+// host is a root directory of podrun with one pod.
 type host struct {
 	dir, pod string // the pod's name
 	port     int
-	// killAfter is when a command is killed by SIGKILL; 0 is never.
+	// killAfter is when a command is killed with SIGKILL; 0 for never.
 	killAfter time.Duration
-	memory    bool // the pod has a Secret, which is kept in memory
-	// was is the ID of the container that the command restarts with another image; empty if it
-	// does not, or if that was not asked for yet.
+	memory    bool // the pod has a Secret that is stored in memory
+	// was is the ID of the container that the command restarts with another image; empty if
+	// the command does not restart it, or has not been asked to yet.
 	was string
 }
 
 // updates reports whether a command restarts the pod's container with another image.
 func updates(command string) bool { return strings.HasSuffix(command, "update") }
 
-// anyPod stands for the name of a host's pod in the names of steps.
+// anyPod replaces the name of a host's pod in the names of steps.
 const anyPod = "POD"
 
 func newHost(dir string, n int) *host {
 	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("crashed", n), port: 21000 + n%2000}
 }
 
-// The variants of a pod that restarts no container, which differ in the image of its container:
-// an update in place kills it, and it exits with 0 then.
+// Variants of a pod whose containers are not restarted; they differ in the container's
+// image. An update in place kills the container, which then exits with 0.
 const (
 	variantNever  = "never"
 	variantSuffix = "-image"
 	variantImage  = variantNever + variantSuffix
 )
 
-// manifest writes the pod's file: a volume to mount, an init container, a port to
-// map, a container that ends when it is asked to, or by itself where ends is set.
+// manifest writes the pod's file: a volume to mount, an init container, a port to map, a
+// container that exits on request, or by itself if ends is set.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
 	if ends {
@@ -96,24 +96,25 @@ spec:
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// cgroupRoot is the pods' parent control group, within that of the test runtime.
+// cgroupRoot returns the pods' parent cgroup, within that of the test's runtime.
 func (h *host) cgroupRoot() string {
 	return os.Getenv("PODRUN_CGROUP_ROOT") + "/" + h.pod
 }
 
-// result is how a command of podrun's ended.
+// result is the result of a podrun command.
 type result struct {
-	code   int // -1 where a signal ended it
+	code   int // -1 if a signal terminated it
 	killed bool
 	out    string
 	took   time.Duration
 }
 
-// podrun runs a command; env are variables for it.
+// podrun runs a command with additional environment variables.
 func (h *host) podrun(env []string, args ...string) result { return h.during(env, nil, args...) }
 
-// during runs a command, concurrently another function if it is not nil, and ends the
-// command by SIGTERM when that has returned. Its context ends with the command.
+// during runs a command and, concurrently, a function if it is not nil. When the function
+// returns, during terminates the command with SIGTERM; when the command exits, the
+// function's context ends.
 func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -131,17 +132,17 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 		return result{code: -1, out: err.Error()}
 	}
 	if h.killAfter > 0 {
-		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop() // or it has ended
+		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop() // unless it has exited
 	}
 	beside, ended := context.WithCancel(ctx)
 	var other sync.WaitGroup
 	if meanwhile != nil {
 		other.Go(func() {
 			meanwhile(beside)
-			_ = c.Process.Signal(syscall.SIGTERM) // or it has ended
+			_ = c.Process.Signal(syscall.SIGTERM) // unless it has exited
 		})
 	}
-	_ = c.Wait() // how it ended is in its state
+	_ = c.Wait() // the result is in its state
 	took := time.Since(begun)
 	ended()
 	other.Wait()
@@ -152,8 +153,8 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 	return r
 }
 
-// command returns the arguments of a command of the sweep, and what must have been
-// applied before it.
+// command returns the arguments of a command of the sweep, and the state of the pod that it
+// requires.
 func (h *host) command(name string) (args []string, before string, err error) {
 	name, h.memory = strings.CutSuffix(name, inMemory)
 	forever, err := h.manifest("one", false)
@@ -199,7 +200,7 @@ func (h *host) command(name string) (args []string, before string, err error) {
 	return nil, "", fmt.Errorf("unknown command %s", name)
 }
 
-// applied is the manifest that is applied after a command was killed.
+// applied returns the manifest that is applied after a command was killed.
 func (h *host) applied() string {
 	if h.was != "" {
 		return filepath.Join(h.dir, variantImage+".yaml")
@@ -207,7 +208,7 @@ func (h *host) applied() string {
 	return filepath.Join(h.dir, "one.yaml")
 }
 
-// prepare brings the pod to the state before a command.
+// prepare brings the pod into the state that a command requires.
 func (h *host) prepare(before string) error {
 	if before == "" {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// heldIPTables writes a program iptables that, while the file held exists, does not
-// remove the rule by which the bridge plugin masquerades: the plugin's DEL has removed
-// the sandbox's interface by then, and no later DEL knows the address of the rule.
+// heldIPTables writes a program iptables that, while the file held exists, does not remove
+// the masquerading rule of the bridge plugin. At that time, the plugin's DEL has already
+// removed the sandbox's interface, so a later DEL does not know the address in the rule.
 func heldIPTables(dir, held string) error {
 	real, err := exec.LookPath("iptables")
 	if err != nil {
@@ -29,10 +29,11 @@ exec %[2]s "$@"
 	return os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o755)
 }
 
-// TestNetworkOfACutStop: the deadline of a command, and of the runtime's last answer,
-// ends a plugin's DEL before it has removed all rules. The next DEL succeeds and leaves
-// them (TestRuntimeFaults, seed 16, where containerd was frozen past the deadline). It
-// tries a stop; with PODRUN_TORTURE=1 deletes, too.
+// TestNetworkOfACutStop: when a command's deadline, and the extra time for the runtime's
+// last call, have passed, a plugin's DEL is interrupted before it has removed all rules.
+// The next DEL succeeds without removing them (TestRuntimeFaults, seed 16, where containerd
+// was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1, also
+// deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -46,7 +47,7 @@ func TestNetworkOfACutStop(t *testing.T) {
 	t.Setenv("PATH", dir+":"+path)
 	o := ownRuntime(t)
 	t.Setenv("PATH", path)
-	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
 	after := []string{"start"}
 	if os.Getenv("PODRUN_TORTURE") != "" {
 		after = []string{"start", "delete", "apply"}

@@ -9,11 +9,11 @@ import (
 )
 
 // TestRandomKills kills commands at random times instead of at their steps, until
-// PODRUN_CRASH_KILLS (default 3) were killed; PODRUN_CRASH_SEED chooses the commands,
-// the times, and the commands that follow.
+// PODRUN_CRASH_KILLS (default 3) have been killed. PODRUN_CRASH_SEED determines the
+// commands, the times, and the following commands.
 func TestRandomKills(t *testing.T) {
 	o, dir := onRuntime(t)
-	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -37,11 +37,11 @@ func TestRandomKills(t *testing.T) {
 	report(fmt.Sprintf("random kills, seed %d", seed), len(all), all)
 }
 
-// mostOf is about how long a command takes while other lanes are busy: a kill that comes
-// later has no effect.
+// mostOf is the approximate duration of a command while other lanes are busy: a later kill
+// has no effect.
 var mostOf = map[string]time.Duration{"restart": 3 * time.Second, "replace": 3 * time.Second, "serve": 5 * time.Second}
 
-// randomCell chooses a command, when it is killed, and what follows.
+// randomCell chooses a command, the time of its kill, and the following command.
 func randomCell(random *rand.Rand) cell {
 	command := commands[random.IntN(len(commands))]
 	most := mostOf[strings.TrimSuffix(command, inMemory)]

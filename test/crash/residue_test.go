@@ -20,7 +20,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ofSandboxes is what readResidue lists at the time or later. The lanes share it.
+// ofSandboxes returns the result of a readResidue that started at since or later. The lanes
+// share it.
 func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	o.shared.Lock()
 	defer o.shared.Unlock()
@@ -31,12 +32,12 @@ func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	return slices.Clone(o.residue)
 }
 
-// sandboxID is how containerd, runc and the network's plugins name sandboxes and
-// containers.
+// sandboxID matches the names that containerd, runc and network plugins give to sandboxes
+// and containers.
 var sandboxID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// readResidue lists what is left on the host of sandboxes and containers that the runtime
-// does not know: firewall rules, addresses, results of plugins, network namespaces and
+// readResidue lists leftovers on the host of sandboxes and containers that the runtime does
+// not know: firewall rules, addresses, results of plugins, network namespaces and
 // interfaces, tasks, shims, snapshots, and containers that containerd's CRI does not list.
 func (o *outside) readResidue(ctx context.Context) []string {
 	found := map[string]bool{}
@@ -59,7 +60,7 @@ func (o *outside) readResidue(ctx context.Context) []string {
 		add("lease "+filepath.Base(lease)+" of", string(text))
 	}
 	for what, pattern := range map[string]string{
-		"bundle":         o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*", // of a task
+		"bundle":         o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*", // for tasks
 		"runc's state":   o.dir + "/runc/k8s.io/*",
 		"CRI's state":    o.dir + "/state/io.containerd.grpc.v1.cri/*/*",
 		"CRI's files of": o.dir + "/containerd/io.containerd.grpc.v1.cri/*/*",
@@ -113,21 +114,21 @@ func (o *outside) readResidue(ctx context.Context) []string {
 	return left
 }
 
-// lostShim is a shim whose directory containerd has removed without ending the process:
-// RunPodSandbox was canceled, because podrun was killed, while the shim started. Compare
-// containerd issue 5015. Nothing identifies its pod.
+// lostShim is a shim whose directory containerd has removed without terminating the
+// process: RunPodSandbox was canceled, because podrun was killed, while the shim started.
+// Compare containerd issue 5015. Such a shim cannot be assigned to a pod.
 const lostShim = "lost shim"
 
-// records are what containerd 2 can keep of a container or sandbox that its CRI does not
-// list, and that has neither a task nor a process: it failed to clean up after a call that
-// the kill canceled (containerd issue 12344). Its CRI lists it again, or removes it, after a
-// restart.
+// records are leftovers of a container or sandbox that containerd 2 can keep although its
+// CRI does not list it, and there is neither a task nor a process: containerd failed to
+// clean up after a call that was canceled by the kill (containerd issue 12344). After a
+// restart, its CRI lists the container again, or removes it.
 var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}
 
-// splitLost takes what containerd lost off a list of leaks: shims, and records of
-// containers of which nothing else is left. lost counts the containers.
+// splitLost removes leftovers that containerd lost from a list of leaks: shims, and records
+// of containers without other leftovers. lost is the number of these containers.
 func splitLost(leaks []string) (left []string, lost int) {
-	others := map[string]bool{} // IDs of which more is left
+	others := map[string]bool{} // IDs with other leftovers
 	ids := map[string]bool{}
 	split := func(leak string) (what, id string) {
 		at := strings.LastIndexByte(leak, ' ')
@@ -148,7 +149,7 @@ func splitLost(leaks []string) (left []string, lost int) {
 	return left, len(ids)
 }
 
-// ofContainerd adds the containers, their tasks and their snapshots that containerd has.
+// ofContainerd adds the containers in containerd, with their tasks and snapshots.
 func (o *outside) ofContainerd(ctx context.Context, add func(what, text string)) error {
 	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 	containers, err := containersapi.NewContainersClient(o.conn).List(in, &containersapi.ListContainersRequest{})
@@ -170,7 +171,7 @@ func (o *outside) ofContainerd(ctx context.Context, add func(what, text string))
 		var some *snapshotsapi.ListSnapshotsResponse
 		if some, err = stream.Recv(); err == nil {
 			for _, s := range some.Info {
-				// Those are of images, or of one that another test's pull unpacks.
+				// Such snapshots belong to images, or to a pull of another test.
 				if s.Kind != snapshotsapi.Kind_COMMITTED && !strings.Contains(s.Name, "extract-") {
 					add("snapshot", s.Name)
 				}

@@ -18,29 +18,29 @@ import (
 	"time"
 )
 
-// freeze is how long containerd is stopped by SIGSTOP.
+// freeze is how long containerd is suspended with SIGSTOP.
 const freeze = 5 * time.Second
 
-// harm is what happens to containerd while a command waits for its answer.
+// harm is what happens to containerd while a command waits for its response.
 type harm struct {
 	name    string
 	do      func(*outside) error
-	timeout time.Duration // of the command
-	codes   []int         // docs/exit-codes.md; a code of 0 is checked in any case
+	timeout time.Duration // --timeout of the command
+	codes   []int         // see docs/exit-codes.md; for code 0, the result is checked, too
 }
 
 var harms = []harm{
 	{"killed", (*outside).crash, time.Minute, []int{0, 125}},
 	{"frozen", (*outside).freeze, time.Minute, []int{0}},
-	// 125: the rollback has a limit of its own, and names what it could not remove.
+	// 125: the rollback has its own limit, and reports what it could not remove.
 	{"frozen past the deadline", (*outside).freeze, 2 * time.Second, []int{0, 124, 125}},
 }
 
-// overtime is what a command may take beyond its --timeout: a rollback or a removal
-// (30 s), the runtime's last answer (5 s), the pod's grace period (2 s).
+// overtime is how long a command may take in addition to its --timeout: a rollback or a
+// removal (30 s), the runtime's last call (5 s), and the pod's grace period (2 s).
 const overtime = 37 * time.Second
 
-// crash kills containerd by SIGKILL and starts it again.
+// crash kills containerd with SIGKILL and starts it again.
 func (o *outside) crash() error {
 	out, err := exec.Command("../../hack/runtime", "crash").CombinedOutput()
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *outside) crash() error {
 	return nil
 }
 
-// freeze stops containerd for a while.
+// freeze suspends containerd for a while.
 func (o *outside) freeze() error {
 	text, err := os.ReadFile(filepath.Join(o.dir, "containerd.pid"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *outside) freeze() error {
 	return syscall.Kill(pid, syscall.SIGCONT)
 }
 
-// ownRuntime starts a containerd that only this test uses, since it is killed.
+// ownRuntime starts a separate containerd for this test, because the test kills it.
 func ownRuntime(t *testing.T) *outside {
 	shared := filepath.Dir(strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://"))
 	t.Setenv("PODRUN_RUNTIME_DIR", fmt.Sprintf("%s/faults-%d", filepath.Dir(shared), os.Getpid()))
@@ -93,7 +93,7 @@ func ownRuntime(t *testing.T) *outside {
 	return o
 }
 
-// fault is one cell: containerd is harmed while a command is at a step, and another
+// fault is one cell: containerd is harmed while a command executes a step, and another
 // command follows.
 type fault struct {
 	cell
@@ -102,11 +102,10 @@ type fault struct {
 
 func (f fault) name() string { return f.cell.name() + "/" + f.harm.name }
 
-// TestRuntimeFaults kills and freezes a containerd of its own in each phase of apply,
-// run and delete: the command ends in time with a true code, and the next apply or
-// delete converges. It tries two faults; with PODRUN_TORTURE=1 all, or one in
-// PODRUN_CRASH_EVERY, chosen by PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY as in
-// TestCrashSweep.
+// TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and
+// delete: the command exits in time with a correct code, and the next apply or delete
+// converges. It tries two faults; with PODRUN_TORTURE=1 all, or one in PODRUN_CRASH_EVERY,
+// selected by PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY as in TestCrashSweep.
 func TestRuntimeFaults(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -135,7 +134,7 @@ func TestRuntimeFaults(t *testing.T) {
 			}
 		}
 	}
-	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
 	var tried []harmed
 	for i, f := range chosen {
 		if end, bounded := t.Deadline(); bounded && time.Until(end) < 2*patience {
@@ -148,8 +147,8 @@ func TestRuntimeFaults(t *testing.T) {
 	reportFaults(len(all), tried)
 }
 
-// faults lists all: each step at which a command waits for containerd, the calls that
-// only read the first time.
+// faults lists all faults: one for each step at which a command waits for containerd; for
+// calls that only read, only the first one.
 func faults(o *outside, dir string) ([]fault, error) {
 	cells, err := plan(o, dir, "apply", "run", "delete")
 	var out []fault
@@ -172,15 +171,15 @@ func faults(o *outside, dir string) ([]fault, error) {
 	return out, err
 }
 
-// harmed is what came of a fault.
+// harmed is the result of a fault.
 type harmed struct {
 	verdict
 	harm string
-	code int           // of the command
-	over time.Duration // beyond its --timeout
+	code int           // exit code of the command
+	over time.Duration // time in addition to its --timeout
 }
 
-// tryFault does one.
+// tryFault executes one fault.
 func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	v := harmed{verdict: verdict{cell: f.cell}, harm: f.harm.name}
 	v.point += "/" + f.harm.name
@@ -198,7 +197,7 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	go func() { done <- o.harmAt(watch, trace, f) }()
 	r := h.podrun([]string{"PODRUN_FAULTPOINT_TRACE=" + trace}, append(args, "--timeout", f.timeout.String())...)
 	ended()
-	// A command that ended before the step was not harmed.
+	// A command that exited before the step was not harmed.
 	if err := <-done; err == nil {
 		v.killed = true
 	} else if !errors.Is(err, context.Canceled) {
@@ -209,9 +208,9 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 		v.failed = fmt.Sprintf("ended after %v, --timeout %v: %s", r.took, f.timeout, last(r.out, 3))
 	}
 	// After it was frozen, containerd may not know the state of a sandbox's task for a
-	// moment, and gives a container the namespaces of process 0 (containerd issue 9160).
-	// If a container exits while containerd is down, containerd 2 may report an unknown
-	// exit code, as 255; a kubelet passes that on as well.
+	// moment, and gives a container the namespaces of process 0 (containerd issue 9160). If
+	// a container exits while containerd is down, containerd 2 may report an unknown exit
+	// code as 255; a kubelet reports the same.
 	unknown := f.harm.name == "killed" && r.code == 255 && strings.Contains(r.out, "exited with 255 (Unknown)")
 	if unknown || r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {
 		v.lost++
@@ -237,12 +236,12 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	return v
 }
 
-// lostByContainerd reports whether a leak is of a kind that a containerd which is killed
-// leaves, and nothing identifies its pod: a task without a container of runc's, because
-// containerd 1.6 was killed while it started or ended a shim and may not know it at its
-// next start (the task's directory stays until the start after that, and a shim that had
-// come up until it is killed); or a network namespace, because containerd was killed
-// before it stored the sandbox (containerd/cri issue 568).
+// lostByContainerd reports whether a leak is of a kind that a killed containerd leaves and
+// that cannot be assigned to a pod. One kind is a task without a runc container: containerd
+// 1.6 was killed while it started or stopped a shim, and may not know the task when it
+// starts again (the task's directory remains until the start after that, and a shim that
+// had completed its start until it is killed). The other kind is a network namespace:
+// containerd was killed before it stored the sandbox (containerd/cri issue 568).
 func (o *outside) lostByContainerd(leak string) bool {
 	if strings.HasPrefix(leak, "interface or network namespace cni-") {
 		return true
@@ -255,10 +254,10 @@ func (o *outside) lostByContainerd(leak string) bool {
 	return os.IsNotExist(err)
 }
 
-// harmAt waits until the command is at the step, and harms containerd.
+// harmAt waits until the command has reached the step, and harms containerd.
 func (o *outside) harmAt(ctx context.Context, trace string, f fault) error {
 	for ctx.Err() == nil {
-		if text, _ := os.ReadFile(trace); strings.Contains(string(text), f.point+"\n") { // not made yet
+		if text, _ := os.ReadFile(trace); strings.Contains(string(text), f.point+"\n") { // not created yet
 			return f.do(o)
 		}
 		time.Sleep(time.Millisecond)

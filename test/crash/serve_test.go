@@ -15,9 +15,9 @@ import (
 // source is the pod's file in the manifest directory of `podrun serve`.
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
-// do runs a command that is to be killed. One that does not end by itself, serve, starts
-// the pod and, once it runs, restarts its container with another image or deletes it, since
-// its file is changed or removed, and ends by SIGTERM then.
+// do runs a command that is to be killed. serve does not exit by itself: do waits until the
+// pod runs, changes or removes the pod's file, waits until the container is restarted with
+// another image or the pod deleted, and terminates serve with SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
 	switch {
 	case command == "update":
@@ -44,7 +44,7 @@ func (o *outside) do(h *host, command string, env []string, args ...string) resu
 	}, args...)
 }
 
-// noteContainer notes the container that a command is about to restart.
+// noteContainer records the container that a command is about to restart.
 func (o *outside) noteContainer(ctx context.Context, h *host) error {
 	running, err := o.running(ctx, h.pod)
 	if err == nil {
@@ -53,8 +53,7 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 	return err
 }
 
-// runsAsAsked checks that the pod runs, and goes on doing so, with the image that was asked for
-// last.
+// runsAsAsked checks that the pod runs with the last requested image, and continues to run.
 func (o *outside) runsAsAsked(ctx context.Context, h *host) error {
 	if err := o.restarted(ctx, h); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (o *outside) runsAsAsked(ctx context.Context, h *host) error {
 	return o.runs(ctx, h.pod)
 }
 
-// restarted checks that another container than the noted one runs, if one was noted.
+// restarted checks that another container than the recorded one runs, if one was recorded.
 func (o *outside) restarted(ctx context.Context, h *host) error {
 	running, err := o.running(ctx, h.pod)
 	if err == nil && running.Id == h.was {
@@ -71,8 +70,8 @@ func (o *outside) restarted(ctx context.Context, h *host) error {
 	return err
 }
 
-// serveAgain runs `podrun serve` after one that was killed until the pod is as its
-// file says, and stays so: it runs, or nothing is left of it where the file was removed.
+// serveAgain runs `podrun serve` after one was killed, until the pod matches its file and
+// remains so: it runs, or, if the file was removed, has no leftovers.
 func (o *outside) serveAgain(h *host) result {
 	notify := fmt.Sprintf("@podrun-crash-%d-%s", os.Getpid(), h.pod)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
@@ -99,11 +98,11 @@ func (o *outside) serveAgain(h *host) result {
 }
 
 // awaitReady waits until serve reports to its service manager that it supervises every pod:
-// one that is ended earlier may have done nothing.
+// if it is terminated earlier, it may not have done anything.
 func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })() // Read returns the failure
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })() // a failure is returned by Read
 	message := make([]byte, 4096)
 	for {
 		n, err := conn.Read(message)
@@ -116,14 +115,15 @@ func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	}
 }
 
-// asked says whether the pod's file exists.
+// asked reports whether the pod's file exists.
 func (h *host) asked() bool {
 	_, err := os.Stat(h.source())
 	return err == nil
 }
 
-// gone checks that neither the runtime nor podrun has anything of the pod. A directory
-// without a checkpoint is no pod: `podrun gc` removes it, and serve every 5 minutes.
+// gone checks that neither the runtime nor podrun has any objects of the pod. A directory
+// without a checkpoint is not a pod: `podrun gc` removes it, and serve does so every 5
+// minutes.
 func (o *outside) gone(ctx context.Context, h *host) error {
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 	return err
 }
 
-// until repeats a check until it succeeds, for the time that a command after a kill has.
+// until repeats a check until it succeeds, for as long as a command after a kill may take.
 func until(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

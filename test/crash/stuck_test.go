@@ -13,9 +13,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stick brings a created container of a pod to the state in which a podrun that was
-// killed some milliseconds into StartContainer can leave it: containerd counts it as
-// ended, while its task was created and never started.
+// stick brings a created container of a pod into the state that a podrun killed some
+// milliseconds after the beginning of StartContainer can leave: containerd reports it as
+// exited, and its task was created and never started.
 func (o *outside) stick(ctx context.Context, pod string) (id string, err error) {
 	containers, err := o.containers(ctx, pod)
 	if err != nil {
@@ -43,11 +43,12 @@ func (o *outside) stick(ctx context.Context, pod string) (id string, err error) 
 	return id, nil
 }
 
-// TestTaskNeverStarted is the one failure of the sweep with seed 3 (faults.md, F11):
-// containerd refuses to remove the container for ever, or until it is restarted.
+// TestTaskNeverStarted reproduces the only failure of the sweep with seed 3 (faults.md,
+// F11): containerd refuses to remove the container until containerd is restarted, or
+// forever.
 func TestTaskNeverStarted(t *testing.T) {
 	o, dir := onRuntime(t)
-	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
 	for i, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
 			h := newHost(dir, 900+i)
@@ -55,7 +56,7 @@ func TestTaskNeverStarted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The second start is that of the container after the init container.
+			// The second start is that of the container that follows the init container.
 			if r := h.podrun([]string{"PODRUN_FAULTPOINT=cri/StartContainer/before#2"}, args...); !r.killed {
 				t.Fatalf("not killed: code %d: %s", r.code, last(r.out, 3))
 			}

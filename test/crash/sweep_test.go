@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// commands are those that are killed.
+// commands are the commands that are killed.
 var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve", "update", "serve-update",
 	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory}
 
-// inMemory marks commands of a pod with a Secret and --secrets=memory. They are killed
-// at steps that concern files only.
+// inMemory marks commands on a pod with a Secret and --secrets=memory. They are killed only
+// at steps that access files.
 const inMemory = "-memory"
 
-// delays are how long after a call was sent podrun is killed.
+// delays are the times between the beginning of a call and the kill.
 var delays = map[string][]string{
 	"RunPodSandbox":    {"0ms", "15ms", "40ms", "80ms", "120ms", "200ms"},
 	"CreateContainer":  {"0ms", "5ms", "20ms"},
@@ -34,8 +34,8 @@ var delays = map[string][]string{
 	"RemoveContainer":  {"0ms", "10ms", "30ms"},
 }
 
-// points reads the steps of a command from a run of it that is not killed. Calls
-// that only read are killed the first two times.
+// points extracts the steps of a command from the trace of a run that was not killed. For
+// calls that only read, it returns the first two.
 func points(trace string) []string {
 	var out []string
 	for _, step := range strings.Fields(trace) {
@@ -60,11 +60,11 @@ func points(trace string) []string {
 	return out
 }
 
-// cell is one kill, and the command that follows: apply, delete, restart, serve, or serve
+// cell is one kill, and the following command: apply, delete, restart, serve, or serve
 // after the pod's file was removed (gone).
 type cell struct {
 	command, point, then string
-	after                time.Duration // when it is killed, instead of at a point
+	after                time.Duration // delay of the kill, instead of a step
 }
 
 func (c cell) name() string {
@@ -74,13 +74,13 @@ func (c cell) name() string {
 	return c.command + "/" + c.point + "/" + c.then
 }
 
-// thens are the commands that follow one that was killed.
+// thens returns the commands that may follow a killed command.
 func thens(command string) []string {
 	if command == "serve" {
 		return []string{"apply", "delete", "serve", "gone"}
 	}
 	switch command {
-	case "restart": // which has no manifest
+	case "restart": // it has no manifest
 		return []string{"apply", "delete", "restart"}
 	case "serve-update":
 		return []string{"serve"}
@@ -88,19 +88,19 @@ func thens(command string) []string {
 	return []string{"apply", "delete"}
 }
 
-// verdict is what came of a cell.
+// verdict is the result of a cell.
 type verdict struct {
 	cell
 	killed  bool
 	failed  string   // why the first command after the kill failed
-	lied    string   // what was not so although it succeeded
-	leaks   []string // what was left after a delete that succeeded
-	lost    int      // shims, tasks and states of tasks that containerd lost
-	trouble string   // of the sweep itself
+	lied    string   // what was wrong although it succeeded
+	leaks   []string // leftovers after a successful delete
+	lost    int      // number of shims, tasks and task states that containerd lost
+	trouble string   // an error of the sweep itself
 }
 
-// onRuntime connects to the runtime of the tests, and makes a directory for hosts; without
-// a runtime the test is skipped.
+// onRuntime connects to the runtime of the tests, and creates a directory for hosts.
+// Without a runtime, it skips the test.
 func onRuntime(t *testing.T) (*outside, string) {
 	t.Helper()
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
@@ -113,19 +113,19 @@ func onRuntime(t *testing.T) (*outside, string) {
 	return o, t.TempDir()
 }
 
-// TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 200; 1 kills at each), chosen by PODRUN_CRASH_SEED.
-// PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
-// PODRUN_CRASH_ROUNDS how many times each is tried.
+// TestCrashSweep kills each command at a sample of its steps: one in PODRUN_CRASH_EVERY
+// (default 200; 1 kills at each step), selected by PODRUN_CRASH_SEED. PODRUN_CRASH_ONLY is
+// a regular expression that selects cells by name, and PODRUN_CRASH_ROUNDS is how often
+// each is tried.
 func TestCrashSweep(t *testing.T) {
 	o, dir := onRuntime(t)
 	cells, err := plan(o, dir, commands...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
 	every := number("PODRUN_CRASH_EVERY", 200)
-	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate tries the same cells each time
+	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate always tries the same cells
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
 	if err != nil {
@@ -148,7 +148,7 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// plan lists all cells of commands: each is run once to see its steps.
+// plan lists all cells of commands: each command is run once to determine its steps.
 func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 	var out []cell
 	for i, command := range commands {
@@ -183,14 +183,14 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 	return out, nil
 }
 
-// patience is the time that a cell may take.
+// patience is the time limit of a cell.
 const patience = 90 * time.Second
 
-// lanes is how many cells are tried at once: half of the time they wait.
+// lanes is how many cells run in parallel: they wait half of the time.
 const lanes = 6
 
-// sweep runs the cells in a few lanes, and returns what came of each. Their hosts are
-// numbered from first on.
+// sweep runs the cells in a few lanes, and returns their results. The numbers of their
+// hosts start at first.
 func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verdict {
 	var mu sync.Mutex
 	next := 0
@@ -212,10 +212,10 @@ func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verd
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // the time was up
+	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // not tried, because the time was over
 }
 
-// try does one cell.
+// try runs one cell.
 func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 	v := verdict{cell: c}
 	args, before, err := h.command(c.command)
@@ -237,7 +237,8 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 	return v
 }
 
-// andThen runs the command that follows, and checks what it and a delete leave.
+// andThen runs the following command, and checks its result and the leftovers after a
+// delete.
 func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 	if r := o.first(h, v.then); r.code != 0 {
 		v.failed += fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
@@ -256,7 +257,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 			v.lied += " the delete that follows: " + last(r.out, 3)
 		}
 	} else if serves {
-		if r := h.podrun(nil, "gc"); r.code != 0 { // which serve does every 5 minutes
+		if r := h.podrun(nil, "gc"); r.code != 0 { // serve does this every 5 minutes
 			v.lied += " gc: " + last(r.out, 3)
 		}
 	}
@@ -280,7 +281,7 @@ func (o *outside) first(h *host, then string) result {
 	case "serve":
 		return o.serveAgain(h)
 	case "gone":
-		os.Remove(h.source()) // or it was removed before
+		os.Remove(h.source()) // unless it has already been removed
 		return o.serveAgain(h)
 	default:
 		return h.podrun(nil, "delete", "--all", "--timeout", "60s")
@@ -291,7 +292,7 @@ func (v verdict) log(t *testing.T) {
 	for what, text := range map[string]string{"failed": v.failed, "lied": v.lied, "left": strings.Join(v.leaks, "\n\t"), "trouble": v.trouble} {
 		if text != "" {
 			t.Errorf("%s: %s: %s", v.name(), what, text)
-			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40)) // at once: a sweep takes long
+			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40)) // immediately, because a sweep takes long
 		}
 	}
 }

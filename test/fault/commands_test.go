@@ -11,17 +11,17 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// command is one whose calls go wrong.
+// command is a command whose calls fail.
 type command struct {
 	name   string
 	args   []string
-	before string // the state of the pod: "" for none, running, exited, stopped
-	// unbounded says that it has no --timeout: the limit of each call is what ends it.
+	before string // state of the pod before the command: "" for none, running, exited, stopped
+	// unbounded means that it has no --timeout: only the limits of its calls end it.
 	unbounded bool
-	// holds checks what is so when it has succeeded.
+	// holds checks the state after the command has succeeded.
 	holds func(h *host, r result) error
-	then  string // the manifest that the next apply gets
-	// streams are the methods whose streams go wrong beside the calls (critest's names).
+	then  string // the manifest for the next apply
+	// streams are the methods whose streams fail, in addition to calls (critest's names).
 	streams []string
 }
 
@@ -29,7 +29,7 @@ func runs(h *host, _ result) error    { return h.runs() }
 func gone(h *host, _ result) error    { return h.gone() }
 func stopped(h *host, _ result) error { return h.stopped() }
 
-// hello checks what a command has printed.
+// hello checks the output of a command.
 func hello(_ *host, r result) error {
 	if out := strings.TrimSpace(r.out); strings.TrimPrefix(out, "[job] ") != "hello" {
 		return fmt.Errorf("it printed %q", r.out)
@@ -37,7 +37,7 @@ func hello(_ *host, r result) error {
 	return nil
 }
 
-// ended checks that the container has ended whose output a command followed.
+// ended checks that the container whose output a command followed has exited.
 func ended(h *host, _ result) error {
 	if n := len(h.running()); n > 0 {
 		return fmt.Errorf("it ended while %d containers run", n)
@@ -60,8 +60,8 @@ var commands = []command{
 	{"serve", []string{"serve"}, "", true, gone, "one.yaml", []string{"GetContainerEvents"}},
 }
 
-// do runs the command. The container whose log is followed, or to which it attaches,
-// ends after a while. Clear ends the fault.
+// do runs the command. A container whose log is followed, or to which the command attaches,
+// exits after a while. Clear ends the fault.
 func (c command) do(ctx context.Context, h *host, limit time.Duration, clear func()) result {
 	if c.name == "serve" {
 		return h.serve(ctx, limit, clear)
@@ -70,7 +70,7 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	if c.unbounded {
 		switch c.name {
 		case "logs -f":
-			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop() // it may have ended
+			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop() // it may have exited
 		case "attach":
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -81,8 +81,8 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	return h.podrun(ctx, nil, append(slices.Clone(c.args), "--timeout", limit.String())...)
 }
 
-// exitAttached ends the container a while after an Attach was asked for: its streams
-// come after that.
+// exitAttached makes the container exit a while after Attach was called, because the
+// streams are opened after that call.
 func (h *host) exitAttached(ctx context.Context) {
 	asked := func() bool {
 		return slices.ContainsFunc(h.rt.Calls(), func(c critest.Call) bool { return c.Method == "Attach" })
@@ -92,12 +92,12 @@ func (h *host) exitAttached(ctx context.Context) {
 	}
 	select {
 	case <-time.After(3 * time.Second):
-		_ = h.rt.Exit("app", 0) // it may have ended
+		_ = h.rt.Exit("app", 0) // it may have exited
 	case <-ctx.Done():
 	}
 }
 
-// prepare brings the pod to the state before the command.
+// prepare brings the pod into the state that the command requires.
 func (c command) prepare(ctx context.Context, h *host) error {
 	if c.before == "" {
 		return nil

@@ -14,25 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortage is a host that lacks something that podrun requires, or has too much of it.
+// shortage is a host that lacks a resource that podrun requires, or has too much of it.
 type shortage struct {
 	name string
-	// before are commands of a shell that becomes podrun, in its own network, mount and
-	// UTS namespaces. $DIR is a directory.
+	// before are shell commands that run before the shell executes podrun, in separate
+	// network, mount and UTS namespaces. $DIR is a directory.
 	before string
 	env    []string
-	group  map[string]string // files of podrun's control group, by their names
+	group  map[string]string // files of podrun's cgroup, by name
 	refuse refusal
-	codes  []int // of the command
-	// rare shortages are tried with PODRUN_TORTURE=1 only.
+	codes  []int // permitted exit codes of the command
+	// rare shortages are tried only with PODRUN_TORTURE=1.
 	rare bool
 }
 
 var (
-	// failed are the codes of a command that may notice the shortage.
+	// failed are the codes of a command that may be affected by the shortage.
 	failed = []int{0, 125}
 	// crashed are those of a process that gets no memory or thread: the kernel kills it
-	// (-1), or Go ends it with 2.
+	// (-1), or the Go runtime exits with 2.
 	crashed = []int{-1, 0, 2, 125}
 )
 
@@ -41,7 +41,7 @@ func shortages() []shortage {
 	for n := 4; n <= 40; n++ {
 		codes := failed
 		if n < 8 {
-			codes = crashed // Go requires two itself, and the test's process has left some
+			codes = crashed // the Go runtime requires two threads, and those of the test's process count, too
 		}
 		out = append(out, shortage{name: fmt.Sprintf("%d descriptors", n), before: fmt.Sprintf("ulimit -n %d", n), codes: codes, rare: n%9 != 5})
 	}
@@ -51,7 +51,7 @@ func shortages() []shortage {
 	for n := 200; n <= 1600; n *= 2 {
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of addresses", n), before: fmt.Sprintf("ulimit -v %d", n<<10), codes: crashed, rare: n != 800})
 	}
-	for n := 8; n <= 48; n += 8 { // the kernel reads the program's pages again and again
+	for n := 8; n <= 48; n += 8 { // the kernel repeatedly reads the program's pages
 		limit := fmt.Sprint(n << 20)
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of memory", n), group: map[string]string{"memory.limit_in_bytes": limit, "memory.max": limit}, codes: crashed, rare: true})
 	}
@@ -71,9 +71,9 @@ func shortages() []shortage {
 	)
 }
 
-// TestHost runs apply and delete on hosts that lack something: the command ends in time
-// with a true code and a message that names an object, and the next commands, with all
-// that they require, converge.
+// TestHost runs apply and delete on hosts that lack a resource: the command exits in time,
+// with a correct code and a message that names an object. The next commands, with all
+// resources available, converge.
 func TestHost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -92,7 +92,7 @@ func TestHost(t *testing.T) {
 	fmt.Printf("shortages of the host: codes %v\n", codes)
 }
 
-// try runs a command under the shortage, and those that follow without it.
+// try runs a command with the shortage, and the following commands without it.
 func (s shortage) try(t *testing.T, command string) (code int) {
 	h, end, err := newHost(profiles[0])
 	if err != nil {
@@ -133,7 +133,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 	return r.code
 }
 
-// short runs a command on a host that lacks something.
+// short runs a command on a host that lacks a resource.
 func (h *host) short(t *testing.T, s shortage, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -153,12 +153,12 @@ func (h *host) short(t *testing.T, s shortage, args ...string) result {
 	c.Path = "/bin/sh"
 	if len(s.group) == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
-			Unshareflags: syscall.CLONE_NEWNS} // which also makes the mounts private
+			Unshareflags: syscall.CLONE_NEWNS} // also makes the mounts private
 	}
 	return output(c)
 }
 
-// inGroup creates a control group with these values, and returns how a shell enters it.
+// inGroup creates a cgroup with these values, and returns a shell script that enters it.
 func (h *host) inGroup(t *testing.T, values map[string]string) (script string) {
 	for name, value := range values {
 		controller, _, _ := strings.Cut(name, ".")
@@ -172,7 +172,7 @@ func (h *host) inGroup(t *testing.T, values map[string]string) (script string) {
 			}
 			file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 			if err != nil {
-				continue // the same
+				continue // the same directory
 			}
 			if _, err := file.WriteString(value); err == nil {
 				script = "echo $$ >" + dir + "/cgroup.procs"
@@ -186,7 +186,7 @@ func (h *host) inGroup(t *testing.T, values map[string]string) (script string) {
 	return script
 }
 
-// removeGroup removes a control group whose processes have ended.
+// removeGroup removes a cgroup whose processes have exited.
 func removeGroup(t *testing.T, dir string) {
 	var err error
 	for range 100 {

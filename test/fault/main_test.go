@@ -1,6 +1,6 @@
-// Package fault makes each call of the container runtime go wrong that a command of
-// podrun makes, in each way, and checks how the command ends and what the next one
-// makes of it. The runtime is the fake one, over its socket; podrun is a process.
+// Package fault injects each kind of failure into each container runtime call of each
+// podrun command, and checks how the command exits and whether the next one recovers. The
+// runtime is the fake one, over its socket; podrun is a process.
 package fault
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// childEnv makes a process of the test's binary podrun.
+// childEnv makes a process of the test binary run podrun.
 const childEnv = "PODRUN_FAULT_CHILD"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// profile is a container runtime that the fake stands for.
+// profile is a container runtime that the fake simulates.
 type profile struct {
 	name    string
 	options []critest.Option
@@ -53,14 +53,14 @@ var profiles = []profile{
 	{"CRI-O", []critest.Option{critest.As(critest.CRIO())}},
 }
 
-// host is a root directory of podrun's and a runtime, for one pod.
+// host is a root directory of podrun and a runtime, for one pod.
 type host struct {
 	dir string
 	rt  *critest.Runtime
 }
 
-// forPod is what a call to the runtime is made for: an init container, hooks, an
-// image that is present and one that is not.
+// forPod is a pod that requires all kinds of runtime calls: it has an init container,
+// hooks, an image that is present and one that is not.
 const forPod = `apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: fault}
@@ -72,7 +72,7 @@ spec:
   containers: [{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
 `
 
-// manifests are the pod, another definition of it, and a pod that ends.
+// manifests are the pod, another definition of it, and a pod that terminates.
 var manifests = map[string]string{
 	"one.yaml":    fmt.Sprintf(forPod, "Always", "app", "far:1"),
 	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", "app", "far:2"),
@@ -80,9 +80,9 @@ var manifests = map[string]string{
 	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\nimageGCHighThresholdPercent: 100\n",
 }
 
-// newHost makes a host, and what ends it.
+// newHost returns a host, and a function that removes it.
 func newHost(p profile) (*host, func(), error) {
-	base := "/dev/shm" // podrun syncs what it writes
+	base := "/dev/shm" // in memory, because podrun syncs the files that it writes
 	if _, err := os.Stat(base); err != nil {
 		base = ""
 	}
@@ -119,17 +119,17 @@ func newHost(p profile) (*host, func(), error) {
 	return h, end, nil
 }
 
-// result is how a command of podrun's ended.
+// result is the result of a podrun command.
 type result struct {
-	code     int // -1 where the test ended it
+	code     int // -1 if the test killed it
 	out, err string
 	took     time.Duration
 }
 
-// patience is when the test ends a command that does not end by itself.
+// patience is the time after which the test kills a command that does not exit.
 const patience = 60 * time.Second
 
-// process is podrun with a command.
+// process returns a podrun process with a command.
 func (h *host) process(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, os.Args[0], args...)
 	c.WaitDelay = time.Second
@@ -139,14 +139,14 @@ func (h *host) process(ctx context.Context, env []string, args ...string) *exec.
 	return c
 }
 
-// podrun runs a command. Names of manifests are those of the host.
+// podrun runs a command. Names of manifests refer to those of the host.
 func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return output(h.process(ctx, env, h.paths(args)...))
 }
 
-// paths puts the host's manifests in the place of their names.
+// paths replaces the names of manifests with the host's paths.
 func (h *host) paths(args []string) []string {
 	args = slices.Clone(args)
 	for i, a := range args {
@@ -157,7 +157,7 @@ func (h *host) paths(args []string) []string {
 	return args
 }
 
-// output runs a process to its end.
+// output runs a process until it exits.
 func output(c *exec.Cmd) result {
 	var out, stderr strings.Builder
 	c.Stdout, c.Stderr = &out, &stderr
@@ -170,7 +170,7 @@ func output(c *exec.Cmd) result {
 	return r
 }
 
-// runs checks that the pod runs, in one sandbox.
+// runs checks that the pod runs in one sandbox.
 func (h *host) runs() error {
 	ready := ""
 	for _, s := range h.rt.Sandboxes() {
@@ -192,7 +192,7 @@ func (h *host) running() []critest.Container {
 	return slices.DeleteFunc(h.rt.Containers(), func(c critest.Container) bool { return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-// stopped checks that nothing of the pod runs.
+// stopped checks that no container of the pod runs.
 func (h *host) stopped() error {
 	if n := len(h.running()); n > 0 {
 		return fmt.Errorf("%d containers run", n)
@@ -200,12 +200,12 @@ func (h *host) stopped() error {
 	return nil
 }
 
-// gone checks that nothing of the pod is left, in the runtime and on disk. The back-off
-// from images of a pod that was rolled back is kept on purpose.
+// gone checks that neither the runtime nor the disk has leftovers of the pod. The image
+// back-off of a pod that was rolled back is kept intentionally.
 func (h *host) gone() error {
 	left := h.rt.Leaked()
 	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "logs", "links"} {
-		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none where it was never made
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none if it was never created
 		for _, e := range entries {
 			left = append(left, dir+"/"+e.Name())
 		}

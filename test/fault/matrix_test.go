@@ -14,16 +14,16 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// mishap is one way in which calls go wrong.
+// mishap is one way in which calls fail.
 type mishap struct {
 	name  string
 	fault critest.Fault
-	limit time.Duration // of the command, where each call goes wrong or gets no answer
-	// silent says that the caller gets no answer, so that a limit ends it.
+	limit time.Duration // --timeout of the command, if every call fails or gets no response
+	// silent means that the caller gets no response, so that a limit ends the call.
 	silent bool
 }
 
-// slowLimit is that of a command that need not come to it.
+// slowLimit is the --timeout of a command that should not reach it.
 const slowLimit = 20 * time.Second
 
 var mishaps = []mishap{
@@ -36,8 +36,8 @@ var mishaps = []mishap{
 	{"stale list", critest.Fault{When: critest.Stale}, 4 * time.Second, false},
 }
 
-// hits reports whether the mishap makes sense for a method. How long the process of an
-// exec or attach runs has no limit, and events may never come.
+// hits reports whether the mishap is applicable to a method. Exec and attach may run for
+// any time, and there may be no events at all.
 func (m mishap) hits(method string) bool {
 	if m.fault.When == critest.EffectThenHang && (strings.HasSuffix(method, "Stream") || method == "GetContainerEvents") {
 		return false
@@ -45,15 +45,14 @@ func (m mishap) hits(method string) bool {
 	return m.fault.When != critest.Stale || method == "ListPodSandbox" || method == "ListContainers"
 }
 
-// cell is one command of which calls of a method go wrong, and the command that
-// follows.
+// cell is one command with failing calls of one method, and the following command.
 type cell struct {
 	profile
 	command
 	method string
 	mishap mishap
-	all    bool   // every call of the method, not the first alone
-	next   string // apply or delete
+	all    bool   // every call of the method, not only the first
+	next   string // the following command: apply or delete
 }
 
 func (c cell) String() string {
@@ -64,8 +63,8 @@ func (c cell) String() string {
 	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
 }
 
-// limit is that of the command: what goes wrong once, and is answered, lets it end long
-// before, so that only a starved one would come to a short limit.
+// limit returns the command's --timeout: if a call fails only once, and gets a response,
+// the command exits long before; a short limit would then fail only on a starved machine.
 func (c cell) limit() time.Duration {
 	if !c.all && !c.mishap.silent {
 		return slowLimit
@@ -73,8 +72,8 @@ func (c cell) limit() time.Duration {
 	return c.mishap.limit
 }
 
-// methodsOf lists the methods that a command calls when all goes well, in the order of
-// their first calls.
+// methodsOf lists the methods that a command calls if no call fails, in the order of their
+// first calls.
 func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
 	h, end, err := newHost(p)
 	if err != nil {
@@ -122,27 +121,26 @@ func plan(ctx context.Context, p profile) ([]cell, error) {
 	return out, nil
 }
 
-// verdict is what came of a cell.
+// verdict is the result of a cell.
 type verdict struct {
 	cell
 	first     result
-	wrong     string // the command ended late, with a wrong code or a message that names nothing
-	lie       string // it succeeded, and its goal does not hold
-	diverged  string // the next command failed, or its goal does not hold
-	trouble   string // of the test itself
+	wrong     string // the command exited late, with an incorrect code or a message that names no object
+	lie       string // it succeeded, but did not reach its goal
+	diverged  string // the next command failed, or did not reach its goal
+	trouble   string // an error of the test itself
 	exercised bool
 }
 
-// sample is how many cells apart those of the short form are, other ones of each profile:
-// prime, so that they have all commands, methods and mishaps.
+// sample is the distance between the cells of the short form, which differ for each
+// profile: a prime, so that all commands, methods and mishaps occur.
 const sample = 151
 
-// TestMatrix makes calls to the runtime go wrong: each method that a command calls, in
-// each way, once or each time. Whatever happens the command ends in time, with a code
-// that is true and a message that names the object; the next apply brings the pod to
-// run in one sandbox, and the next delete leaves nothing. PODRUN_TORTURE=1 tries all
-// cells, otherwise one in sample; PODRUN_FAULT_ONLY is a part of the names to choose
-// them by.
+// TestMatrix makes runtime calls fail: each method that a command calls, in each way, once
+// or each time. In all cases, the command exits in time, with a correct code and a message
+// that names the object; the next apply makes the pod run in one sandbox, and the next
+// delete leaves nothing behind. PODRUN_TORTURE=1 tries all cells, otherwise one in sample;
+// PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -169,13 +167,13 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// long reports whether a cell may take the whole time of a rollback, or of the removal that
-// ends a run.
+// long reports whether a cell may take the whole time limit of a rollback, or of the
+// removal at the end of run.
 func (c cell) long() bool {
 	return c.mishap.silent && c.all && (c.command.name == "run" || c.method == "StopPodSandbox" || c.method == "RemovePodSandbox")
 }
 
-// lanes is how many cells are tried at once: most of the time they wait.
+// lanes is how many cells run in parallel: they mostly wait.
 const lanes = 24
 
 func sweep(t *testing.T, cells []cell) []verdict {
@@ -187,7 +185,7 @@ func sweep(t *testing.T, cells []cell) []verdict {
 	return out
 }
 
-// inLanes calls do for 0 to n-1, in lanes.
+// inLanes calls do for 0 to n-1 in parallel lanes.
 func inLanes(n int, do func(i int)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -205,7 +203,7 @@ func inLanes(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// try does one cell.
+// try runs one cell.
 func try(ctx context.Context, c cell) verdict {
 	v := verdict{cell: c}
 	h, end, err := newHost(c.profile)
@@ -238,8 +236,8 @@ func try(ctx context.Context, c cell) verdict {
 	return v
 }
 
-// converge runs the next command, and says what is wrong with its outcome. A pod that
-// was applied is deleted again, which leaves nothing.
+// converge runs the next command, and returns what is wrong with its result. A pod that was
+// applied is then deleted, which must leave nothing behind.
 func (c cell) converge(ctx context.Context, h *host) string {
 	if c.next == "apply" {
 		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", "40s"); r.code != 0 {
@@ -258,17 +256,17 @@ func (c cell) converge(ctx context.Context, h *host) string {
 	return ""
 }
 
-// wrong says what is wrong with how the command ended; empty if nothing is.
+// wrong returns what is wrong with the command's exit; empty if nothing is.
 func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
 	switch {
-	case c.command.name == "serve": // it has a time for each thing that it does
+	case c.command.name == "serve": // it has a time limit for each of its actions
 		if r.code != 0 {
 			return fmt.Sprintf("code %d", r.code)
 		}
 	case r.took > most:
 		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
-	case r.code == 125 && strings.Contains(r.err, ": clean up: "): // worse than the end of the limit
+	case r.code == 125 && strings.Contains(r.err, ": clean up: "): // takes precedence over an expired limit
 	case !slices.Contains(c.codes(), r.code):
 		return fmt.Sprintf("code %d, want one of %v", r.code, c.codes())
 	case r.code != 0 && !names(r.err):
@@ -277,12 +275,12 @@ func (c cell) wrong(r result) string {
 	return ""
 }
 
-// afterwards is what a command may take beyond its limit: the runtime's last answer, 5
-// seconds; a rollback, or the removal after a run, 30 and the grace period; the last
-// answer to that; and a busy machine.
+// afterwards is how long a command may take in addition to its limit: 5 seconds for the
+// runtime's last call; 30 and the grace period for a rollback, or the removal after run;
+// the last call of that; and a margin for a busy machine.
 const afterwards = 45 * time.Second
 
-// codes are those with which the command may end.
+// codes returns the codes with which the command may exit.
 func (c cell) codes() []int {
 	if c.mishap.fault.When == critest.Slow {
 		return []int{0}
@@ -297,13 +295,13 @@ func (c cell) codes() []int {
 	switch c.method {
 	case "PullImage", "ImageStatus", "ListImages":
 		codes = append(codes, 123)
-	case "ExecSync": // a hook that failed, and the container that was killed for it
+	case "ExecSync": // a failed hook, because of which the container was killed
 		codes = append(codes, 1, 143)
 	}
 	return codes
 }
 
-// names reports whether an error says what it is about.
+// names reports whether an error names its object.
 func names(stderr string) bool {
 	for line := range strings.Lines(stderr) {
 		text, ok := strings.CutPrefix(line, "podrun: ")
@@ -316,7 +314,7 @@ func names(stderr string) bool {
 	return false
 }
 
-// last returns the end of a text.
+// last returns the last part of a text.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-4):], "\n\t")

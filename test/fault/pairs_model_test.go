@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// check says what is wrong with the commands' codes and with what became of the pod;
+// check returns what is wrong with the commands' codes and the resulting state of the pod;
 // empty if nothing is.
 func (v pairVerdict) check(h *host, harmed time.Time) string {
 	var wants []string
@@ -22,7 +22,7 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 			wants = append(wants, m.goal)
 		}
 		if end.code == 0 && (m.name == "start" || m.name == "restart") && []member{v.second, v.first}[i].name == "run" {
-			wants = append(wants, "job runs", "stopped") // it started the pod of the run, which ends
+			wants = append(wants, "job runs", "stopped") // it started the pod of run, which terminates
 		}
 	}
 	state := h.state()
@@ -38,8 +38,9 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 	return ""
 }
 
-// actsLater reports whether a command that failed may have changed what the other one,
-// which succeeded, had done before. A running pod only suffers from those that end pods.
+// actsLater reports whether a command that failed may have changed the result of the other
+// one, which had succeeded before. A running pod is affected only by commands that stop
+// pods.
 func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	failed, done := []member{v.first, v.second}[i], []member{v.first, v.second}[1-i]
 	end := v.ends[1-i].at
@@ -52,10 +53,11 @@ func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	return failed.ends || failed.goal == "runs" && done.goal != "runs"
 }
 
-// conflicts are what the messages of commands say that another command has overtaken.
+// conflicts are the parts of error messages that report that another command has changed
+// the pod.
 var conflicts = []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found", "not found", "has ended", "is in CONTAINER_EXITED state", "timed out after"}
 
-// wrongEnd says what is wrong with how a command ended.
+// wrongEnd returns what is wrong with a command's exit.
 func (v pairVerdict) wrongEnd(i int) string {
 	end := v.ends[i]
 	switch {
@@ -67,7 +69,7 @@ func (v pairVerdict) wrongEnd(i int) string {
 		return ""
 	case v.victim == i && (v.harm == frozen || v.harm == overdue) && strings.Contains(end.err, "the input did not end within --timeout"):
 		return ""
-	case v.victim == i && v.harm == interrupted && (end.code == 130 || end.signal == syscall.SIGINT): // before it had a handler
+	case v.victim == i && v.harm == interrupted && (end.code == 130 || end.signal == syscall.SIGINT): // before it installed its signal handler
 		return ""
 	case end.code < 0:
 		return "a signal ended it: " + end.signal.String()
@@ -77,8 +79,8 @@ func (v pairVerdict) wrongEnd(i int) string {
 	return ""
 }
 
-// state is what the pod is in, seen from outside: runs, job runs, stopped, gone, half, or
-// "two …" for what there must be only one of.
+// state returns the state of the pod, as seen from outside: runs, job runs, stopped, gone,
+// half, or "two …" if an object exists twice.
 func (h *host) state() string {
 	if h.runs() == nil {
 		return "runs"

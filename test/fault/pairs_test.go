@@ -23,19 +23,19 @@ type harm string
 const (
 	killed      harm = "killed"            // SIGKILL
 	interrupted harm = "interrupted"       // SIGINT
-	frozen      harm = "frozen"            // SIGSTOP, until the other command has ended
-	overdue     harm = "past the deadline" // its --timeout is over
+	frozen      harm = "frozen"            // SIGSTOP, until the other command has exited
+	overdue     harm = "past the deadline" // its --timeout has expired
 )
 
 var harms = []harm{killed, interrupted, frozen, overdue}
 
-// member is one of two commands that work on the pod at the same time.
+// member is one of two commands that act on the pod at the same time.
 type member struct {
 	name   string
 	args   []string
-	before string // the state of the pod, if it is the first command
-	goal   string // what is so after it has succeeded: runs, stopped, gone; empty for nothing
-	// ends says that it may end the pod's containers, also if it is interrupted.
+	before string // state of the pod that it requires if it is the first command
+	goal   string // the state after it has succeeded: runs, stopped, gone; empty for any
+	// ends means that it may stop the pod's containers, even if it is interrupted.
 	ends bool
 }
 
@@ -50,16 +50,16 @@ var members = []member{
 	{"wait", []string{"wait", "web", "--for=condition=Ready"}, "running", "", false},
 }
 
-// pair is one cell: the first command is held up in one of its calls, the second one
+// pair is one cell: the first command is delayed in one of its calls, the second one
 // starts, and one of them is interrupted.
 type pair struct {
 	first, second member
-	method        string // of the call
-	nth           int    // which of the calls of the method, from 0
+	method        string // of the delayed call
+	nth           int    // index of the call among those of the method, from 0
 	harm          harm
-	victim        int // 0 is the first, 1 the second
-	// served says that `podrun serve` supervises the pod as the third process. It never ends, so that
-	// no command may wait for it.
+	victim        int // 0 for the first command, 1 for the second
+	// served means that a third process, `podrun serve`, supervises the pod. It never
+	// exits, so no command may wait for it.
 	served bool
 }
 
@@ -72,28 +72,27 @@ func (p pair) String() string {
 }
 
 const (
-	// holdUp is how long the first command is held up in its call.
+	// holdUp is how long the first command is delayed in its call.
 	holdUp = 1500 * time.Millisecond
-	// lead is how long the second command works, after its first call, until one of both is
-	// interrupted.
+	// lead is the time between the first call of the second command and the interruption.
 	lead = 100 * time.Millisecond
-	// pairLimit is the --timeout of a command, frozenLimit that of one of which the other
-	// is frozen, for which it may wait, and shortLimit that of one that is interrupted by
-	// its deadline.
+	// pairLimit is the --timeout of a command; frozenLimit applies to a command that may
+	// wait for the other, frozen one; shortLimit applies to a command that is interrupted
+	// by its deadline.
 	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
-	// pairSample is how many cells apart those of the short form are: prime, so that
-	// they have all commands, methods and harms.
+	// pairSample is the distance between the cells of the short form: a prime, so that all
+	// commands, methods and harms occur.
 	pairSample = 307
 )
 
-// TestPairsOfProcesses runs each two commands on one pod as processes, and interrupts
-// either at each call of the first: by SIGKILL, SIGINT, SIGSTOP until the other one has
-// ended, or its deadline. A model checks from outside what became of the pod, and that
-// the codes are true; another apply and a delete must succeed. It is the form of
-// test/engine.TestPairs for what needs processes. In some of the cells a live `podrun serve` is the
-// third process. PODRUN_TORTURE=1 tries all cells, otherwise
-// one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a part of the names to
-// choose them by.
+// TestPairsOfProcesses runs each pair of commands on one pod as processes, and interrupts
+// either of them at each call of the first: with SIGKILL, SIGINT, SIGSTOP until the other
+// one has exited, or by its deadline. A model checks from outside the resulting state of
+// the pod, and that the codes are correct; another apply and a delete must succeed. Like
+// test/engine.TestPairs, but for cases that require processes. In some of the cells, an
+// active `podrun serve` is the third process. PODRUN_TORTURE=1 tries all cells, otherwise
+// one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a substring of the names
+// of the selected cells.
 func TestPairsOfProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -126,8 +125,8 @@ func TestPairsOfProcesses(t *testing.T) {
 	reportPairs(len(all), tried)
 }
 
-// planPairs lists all cells: each call that a command makes alone, a call that only
-// reads at most twice, and not beside serve, which makes such calls itself.
+// planPairs lists all cells: each call that a command makes on its own. Calls that only
+// read occur at most twice, and not with serve, which makes such calls itself.
 func planPairs(ctx context.Context) ([]pair, error) {
 	var out []pair
 	for _, first := range members {
@@ -173,24 +172,24 @@ func readsOnly(method string) bool {
 	return strings.HasPrefix(method, "List") || strings.HasSuffix(method, "Status") || method == "Version" || method == "RuntimeConfig"
 }
 
-// ending is how a command of a pair ended.
+// ending is the exit of a command of a pair.
 type ending struct {
 	result
 	at     time.Time
-	signal syscall.Signal // that ended it; 0 for none
+	signal syscall.Signal // signal that terminated it; 0 for none
 }
 
-// pairVerdict is what came of a cell.
+// pairVerdict is the result of a cell.
 type pairVerdict struct {
 	pair
 	reached   bool // the first command made the call
 	ends      [2]ending
 	violation string
-	diverged  string // the next command failed, or its goal does not hold
-	trouble   string // of the test itself
+	diverged  string // the next command failed, or did not reach its goal
+	trouble   string // an error of the test itself
 }
 
-// tryPair does one cell.
+// tryPair runs one cell.
 func tryPair(ctx context.Context, p pair) pairVerdict {
 	v := pairVerdict{pair: p}
 	h, end, err := newHost(profiles[0])
@@ -212,7 +211,7 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 		defer func() { endServe() }()
 	}
 	h.rt.ForgetCalls()
-	// What a killed process has asked for, the runtime may still do.
+	// The runtime may still execute the call of a killed process.
 	fault := critest.Fault{When: critest.Slow, Delay: holdUp, Skip: p.nth, Times: 1}
 	if p.harm == killed {
 		fault.When = critest.Late
@@ -237,10 +236,10 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	both := [2]*started{first, second}
 	v.trouble = p.harm.do(both[p.victim], both[1-p.victim])
 	v.ends = [2]ending{first.wait(), second.wait()}
-	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // what the runtime does late, it has done
+	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // the runtime has then completed its late calls
 	v.violation = v.check(h, harmed)
-	if p.served { // serve completes what an interrupted command began
-		_ = until(ctx, converges, func() error { // the text is the last one's
+	if p.served { // serve completes the work of an interrupted command
+		_ = until(ctx, converges, func() error { // the last text is reported
 			if v.violation = v.check(h, harmed); v.violation != "" {
 				return errors.New(v.violation)
 			}
@@ -253,7 +252,7 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	return v
 }
 
-// supervise runs `podrun serve` of an empty directory until end is called.
+// supervise runs `podrun serve` with an empty directory until end is called.
 func (h *host) supervise(ctx context.Context) (end func(), err error) {
 	dir := filepath.Join(h.dir, "manifests")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -282,9 +281,9 @@ func (h *host) supervise(ctx context.Context) (end func(), err error) {
 	}()
 	end = func() {
 		late := time.AfterFunc(endsWithin, cancel)
-		_ = c.Process.Signal(syscall.SIGTERM) // or it has ended
+		_ = c.Process.Signal(syscall.SIGTERM) // unless it has exited
 		<-drained
-		_ = c.Wait() // likewise
+		_ = c.Wait() // the result is in its state
 		late.Stop()
 		cancel()
 	}
@@ -295,7 +294,7 @@ func (h *host) supervise(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// callsTo counts the calls of a method so far.
+// callsTo returns the number of calls of a method so far.
 func (h *host) callsTo(method string) (n int) {
 	for _, call := range h.rt.Calls() {
 		if call.Method == method {
@@ -305,7 +304,7 @@ func (h *host) callsTo(method string) (n int) {
 	return n
 }
 
-// started is a command that runs.
+// started is a running command.
 type started struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -335,7 +334,7 @@ func (h *host) start(ctx context.Context, p pair, which int) *started {
 			s.end = ending{result: result{code: -1, err: err.Error()}, at: time.Now()}
 			return
 		}
-		_ = s.cmd.Wait() // how it ended is in its state
+		_ = s.cmd.Wait() // the result is in its state
 		s.end = ending{result: result{code: s.cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(from)}, at: time.Now()}
 		if ws, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			s.end.signal = ws.Signal()
@@ -359,7 +358,7 @@ func (s *started) wait() ending {
 	return s.end
 }
 
-// do interrupts the victim. It returns what the test itself could not do.
+// do interrupts the victim. It returns an error of the test itself.
 func (k harm) do(victim, other *started) (trouble string) {
 	signal := func(s syscall.Signal) {
 		if victim.cmd.Process == nil {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseEnv has the calls that the kernel refuses to a process of podrun's: CALL ERRNO.
+// refuseEnv lists the calls that the kernel refuses to a podrun process: CALL ERRNO.
 const refuseEnv = "PODRUN_FAULT_REFUSE"
 
 // refusal is a class of system calls that all fail with the same error.
 type refusal struct {
-	calls string // of refusedCalls; "" for none
+	calls string // a key of refusedCalls; "" for none
 	errno unix.Errno
 }
 
@@ -27,7 +27,7 @@ func (r refusal) env() []string {
 	return []string{fmt.Sprintf("%s=%s %d", refuseEnv, r.calls, int(r.errno))}
 }
 
-// refusedCall is a system call, and the bits of its argument flag that all must be set.
+// refusedCall is a system call, and the bits that must all be set in its argument flag.
 type refusedCall struct{ number, flag, bits uint32 }
 
 var refusedCalls = map[string][]refusedCall{
@@ -38,8 +38,8 @@ var refusedCalls = map[string][]refusedCall{
 	"symlink": {{number: unix.SYS_SYMLINKAT}},
 }
 
-// refuse makes the kernel refuse calls to this process from now on, by a seccomp filter:
-// errors such as EDQUOT, which no file system of the tests returns.
+// refuse makes the kernel refuse calls of this process from now on, with a seccomp filter:
+// for errors such as EDQUOT, which no file system of the tests returns.
 func refuse(text string) error {
 	name, number, _ := strings.Cut(text, " ")
 	errno, err := strconv.ParseUint(number, 10, 16)
@@ -52,7 +52,7 @@ func refuse(text string) error {
 	}
 	var filter []unix.SockFilter
 	for _, c := range refusedCalls[name] {
-		// struct seccomp_data: the number, then the arguments of 8 bytes from 16 on.
+		// struct seccomp_data: the number, then, from offset 16, the arguments of 8 bytes.
 		filter = append(filter, load(0),
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: c.number, Jf: 3})
 		if c.bits == 0 {

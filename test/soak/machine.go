@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// uptime is since when the machine runs, as containers read it.
+// uptime returns the machine's uptime, which the containers read, too.
 func uptime() (time.Duration, error) {
 	data, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -30,12 +30,12 @@ func uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// supervisor is a `podrun serve` that is killed and started again.
+// supervisor is a `podrun serve` process that is killed and started again.
 type supervisor struct {
 	podrun, manifests string
 	log               *os.File
 	cmd               *exec.Cmd
-	ended             chan struct{} // closed at the end of cmd; err is its result then
+	ended             chan struct{} // closed when cmd has exited; err is then its result
 	err               error
 }
 
@@ -55,7 +55,8 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// kill kills it with -9 and starts it again. That it had ended by itself is an error.
+// kill kills the process with SIGKILL and starts it again. It returns an error if the
+// process had already exited.
 func (s *supervisor) kill() error {
 	select {
 	case <-s.ended:
@@ -69,14 +70,14 @@ func (s *supervisor) kill() error {
 	return s.start()
 }
 
-// stop ends it by SIGTERM, which is no failure, if it has been started.
+// stop terminates the process with SIGTERM if it has been started; that is not a failure.
 func (s *supervisor) stop() error {
 	if s.cmd == nil {
 		return nil
 	}
 	select {
 	case <-s.ended:
-		return nil // it was stopped before
+		return nil // already stopped
 	default:
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -95,7 +96,7 @@ func (s *supervisor) stop() error {
 	return nil
 }
 
-// command runs a program to its end.
+// command runs a program until it exits.
 func command(ctx context.Context, name string, args ...string) error {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -106,10 +107,10 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// place is where podrun and the runtime leave things.
+// place contains the paths that podrun and the runtime use.
 type place struct{ socket, rootDir, logsDir, linksDir, cgroup string }
 
-// placeFromEnv takes what hack/runtime says.
+// placeFromEnv reads the variables that hack/runtime sets.
 func placeFromEnv() (place, error) {
 	p := place{socket: strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://"), rootDir: os.Getenv("PODRUN_ROOT_DIR"),
 		logsDir: os.Getenv("PODRUN_POD_LOGS_DIR"), linksDir: os.Getenv("PODRUN_CONTAINER_LOGS_DIR"), cgroup: os.Getenv("PODRUN_CGROUP_ROOT")}
@@ -119,7 +120,7 @@ func placeFromEnv() (place, error) {
 	return p, nil
 }
 
-// left lists what is there of pods: sandboxes, containers, shims, control groups,
+// left lists the remaining objects of pods: sandboxes, containers, shims, cgroups,
 // directories, logs and mounts.
 func (p place) left(ctx context.Context) ([]string, error) {
 	records, err := p.records(ctx)
@@ -147,7 +148,7 @@ func (p place) left(ctx context.Context) ([]string, error) {
 	return append(out, p.groups()...), nil
 }
 
-// records are those of the runtime.
+// records lists the runtime's objects.
 func (p place) records(ctx context.Context) ([]string, error) {
 	conn, err := grpc.NewClient("unix:"+p.socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	if err != nil {
@@ -173,7 +174,7 @@ func (p place) records(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// mounts are those below podrun's directory.
+// mounts lists the mounts below podrun's directory.
 func (p place) mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -188,7 +189,7 @@ func (p place) mounts() ([]string, error) {
 	return out, nil
 }
 
-// shims are the runtime's helper processes, by its socket in their arguments.
+// shims lists the runtime's shim processes, identified by its socket in their arguments.
 func (p place) shims() ([]string, error) {
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -198,7 +199,7 @@ func (p place) shims() ([]string, error) {
 	for _, path := range found {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		args := strings.Split(string(data), "\x00")
 		if strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") && slices.Contains(args, p.socket) {
@@ -208,13 +209,13 @@ func (p place) shims() ([]string, error) {
 	return out, nil
 }
 
-// groups are the control groups of pods, in every hierarchy.
+// groups lists the cgroups of pods in every hierarchy.
 func (p place) groups() []string {
 	var out []string
 	for _, base := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		for _, root := range []string{p.cgroup, p.cgroup + ".slice"} {
 			for _, below := range []string{"/*/pod*", "/*/*/pod*", "/*/*-pod*.slice", "/*/*/*-pod*.slice"} {
-				found, _ := filepath.Glob(base + root + below) // the patterns are well formed
+				found, _ := filepath.Glob(base + root + below) // the patterns are valid
 				out = append(out, found...)
 			}
 		}

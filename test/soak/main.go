@@ -1,13 +1,13 @@
 // Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills
 // podrun and the runtime, and checks every start of every container with a model of its
 // restart policy and back-off (model.go). The model is written from docs/serve.md; its
-// input is what the containers record. Finally, Soak removes the manifests, after which
-// nothing may be left.
+// input is the containers' own records. Finally, Soak removes the manifests, after which
+// nothing may remain.
 //
 //	make soak                               30 pods, 20 minutes
 //	make soak SOAK_PODS=6 SOAK_MINUTES=1    the short form
 //
-// Its exit code is 1 if the model finds a violation or something is left.
+// Its exit code is 1 if the model finds a violation or something remains.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// namespace is that of all pods of the soak.
+// namespace is the namespace of all pods.
 const namespace = "soak"
 
 type options struct {
@@ -48,7 +48,7 @@ func main() {
 	flag.DurationVar(&o.startTimeout, "start-timeout", 2*time.Minute, "how long all pods may take to start")
 	flag.DurationVar(&o.slack, "slack", 20*time.Second, "how late a restart may be: kills included")
 	flag.Parse()
-	// A short soak has kills too.
+	// A short soak includes kills, too.
 	o.killServe = cmp.Or(o.killServe, min(20*time.Second, o.lasts/9))
 	o.killRuntime = cmp.Or(o.killRuntime, min(time.Minute, o.lasts*2/5))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// run does all of it, and removes what it made however that ends.
+// run executes the soak, and always removes everything that it created.
 func (o *options) run(ctx context.Context) (err error) {
 	if o.place, err = placeFromEnv(); err != nil {
 		return err
@@ -91,7 +91,8 @@ func (o *options) run(ctx context.Context) (err error) {
 	return os.RemoveAll(o.dir)
 }
 
-// soak starts the pods, kills, judges and removes.
+// soak starts the pods, kills podrun and the runtime, judges the containers and removes the
+// pods.
 func (o *options) soak(ctx context.Context, s *supervisor) error {
 	pods := soakPods(o.pods, o.image, o.records)
 	for _, p := range pods {
@@ -111,7 +112,7 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
-	// For who looks at a verdict again.
+	// For a later examination of a verdict.
 	times := fmt.Sprintf("podrun serve: %s\ncontainerd: %s\n", kills, crashes)
 	if err := os.WriteFile(filepath.Join(o.dir, "kills"), []byte(times), 0o600); err != nil {
 		return err
@@ -145,8 +146,8 @@ func (o *options) allStarted(ctx context.Context, pods []soakPod) error {
 	}
 }
 
-// killing kills podrun and the runtime until the time is over, and returns when the one
-// and the other were killed.
+// killing kills podrun and the runtime until the time is over, and returns the times at
+// which each was killed.
 func (o *options) killing(ctx context.Context, s *supervisor) (kills, crashes []time.Duration, err error) {
 	over := time.After(o.lasts)
 	serve, runtime := time.NewTicker(o.killServe), time.NewTicker(o.killRuntime)
@@ -219,7 +220,7 @@ func (o *options) judgeAll(pods []soakPod, kills, crashes []time.Duration) error
 	return errors.Join(errs...)
 }
 
-// removeAll removes the manifests, and waits until nothing is left.
+// removeAll removes the manifests, and waits until no objects remain.
 func (o *options) removeAll(ctx context.Context, s *supervisor, pods []soakPod) error {
 	begin := time.Now()
 	for _, p := range pods {

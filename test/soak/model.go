@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// run is one run of a container, by its own record. Times are since the machine was
-// booted.
+// run is one run of a container, from the container's own record. Times are relative to the
+// boot of the machine.
 type run struct {
 	start, end time.Duration
 	ended      bool
@@ -45,14 +45,14 @@ func parseRuns(record string) ([]run, error) {
 	return runs, nil
 }
 
-// The kubelet's back-off (docs/serve.md): none before the first restart, then 10 s
-// doubling to 5 minutes. No run of the soak lasts for the 10 minutes that reset it.
+// The kubelet's back-off (docs/serve.md): none before the first restart, then 10 s,
+// doubling up to 5 minutes. No run of the soak is as long as the 10 minutes that reset it.
 const (
 	firstDelay = 10 * time.Second
 	lastDelay  = 5 * time.Minute
 )
 
-// delayBefore is the back-off before a container's n-th restart, from 1 on.
+// delayBefore returns the back-off before a container's n-th restart, starting at 1.
 func delayBefore(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -64,18 +64,18 @@ func delayBefore(n int) time.Duration {
 	return d
 }
 
-// tolerance is how much earlier than its back-off a container may start: its record
-// counts hundredths of a second.
+// tolerance is how much earlier than its back-off a container may start: the resolution of
+// its record is a hundredth of a second.
 const tolerance = 50 * time.Millisecond
 
 // verdict is the model's verdict on one container.
 type verdict struct {
 	starts int
-	late   []time.Duration // of each restart: how long after the end of its back-off
-	// Podrun or the runtime may be killed while StartContainer is under way: the runtime
-	// then undoes the start, or does not record it. Where the program had begun, the
-	// start is in its record and its end is not: hidden. Where it had not, it is cut.
-	// Both count as runs, with a back-off.
+	late   []time.Duration // for each restart, the delay after the end of its back-off
+	// Podrun or the runtime may be killed during StartContainer: the runtime then undoes
+	// the start, or does not record it. If the program had begun to run, its record
+	// contains the start but not the end: hidden. Otherwise, the start is cut. Both count
+	// as runs, with a back-off.
 	hidden, cut int
 	faults      []string
 }
@@ -84,12 +84,13 @@ func (v *verdict) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// conditions are what a container is judged under.
+// conditions are the inputs for judging a container.
 type conditions struct {
 	policy string
 	now    time.Duration
-	slack  time.Duration // how late a restart may be, with all times of absence during it
-	// crashes are when the runtime was killed, kills when podrun was.
+	slack  time.Duration // maximum delay of a restart, including all times without podrun or runtime
+	// crashes are the times at which the runtime was killed, and kills those at which
+	// podrun was.
 	crashes, kills []time.Duration
 }
 
@@ -116,7 +117,7 @@ func judge(runs []run, c conditions) verdict {
 	return v
 }
 
-// judgeRestart judges the start that follows the i-th run.
+// judgeRestart judges the start after the i-th run.
 func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) {
 	restart := i + v.cut + 1
 	due := r.end + delayBefore(restart)
@@ -145,16 +146,16 @@ func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) 
 	}
 }
 
-// again reports whether a run is followed by another one.
+// again reports whether another run must follow a run.
 func (c conditions) again(r run) bool {
 	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
 }
 
-// startTime is how long a start takes at most: a kill within it may cut it, or hide it.
+// startTime is the maximum duration of a start: a kill within it may cut or hide the start.
 const startTime = 5 * time.Second
 
-// hidden reports whether a kill may have ended a start: one that came after it, while
-// StartContainer was under way. A kill before it excuses nothing.
+// hidden reports whether a kill may have terminated a started program: one during
+// StartContainer, after the start. An earlier kill is no excuse.
 func (c conditions) hidden(r run) bool {
 	return slices.ContainsFunc(slices.Concat(c.kills, c.crashes), func(at time.Duration) bool {
 		return at > r.start-tolerance && at < r.start+startTime

@@ -19,8 +19,8 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name, record, policy string
 		now                  int
-		kill                 int    // of podrun and the runtime; none if 0
-		fault                string // part of the only one; none if empty
+		kill                 int    // time at which podrun and the runtime were killed; 0 for none
+		fault                string // substring of the only fault; empty for none
 		hidden, cut          int
 	}{
 		{"healthy", "start 5\n", "Always", 900, 0, "", 0, 0},

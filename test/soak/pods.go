@@ -9,7 +9,7 @@ import (
 type subject struct {
 	pod, container string
 	policy         string // "Always", "OnFailure" or "Never"
-	starts         int    // how often it is started in all; 0 where the back-off decides
+	starts         int    // total number of starts; 0 if the back-off determines it
 }
 
 // soakPod is a pod of the soak.
@@ -18,8 +18,8 @@ type soakPod struct {
 	subjects   []subject
 }
 
-// Scripts of containers. Each notes in a file of its own when it starts and ends, by
-// the clock of the machine, which no podrun and no runtime can change.
+// Scripts of containers. Each one writes to its own file when it starts and ends, with the
+// machine's clock, which neither podrun nor the runtime can change.
 const (
 	noteStart = `read u _ </proc/uptime; echo start $u >>/out/%[1]s; `
 	noteEnd   = `read u _ </proc/uptime; echo end $u $code >>/out/%[1]s; exit $code`
@@ -33,12 +33,12 @@ func exiting(container string, seconds, code int) string {
 	return fmt.Sprintf(noteStart+"sleep %[2]d; code=%[3]d; "+noteEnd, container, seconds, code)
 }
 
-// failing fails until it has been started so many times.
+// failing returns a script that fails until it has been started the given number of times.
 func failing(container string, starts int) string {
 	return fmt.Sprintf(noteStart+`sleep 2; code=1; [ $(grep -c start /out/%[1]s) -lt %[2]d ] || code=0; `+noteEnd, container, starts)
 }
 
-// soakPods makes n pods whose containers write their records below dir.
+// soakPods returns n pods whose containers write their records below dir.
 func soakPods(n int, image, dir string) []soakPod {
 	kinds := []func(name string, i int) soakPod{healthy, probed, withSidecar, crashing, retried, once}
 	var all []soakPod
@@ -64,7 +64,7 @@ spec:
   volumes: [{name: out, hostPath: {path: OUT, type: DirectoryOrCreate}}, {name: scratch, emptyDir: {}}]
 `
 
-// container writes one container's entry of a list.
+// container returns the entry of one container in a list.
 func container(name, script, more string) string {
 	return fmt.Sprintf("  - name: %s\n    image: IMAGE\n    command: [sh, -c, '%s']\n    volumeMounts: [{name: out, mountPath: /out}, {name: scratch, mountPath: /scratch}]\n    resources: {requests: {cpu: 1m, memory: 1Mi}}\n%s",
 		name, script, more)
@@ -91,7 +91,7 @@ func withSidecar(string, int) soakPod {
 			{container: "app", policy: "Always", starts: 1}}}
 }
 
-// crashing has two containers, that exit at different times.
+// crashing returns a pod with two containers that exit at different times.
 func crashing(_ string, i int) soakPod {
 	return soakPod{
 		yaml:     "  containers:\n" + container("crash", exiting("crash", 3+i%7, 1), "") + container("end", exiting("end", 7+i%5, 0), ""),
