@@ -20,8 +20,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestApplyFailingPostStart: as in the kubelet the container is killed, with its
-// grace period, and the later ones still start.
+// TestApplyFailingPostStart: as in the kubelet, the container is killed within its grace
+// period, and later containers are still started.
 func TestApplyFailingPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -40,7 +40,7 @@ func TestApplyFailingPostStart(t *testing.T) {
 				t.Errorf("an event quotes the hook's output: %s", e.Message)
 			}
 		}
-		// A second apply restarts it and runs the hook again.
+		// A second apply restarts the container and runs the hook again.
 		r.rt.ScriptExec("first", nil)
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
 		again := r.mustApply(text, run.OutcomeRestarted)
@@ -67,9 +67,8 @@ func TestApplyPostStartSleep(t *testing.T) {
 	})
 }
 
-// TestApplyPostStartDeadlock: a hook that waits for a later container never ends
-// by itself (k/k#59161, #81450): the command's timeout ends it, and its name is
-// reported.
+// TestApplyPostStartDeadlock: a hook that waits for a later container never ends by itself
+// (k/k#59161, #81450): the command's timeout ends it, and the error names the hook.
 func TestApplyPostStartDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -86,7 +85,8 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 		if n := len(r.rt.Containers()); n != 1 {
 			t.Errorf("%d containers", n)
 		}
-		// It stays for diagnosis; another apply runs the hook that has not run.
+		// The pod is kept for diagnosis; another apply runs the hook, which has not
+		// completed.
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
 		r.rt.ForgetCalls()
 		if again := r.apply(text); again.Err != nil {
@@ -99,7 +99,7 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 
 const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [slow]}}}}]"
 
-// TestDeleteWhilePostStart: a hook that never ends does not hold the pod's lock.
+// TestDeleteWhilePostStart: a hook that never ends does not keep the pod's lock.
 func TestDeleteWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -121,8 +121,8 @@ func TestDeleteWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestStopWhilePostStart: nor can it keep a pod from being stopped; an apply that
-// is under way says who did that.
+// TestStopWhilePostStart: such a hook does not prevent that the pod is stopped, and a
+// concurrent apply reports the stop.
 func TestStopWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -148,7 +148,7 @@ func TestStopWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestApplyWhilePostStart: who finds a hook under way waits for it, and does not
+// TestApplyWhilePostStart: a command that finds a running hook waits for it, and does not
 // run it a second time.
 func TestApplyWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,8 @@ func TestApplyWhilePostStart(t *testing.T) {
 }
 
 // TestRestartsWhileAnotherIsAdmitted: an apply restarts a container, and another apply of
-// the pod is admitted while it runs the postStart hook. The first one says what it did.
+// the pod is admitted while the first one runs the postStart hook. The first one reports
+// the restart.
 func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -200,8 +201,8 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestApplyRunsHookOfKilledPodrun: podrun ended between StartContainer and the
-// end of the hook (k/k#60053, #122803).
+// TestApplyRunsHookOfKilledPodrun: podrun was killed between StartContainer and the end of
+// the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -226,10 +227,11 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	})
 }
 
-// TestHookOfAnAbandonedDelete: a delete takes the pod over while an apply runs a postStart
-// hook, and is interrupted before it has stopped anything. Podrun ended the hook itself,
-// which is no failure of it: the apply runs it again (hooks are delivered at least once,
-// https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and succeeds.
+// TestHookOfAnAbandonedDelete: a delete takes over the pod while an apply runs a postStart
+// hook, and is interrupted before it has stopped any container. Podrun itself aborted the
+// hook, so the hook has not failed: the apply runs it again (hooks are delivered at least
+// once, https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and
+// succeeds.
 func TestHookOfAnAbandonedDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -238,7 +240,8 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 		_, first := r.applyLater(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [x]}}}}]"), testTimeout)
 		time.Sleep(10 * time.Second)
 		known := r.known()
-		// The delete owns the pod, and the runtime does not answer what there is of it.
+		// The delete owns the pod, and its observation of the pod is delayed by the
+		// runtime.
 		r.rt.Fault("PodSandboxStatus", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		deleted := make(chan error, 1)
@@ -265,8 +268,8 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 	})
 }
 
-// TestFailedHookOfAnInterruptedKill: a container whose postStart hook failed is killed by the
-// next pass, or the next command, if this one could not kill it.
+// TestFailedHookOfAnInterruptedKill: if a command cannot kill a container whose postStart
+// hook failed, the next pass or the next command kills it.
 func TestFailedHookOfAnInterruptedKill(t *testing.T) {
 	t.Run("a failed stop", func(t *testing.T) {
 		serveTest(t, func(t *testing.T, s *serving) {

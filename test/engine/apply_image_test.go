@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyOneImageFails: the other containers are started all the same.
+// TestApplyOneImageFails: the other containers are started nevertheless.
 func TestApplyOneImageFails(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
@@ -20,7 +20,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	result := r.apply(text)
 	wantErr(t, result.Err, problem.Image, "container bad", "registry.example/absent:1")
 	calls := r.rt.Changes()
-	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" }) // which comes beside them
+	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" }) // the pull runs concurrently
 	want := []string{"RunPodSandbox", "CreateContainer first", "StartContainer first", "CreateContainer third", "StartContainer third"}
 	if !slices.Equal(others, want) || len(calls) != len(want)+1 {
 		t.Errorf("calls %q; want one pull beside %q", calls, want)
@@ -28,7 +28,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	if result.Outcome != run.OutcomeFailed || len(r.rt.Containers()) != 2 {
 		t.Errorf("%s, %d containers", result.Outcome, len(r.rt.Containers()))
 	}
-	// When the image can be had, apply goes on.
+	// When the image is available, apply continues.
 	r.rt.AddRemote(critest.Image{Name: "registry.example/absent:1"})
 	r.rt.ForgetCalls()
 	if again := r.apply(text); again.Err != nil {
@@ -38,7 +38,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyOnlyImageFails leaves nothing.
+// TestApplyOnlyImageFails: nothing is left behind.
 func TestApplyOnlyImageFails(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy string }{
 		{"not found", "registry.example/absent:1", "IfNotPresent"},
@@ -53,7 +53,7 @@ func TestApplyOnlyImageFails(t *testing.T) {
 	}
 }
 
-// TestApplyImageBacksOff: a registry that is down is asked again, 10 s later.
+// TestApplyImageBacksOff: if a registry is down, the pull is retried after 10 s.
 func TestApplyImageBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -73,15 +73,15 @@ func TestApplyImageBacksOff(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
 		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
-		// It says why, not only that the time is over.
+		// The error contains the cause, not only that the time is over.
 		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
 		r.nothingLeft()
 	})
 }
 
-// TestImageTroubleBeforeSandbox: which of the two the deadline meets, the pull
-// that was refused or a sandbox that takes its time on a slow host, is chance.
-// The image is what the user has to see to.
+// TestImageTroubleBeforeSandbox: on a slow host, it is random whether the deadline
+// interrupts the pull that is backing off, or the creation of a sandbox. The error names
+// the image, because the user must fix that.
 func TestImageTroubleBeforeSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -93,8 +93,8 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 	})
 }
 
-// TestImageBackOffHoldsNobodyBack: the kubelet continues with the next container
-// where an image is not available at once, and comes back to it.
+// TestImageBackOffHoldsNobodyBack: if an image is not available immediately, podrun, like
+// the kubelet, continues with the next container, and retries later.
 func TestImageBackOffHoldsNobodyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -123,7 +123,7 @@ spec:
 	})
 }
 
-// TestDeleteWhilePulling: a pull is a watch, which holds no lock.
+// TestDeleteWhilePulling: no lock is held during a pull.
 func TestDeleteWhilePulling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyInitExits: what an init container's exit code means is the restart
-// policy's to say.
+// TestApplyInitExits: the restart policy determines how the exit code of an init container
+// is handled.
 func TestApplyInitExits(t *testing.T) {
 	t.Run("Never", func(t *testing.T) {
 		r := newRig(t)
@@ -26,7 +26,7 @@ func TestApplyInitExits(t *testing.T) {
 			t.Errorf("phase %s", result.Status.Phase)
 		}
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "StopPodSandbox")
-		// It stays for diagnosis, and stays failed.
+		// The pod is kept for diagnosis, and remains failed.
 		again := r.apply(withInit("Never"))
 		wantErr(t, again.Err, problem.Failed, "container setup exited with 7")
 		wantChanges(t, r.rt)
@@ -39,7 +39,7 @@ func TestApplyInitExits(t *testing.T) {
 				r.rt.Script("setup", critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{})
 				begun := time.Now()
 				r.mustApply(withInit(policy), run.OutcomeCreated)
-				// At once, after 10 s, after 20 s.
+				// Immediately, after 10 s, after 20 s.
 				if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
 					t.Errorf("took %s", took)
 				}
@@ -49,7 +49,7 @@ func TestApplyInitExits(t *testing.T) {
 				if n := countOf(r.reasons(), "BackOff setup"); n != 2 {
 					t.Errorf("%d BackOff among %q", n, r.reasons())
 				}
-				// One earlier run is kept, as a kubelet does.
+				// One earlier run is kept, as in a kubelet.
 				if n := len(r.rt.Containers()); n != 3 {
 					t.Errorf("%d containers are kept", n)
 				}
@@ -106,8 +106,8 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 			if result.Status.Phase != corev1.PodSucceeded {
 				t.Errorf("phase %s", result.Status.Phase)
 			}
-			// The apps are done: a kubelet stops the sidecar and the sandbox, and
-			// does not count the sidecar's exit code.
+			// The app containers have completed: like a kubelet, podrun stops the sidecar
+			// and the sandbox, and ignores the sidecar's exit code.
 			if c, _ := r.rt.Container("side"); c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 				t.Errorf("the sidecar is %s", c.State)
 			}
@@ -123,8 +123,8 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 	}
 }
 
-// TestApplySidecarDiesBeforeInit: an init container that waits for its sidecar
-// gets it back.
+// TestApplySidecarDiesBeforeInit: a sidecar that exits is restarted while an init container
+// waits for it.
 func TestApplySidecarDiesBeforeInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -15,15 +15,15 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyIgnoresOldSandbox leaves an older sandbox whose containers were done
-// or created: every init container runs again, in the current one (k/k#140309).
+// TestApplyIgnoresOldSandbox: there is an older sandbox whose containers have completed or
+// were created. Every init container runs again in the current sandbox (k/k#140309).
 func TestApplyIgnoresOldSandbox(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
 	r.rt.Script("more", critest.Behavior{})
 	text := podText("web", "Always", "initContainers:", "- {name: setup, image: registry.example/setup:1}", "- {name: more, image: registry.example/setup:2}",
 		"containers: [{name: app, image: registry.example/app:1}]")
-	// A power cut just before the app container is started.
+	// A power failure just before the app container is started.
 	stop := r.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Skip: 2})
 	if r.apply(text).Err == nil {
 		t.Fatal("no error")
@@ -39,7 +39,7 @@ func TestApplyIgnoresOldSandbox(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyAfterReboot: the sandbox is re-created with the next attempt.
+// TestApplyAfterReboot: the sandbox is recreated with the next attempt number.
 func TestApplyAfterReboot(t *testing.T) {
 	r := newRig(t)
 	text := withInitOf(r, "Always")
@@ -57,8 +57,8 @@ func TestApplyAfterReboot(t *testing.T) {
 	if !r.emitted("SandboxChanged", "re-created") {
 		t.Errorf("events %q", r.reasons())
 	}
-	// The stale sandbox is stopped first, which frees its address on a runtime
-	// whose network state outlived the reboot (containerd/cri#948).
+	// The stale sandbox is stopped first, which releases its address in a runtime whose
+	// network state survived the reboot (containerd/cri#948).
 	wantChanges(t, r.rt, "StopPodSandbox", "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "CreateContainer app", "StartContainer app")
 	r.mustApply(text, run.OutcomeUnchanged)
 	r.mustDelete()
@@ -76,8 +76,8 @@ func TestApplyAfterRebootNever(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyLeavesStrangersAlone: a sandbox with the pod's UID that podrun did not
-// make, as of a kubelet whose pod was exported with its UID.
+// TestApplyLeavesStrangersAlone: podrun does not change a sandbox with the pod's UID that
+// it did not create, for example of a kubelet's pod that was exported with its UID.
 func TestApplyLeavesStrangersAlone(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		for _, name := range []string{"web", "other"} {
@@ -103,7 +103,7 @@ func TestApplyLeavesStrangersAlone(t *testing.T) {
 	}
 }
 
-// stranger makes a pod that podrun does not manage, with a running container.
+// stranger creates a pod that podrun does not manage, with a running container.
 func stranger(t testing.TB, rt *critest.Runtime, id identity.Pod, ready bool) {
 	t.Helper()
 	c := rt.Client()

@@ -18,12 +18,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// one is a pod of one container.
+// one returns a pod with one container.
 func one(policy string) string {
 	return podText("web", policy, "containers: [{name: app, image: registry.example/app:1}]")
 }
 
-// withInit is a pod of one init container and one app container.
+// withInit returns a pod with one init container and one app container.
 func withInit(policy string) string {
 	return podText("web", policy, "initContainers: [{name: setup, image: registry.example/setup:1}]",
 		"containers: [{name: app, image: registry.example/app:1}]")
@@ -37,9 +37,9 @@ func wantChanges(t testing.TB, rt *critest.Runtime, want ...string) {
 	rt.ForgetCalls()
 }
 
-// TestApplyCallsAsTheKubelet compares the calls that change something with
-// recordings of a kubelet v1.36.3, for apply and delete. What podrun adds is the
-// removal of the sandbox, which a kubelet leaves to its garbage collector.
+// TestApplyCallsAsTheKubelet compares the calls that change something with recordings of a
+// kubelet v1.36.3, for apply and delete. podrun additionally removes the sandbox, which a
+// kubelet leaves to its garbage collector.
 func TestApplyCallsAsTheKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name, pod    string
@@ -67,7 +67,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 				"- {name: sleeper, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 1}}}}"),
 			apply: []string{"RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app", "CreateContainer sleeper", "StartContainer sleeper"},
 			drop:  []string{"ExecSync app", "StopContainer app", "StopContainer sleeper", "StopPodSandbox", "RemovePodSandbox"},
-			// The sleep counts in the grace period.
+			// The duration of the sleep is deducted from the grace period.
 			stopTimeouts: map[string]int64{"app": 7, "sleeper": 6},
 		},
 		{
@@ -99,7 +99,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 	}
 }
 
-// TestApplyWritesWhatItFound checks what is on the host after a simple apply.
+// TestApplyWritesWhatItFound checks the files on the host after a simple apply.
 func TestApplyWritesWhatItFound(t *testing.T) {
 	r := newRig(t)
 	result := r.mustApply(withInitOf(r, "Always"), run.OutcomeCreated)
@@ -139,7 +139,7 @@ func TestApplyWritesWhatItFound(t *testing.T) {
 	r.mustDelete()
 }
 
-// withInitOf is withInit, with an init container that ends at once.
+// withInitOf returns withInit, and makes its init container exit immediately.
 func withInitOf(r *rig, policy string) string {
 	r.rt.Script("setup", critest.Behavior{})
 	return withInit(policy)
@@ -171,7 +171,7 @@ func TestApplyAgain(t *testing.T) {
 		if c, _ := r.rt.Container("app"); c.Config.GetMetadata().GetAttempt() != 1 || c.Config.GetLogPath() != "app/1.log" {
 			t.Errorf("attempt %d, log %s", c.Config.GetMetadata().GetAttempt(), c.Config.GetLogPath())
 		}
-		// The second restart backs off, 10 s from the exit.
+		// The second restart has a back-off of 10 s after the exit.
 		if err := r.rt.Exit("app", 3); err != nil {
 			t.Fatal(err)
 		}
@@ -203,8 +203,8 @@ func TestApplyFailedPod(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyCompletedPod: a pod that ended before anybody looked is a success
-// (research: runonce took it for one that does not run).
+// TestApplyCompletedPod: a pod that completed before apply observed it is a success
+// (research: runonce reported it as not running).
 func TestApplyCompletedPod(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestApplyCompletedPod(t *testing.T) {
 	}
 }
 
-// TestApplyRefusesAll: one pod that is refused refuses all, before anything is
-// touched (bugs: podman leaves the earlier ones).
+// TestApplyRefusesAll: if one pod is refused, all are, before anything is changed (bugs:
+// podman leaves the earlier ones).
 func TestApplyRefusesAll(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "nodeSelector: {disk: ssd}", "containers: [{name: app, image: registry.example/db:1}]")
@@ -237,8 +237,8 @@ func TestApplyRefusesAll(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestApplyEachForItself: of two admitted pods the one that fails is rolled
-// back, the other stays.
+// TestApplyEachForItself: if one of two admitted pods fails, it is rolled back, and the
+// other one is kept.
 func TestApplyEachForItself(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -256,7 +256,7 @@ func TestApplyEachForItself(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestLongLogLink: a link whose name would be too long is cut as by the kubelet, and is
+// TestLongLogLink: a link whose name would be too long is truncated as by the kubelet, and
 // removed with the pod.
 func TestLongLogLink(t *testing.T) {
 	r := newRig(t)
@@ -277,7 +277,7 @@ func TestLongLogLink(t *testing.T) {
 	}
 }
 
-// TestNoLogLink: that the link cannot be made is a warning, and the pod starts.
+// TestNoLogLink: a link that cannot be created causes a warning, and the pod starts.
 func TestNoLogLink(t *testing.T) {
 	r := newRig(t)
 	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {

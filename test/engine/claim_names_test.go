@@ -16,7 +16,8 @@ import (
 
 // TestUpgradeKeepsServedVolumes: a volume of --pvc that an earlier release named
 // pvc-NAMESPACE-NAME keeps this name while the pod exists. The pod is unchanged, and its
-// containers are started again with the same mount; another directory replaces it.
+// containers are restarted with the same mount; with another directory, the pod is
+// replaced.
 func TestUpgradeKeepsServedVolumes(t *testing.T) {
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "../one"), filepath.Join(r.settings.RootDir, "../two")}

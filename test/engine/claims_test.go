@@ -15,13 +15,14 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// withClaim is a pod that uses the claim data.
+// withClaim returns a pod that uses the claim data.
 func withClaim(name, image string) string {
 	return podText(name, "Always", "containers: [{name: "+name+", image: "+image+", volumeMounts: [{name: data, mountPath: /data}]}]",
 		"volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]")
 }
 
-// claimRig is a host with --pvc-dir, whose claim data has a file, and pods that use it.
+// claimRig returns a host with --pvc-dir, whose claim data contains a file, and pods that
+// use it.
 func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[string]run.Result) {
 	t.Helper()
 	r = newRig(t)
@@ -40,8 +41,8 @@ func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[str
 	return r, file, byName
 }
 
-// TestDeleteVolumesTogether: of two pods that are deleted at once, the last one deletes the
-// claim that they share.
+// TestDeleteVolumesTogether: if two pods that share a claim are deleted together, the last
+// one deletes the claim.
 func TestDeleteVolumesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t, "app", "web")
@@ -57,8 +58,8 @@ func TestDeleteVolumesTogether(t *testing.T) {
 	})
 }
 
-// TestDeleteVolumesKeepsThoseOfARefusedPod: a pod of the same command that is not deleted
-// keeps the data of the claim that it shares, also if its volume is not mounted, as after a
+// TestDeleteVolumesKeepsThoseOfARefusedPod: if a pod of the same command is not deleted,
+// the data of the shared claim is kept, even if the pod's volume is not mounted, as after a
 // reboot. A delete of that pod completes the deletion.
 func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +106,8 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 	})
 }
 
-// TestDeleteVolumesKeepsThoseOfALaterPod: a pod that another command creates while the deleted
-// one is being stopped finds the data of their claim.
+// TestDeleteVolumesKeepsThoseOfALaterPod: if another command creates a pod while the
+// deleted one is being stopped, the data of their shared claim is kept.
 func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t)
@@ -120,7 +121,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		later := r.mustApply(withClaim("web", "registry.example/app:1"), run.OutcomeCreated)
-		// Not mounted yet, as if its image were being pulled.
+		// Not mounted yet, as during the pull of its image.
 		if err := unix.Unmount(r.layout().Volume(later.ID.UID, "kubernetes.io~local-volume", "default_data"), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // TestClockSetBack: the host's clock is set back by years while a pod runs. Its next runs
-// have earlier times than those of before, and are the newest ones nevertheless.
+// have earlier timestamps than the previous ones, but are still the latest.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -34,8 +34,9 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestClockSetWhileAllAreRestarted: which containers a restart of all containers ended
-// (KEP-5532) does not depend on the clock, which is set back, or forward, around it.
+// TestClockSetWhileAllAreRestarted: which containers were stopped by a restart of all
+// containers (KEP-5532) does not depend on the clock, which is set back or forward around
+// it.
 func TestClockSetWhileAllAreRestarted(t *testing.T) {
 	const years = 3 * 365 * 24 * time.Hour
 	for name, clock := range map[string]struct{ created, restarted time.Duration }{"back": {years, 0}, "forward": {0, years}, "not set": {}} {

@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// corruptFiles make a file something that no podrun writes.
+// corruptFiles replace a file with something that podrun never writes.
 var corruptFiles = map[string]func(path string) error{
 	"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
 	"null":      func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
@@ -35,7 +35,7 @@ var corruptFiles = map[string]func(path string) error{
 	"a loop":    func(path string) error { return os.Symlink(path, path) },
 }
 
-// spoil replaces a file by something else.
+// spoil corrupts a file.
 func spoil(t testing.TB, path, how string) {
 	t.Helper()
 	if how != "cut short" && how != "too large" {
@@ -48,8 +48,8 @@ func spoil(t testing.TB, path, how string) {
 	}
 }
 
-// F2: a corrupt checkpoint breaks its own pod. Every command works for others,
-// get shows it, and delete removes it by its name.
+// F2: a corrupt checkpoint affects only its own pod. Every command works for other pods,
+// get shows the pod, and delete removes it by name.
 func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 	}
 }
 
-// goneByDelete deletes a pod and checks that it is not found any more.
+// goneByDelete deletes a pod and checks that it is no longer found.
 func (r *rig) goneByDelete(name string) {
 	r.t.Helper()
 	results := r.delete(run.DeleteOptions{}, name)
@@ -101,8 +101,8 @@ func (r *rig) goneByDelete(name string) {
 	}
 }
 
-// A pod of which nothing is left but a corrupt checkpoint is named by its logs,
-// else by its UID.
+// A pod of which only a corrupt checkpoint remains gets its name from its logs, otherwise
+// from its UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := newRig(t)
 	layout := r.layout()
@@ -140,8 +140,8 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r.mustDelete()
 }
 
-// F4: optional state files of a pod count as missing where they are corrupt. No
-// command panics or fails.
+// F4: optional state files of a pod count as missing if they are corrupt. No command panics
+// or fails.
 func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := run.OutcomeUnchanged
-			if how != "endless" && how != "a loop" { // the mark is a lock, too, and no lock is a link
+			if how != "endless" && how != "a loop" { // the mark is also a lock, and a lock cannot be a link
 				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
 				again = run.OutcomeRestarted // the hook runs again
 			}
@@ -196,8 +196,8 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	}
 }
 
-// F2: with a user namespace whose range cannot be read, and not be asked of the
-// runtime, no other pod gets a range: two must not share one.
+// F2: if the range of a user namespace can neither be read nor requested from the runtime,
+// no other pod gets a range, because two pods must not share one.
 func TestCorruptUserNS(t *testing.T) {
 	taken := map[string]uint32{"a": 65536, "broken": 0}
 	no := false
@@ -213,7 +213,7 @@ func TestCorruptUserNS(t *testing.T) {
 	}
 }
 
-// observe returns no nil, whatever goes wrong (F4).
+// Observe never returns nil, whatever fails (F4).
 func TestObserveIsNeverNil(t *testing.T) {
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -240,8 +240,8 @@ func TestObserveIsNeverNil(t *testing.T) {
 	r.mustDelete()
 }
 
-// Deleting and showing pods read no more of the host than they need: no fact that
-// cannot be read keeps them from it.
+// Deleting and showing pods reads only the required facts about the host: other facts that
+// cannot be read do not prevent it.
 func TestDeleteReadsFewFacts(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -256,7 +256,7 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	r.mustDelete()
 }
 
-// D2: a termination message is taken from the log's end, whatever the log's size.
+// D2: a termination message is taken from the end of the log, whatever the log's size.
 func TestFallbackToLogsOfALargeLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"

@@ -21,9 +21,8 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// killLate does something in a process of its own, which is killed while the runtime
-// works on its call of a method; the call takes effect some time after that. Late is closed
-// then.
+// killLate runs a job in a separate process, which it kills while the runtime executes a
+// call of a method. The call takes effect after the delay, and late is closed then.
 func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-chan struct{}) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -47,16 +46,16 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	for end := time.Now().Add(20 * time.Second); r.callsTo(method) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	_ = child.Process.Kill() // checked by how it ended
+	_ = child.Process.Kill() // the test checks its exit state
 	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
 		r.t.Fatalf("the child was not killed in %s", method)
 	}
 	return done
 }
 
-// TestDeleteOfLateSandbox: the runtime makes a sandbox, or a container, for a podrun
-// that was killed, while the next one deletes the pod. Once that says deleted nothing
-// comes up any more (faults.md, F5).
+// TestDeleteOfLateSandbox: the runtime creates a sandbox, or a container, for a killed
+// podrun, while the next podrun deletes the pod. After that one has reported success, no
+// object appears any more (faults.md, F5).
 func TestDeleteOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
@@ -74,8 +73,8 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestApplyOfLateSandbox: until the runtime has ended the call of a podrun that was
-// killed, it refuses the name. The next apply waits, and uses what has come up.
+// TestApplyOfLateSandbox: until the runtime has completed the call of a killed podrun, it
+// refuses the name. The next apply waits, and uses the result of that call.
 func TestApplyOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
@@ -88,7 +87,7 @@ func TestApplyOfLateSandbox(t *testing.T) {
 				case <-late:
 					return false
 				default:
-					return true // that call is under way
+					return true // the call is active
 				}
 			}})
 			if result := r.apply(one("Always")); result.Err != nil {
@@ -102,8 +101,8 @@ func TestApplyOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileStarting: containerd refuses to remove a container for as long as it
-// starts it for a podrun that was killed.
+// TestRemoveWhileStarting: containerd refuses to remove a container while it starts it for
+// a killed podrun.
 func TestRemoveWhileStarting(t *testing.T) {
 	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
 	r := newRig(t)
@@ -116,14 +115,15 @@ func TestRemoveWhileStarting(t *testing.T) {
 	}
 }
 
-// TestApplyAfterAnInterruptedStop: the sandbox that a killed podrun was stopping counts
-// as ready until the runtime has ended that call, and no container can be made in it.
+// TestApplyAfterAnInterruptedStop: a sandbox that a killed podrun was stopping is reported
+// as ready until the runtime has completed that call, and no container can be created in
+// it.
 func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
-	late := r.killLate("StopPodSandbox", 4*time.Second, // the apply has listed the sandbox by then
+	late := r.killLate("StopPodSandbox", 4*time.Second, // by then, the apply has listed the sandbox
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -136,13 +136,13 @@ func TestApplyAfterAnInterruptedStop(t *testing.T) {
 }
 
 // TestApplyAfterAStopThatIsRecordedLate: on a busy host, containerd records the exit of a
-// container some time after it has answered that the container is stopped. The next apply
-// does not take it for a running one (random kills, seed 500: stop, then apply).
+// container some time after StopContainer has returned. The next apply does not consider
+// the container running (random kills, seed 500: stop, then apply).
 func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	r.killLate("StopContainer", 4*time.Second, // the apply has listed the container by then
+	r.killLate("StopContainer", 4*time.Second, // by then, the apply has listed the container
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	r.rt.Fault("StopContainer", critest.Fault{When: critest.AlreadyEnded, Times: 1})
@@ -153,9 +153,8 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestTaskOfALateSandbox: containerd 2 has a task of the sandbox that it created for a
-// podrun that was killed, and does not remove it with the sandbox. The next command
-// deletes it.
+// TestTaskOfALateSandbox: containerd 2 has a task of a sandbox that it created for a killed
+// podrun, and does not remove it with the sandbox. The next command deletes it.
 func TestTaskOfALateSandbox(t *testing.T) {
 	for _, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
@@ -171,7 +170,7 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			if len(r.rt.SandboxTasks()) != 1 {
 				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
 			}
-			socket := filepath.Join(t.TempDir(), "tasks.sock") // tasks are not served otherwise
+			socket := filepath.Join(t.TempDir(), "tasks.sock") // tasks are served only on a socket
 			stop, err := r.rt.Serve(socket)
 			if err != nil {
 				t.Fatal(err)
@@ -197,10 +196,10 @@ func TestTaskOfALateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteAwaitsRelease: the runtime still releases the network of a sandbox that it
-// was creating for a podrun that was killed. Delete removes what network plugins left
-// only after that, because the plugins' DEL fails without its rules; if the runtime never
-// ends, it removes them nevertheless.
+// TestDeleteAwaitsRelease: the runtime is still releasing the network of a sandbox that it
+// was creating for a killed podrun. Delete removes leftovers of network plugins only after
+// that, because the plugins' DEL fails without its rules; if the runtime never completes,
+// delete removes them nevertheless.
 func TestDeleteAwaitsRelease(t *testing.T) {
 	for name, releases := range map[string]bool{"released": true, "never released": false} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +231,7 @@ func TestDeleteAwaitsRelease(t *testing.T) {
 	}
 }
 
-// attachment makes a file of libcni's, as if the pod had a network, and returns its path.
+// attachment creates a libcni file, as if the pod had a network, and returns its path.
 func (r *rig) attachment() string {
 	r.t.Helper()
 	known := r.known()

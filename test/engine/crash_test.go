@@ -23,18 +23,18 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// childEnv holds a childJob for a process of these tests.
+// childEnv contains a childJob for a child process of these tests.
 const childEnv = "PODRUN_TEST_CHILD"
 
-// childJob is what a child does as a podrun of its own.
+// childJob is the job of a child process, which acts as a separate podrun.
 type childJob struct {
 	Endpoint string
 	Settings nodeconfig.Settings
-	Manifest string // to apply; empty stops or deletes everything
+	Manifest string // to apply; if empty, all pods are stopped or deleted
 	Stop     bool
 }
 
-// TestHelperPodrun is the child; run by itself it has nothing to test.
+// TestHelperPodrun is the child process; without a job, it does nothing.
 func TestHelperPodrun(t *testing.T) {
 	text := os.Getenv(childEnv)
 	if text == "" {
@@ -76,8 +76,8 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 	return results[0].Err
 }
 
-// killAt runs a child over a socket and kills it (SIGKILL) as it makes the n-th
-// call of a method: before the call has its effect or after it.
+// killAt runs a child with a runtime on a socket and kills it (SIGKILL) at the n-th call of
+// a method: before or after the effect of the call.
 func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -93,15 +93,15 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHelperPodrun$")
 	child.Env = append(os.Environ(), childEnv+"="+string(job))
 	started := make(chan struct{})
-	kill := func() { // not before it is known whom: process 0 is everybody here
+	kill := func() { // only when its PID is known: process ID 0 means the whole process group
 		<-started
-		_ = child.Process.Kill() // checked by how it ended
+		_ = child.Process.Kill() // the test checks its exit state
 	}
 	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
 	if after {
 		fault.When, fault.Done = critest.EffectThenHang, kill
 	}
-	// Match is asked for every call of the method, also for those to be skipped.
+	// Match is called for every call of the method, including those that are skipped.
 	calls := 0
 	fault.Match = func(proto.Message) bool {
 		if calls++; calls == at.n+1 && !after {
@@ -121,7 +121,7 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 }
 
-// crashRig is a host for faultPod that counts how often its hook was run.
+// crashRig returns a host for faultPod, and counts how often its hook was run.
 func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 	r := faultRig(t, step{})
 	var hooks atomic.Int64
@@ -129,9 +129,9 @@ func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 	return r, &hooks
 }
 
-// TestApplyKilled kills podrun at every call of an apply that changes something,
-// before and after its effect. The next apply converges, with the hook run, and
-// delete leaves nothing; a delete alone leaves nothing either.
+// TestApplyKilled kills podrun at every call of an apply that changes something, before and
+// after its effect. The next apply converges, including the hook, and delete then leaves
+// nothing behind; a delete without that apply leaves nothing either.
 func TestApplyKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.reads() && (s.method != "ContainerStatus" || s.n > 0) })
@@ -164,8 +164,8 @@ func TestApplyKilled(t *testing.T) {
 	}
 }
 
-// TestDeleteKilled kills podrun at every call of a delete that changes something:
-// the next delete removes the rest.
+// TestDeleteKilled kills podrun at every call of a delete that changes something: the next
+// delete removes the remaining objects.
 func TestDeleteKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -192,8 +192,8 @@ func TestDeleteKilled(t *testing.T) {
 	}
 }
 
-// TestReservationOfKilled: a reservation that a killed podrun left counts for the
-// next one, and goes if that fails before anything was started.
+// TestReservationOfKilled: a reservation that a killed podrun left counts for the next one,
+// and is removed if that one fails before it has started anything.
 func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -207,7 +207,7 @@ func TestReservationOfKilled(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestSweep: a podrun that was killed before the checkpoint was written leaves a
+// TestSweep: a podrun that is killed before it has written the checkpoint leaves a
 // directory that no other podrun would find.
 func TestSweep(t *testing.T) {
 	r := newRig(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestDeadSandboxesDoNotPileUp: each time that a pod's sandbox ends, a new one is made;
-// only the newest of those that ended is kept, with what is known of the last run
+// TestDeadSandboxesDoNotPileUp: each time a pod's sandbox ends, a new one is created; of
+// those that ended, only the latest is kept, with the information about the last run
 // (faults.md, F10).
 func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	r := newRig(t)

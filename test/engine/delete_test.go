@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// stopsOf lists the calls of StopContainer: name, when since begun, timeout.
+// stopsOf lists the calls of StopContainer: name, time since begun, timeout.
 func stopsOf(rt *critest.Runtime, begun time.Time) []string {
 	var out []string
 	for _, c := range rt.Calls() {
@@ -35,7 +35,7 @@ func TestDeleteGrace(t *testing.T) {
 		spec    []string
 		scripts map[string]critest.Behavior
 		grace   *time.Duration
-		want    []string // in the order of the calls, those of one instant sorted
+		want    []string // in the order of the calls; those at the same instant are sorted
 		took    time.Duration
 	}{
 		{
@@ -159,9 +159,8 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// A container whose slice was stopped by another program, or whose shim was killed, cannot be
-// stopped for a while ("ttrpc: closed"): the kubelet tries again, and so does a
-// delete.
+// A container whose slice was stopped by another program, or whose shim was killed, cannot
+// be stopped for a while ("ttrpc: closed"): like the kubelet, delete tries again.
 func TestDeleteStopsAgain(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -172,7 +171,7 @@ func TestDeleteStopsAgain(t *testing.T) {
 	}
 }
 
-// A busy machine's containerd takes seconds to notice that a shim has ended.
+// On a busy machine, containerd notices the exit of a shim only after some seconds.
 func TestDeleteStopsAgainForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -200,7 +199,7 @@ func TestDeleteTwice(t *testing.T) {
 	if err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
-	for range 3 { // by what was found before, as two commands at once would
+	for range 3 { // with the pods found before, like two concurrent commands
 		results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %v", results, err)
@@ -224,8 +223,8 @@ func TestDeleteKeepsLogs(t *testing.T) {
 	}
 }
 
-// TestDeleteWithoutDirectory: what the runtime knows is enough, hook and grace
-// period included.
+// TestDeleteWithoutDirectory: the runtime's data is sufficient, including hook and grace
+// period.
 func TestDeleteWithoutDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -244,7 +243,7 @@ func TestDeleteWithoutDirectory(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutSandbox: another program removed the sandbox by other means.
+// TestDeleteWithoutSandbox: another program removed the sandbox.
 func TestDeleteWithoutSandbox(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -257,8 +256,7 @@ func TestDeleteWithoutSandbox(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestDeleteAfterReboot: stale sandboxes are stopped too, which frees what their
-// network still holds.
+// TestDeleteAfterReboot: stale sandboxes are stopped, too, which releases their networks.
 func TestDeleteAfterReboot(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -300,8 +298,8 @@ func TestDeleteTimesOut(t *testing.T) {
 	})
 }
 
-// TestDeleteAtOnceRunsNoHook: without a grace period there is no time for a
-// preStop hook, as in the kubelet.
+// TestDeleteAtOnceRunsNoHook: without a grace period, there is no time for a preStop hook,
+// as in the kubelet.
 func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
 		r := newRig(t)
@@ -324,8 +322,7 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	}
 }
 
-// A deadline is one also while a wait has not come further than to look at the
-// pod.
+// The deadline also applies while a wait is still reading the pod.
 func TestWaitTimesOutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

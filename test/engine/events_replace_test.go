@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// journaled are the reasons of a pod's events as `events` shows them, and of those that
+// journaled returns the reasons of a pod's events as `events` shows them, and those that
 // `describe` shows.
 func (r *rig) journaled() (all, described []string) {
 	r.t.Helper()
@@ -32,8 +32,8 @@ func (r *rig) journaled() (all, described []string) {
 }
 
 // TestEventsOfAReplacedPod: the events of `apply --force`, `restart` and a replacement are
-// those that the command prints, after those of the pod before (issue 30). The events of a
-// pod with another UID are not those of this one.
+// those that the command prints, after those of the previous pod (issue 30). The events of
+// a pod with another UID are not included.
 func TestEventsOfAReplacedPod(t *testing.T) {
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {

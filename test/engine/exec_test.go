@@ -36,8 +36,8 @@ spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0, containers: [{name:
 
 var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 
-// TestExecWithoutStreams falls back to ExecSync where nothing was run yet, but
-// not if there is input, which ExecSync cannot pass on.
+// TestExecWithoutStreams: Exec falls back to ExecSync if nothing has run yet, unless there
+// is input, which ExecSync cannot transmit.
 func TestExecWithoutStreams(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
@@ -57,7 +57,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
 	}
-	// A call that may have run the command is never made again.
+	// A call that may have run the command is never repeated.
 	r.rt.Fault("Exec", critest.Fault{When: critest.After, Times: 1})
 	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk})
 	wantErr(t, err, problem.Runtime)
@@ -66,8 +66,8 @@ func TestExecWithoutStreams(t *testing.T) {
 	}
 }
 
-// TestExecTimeout has whole seconds at least, and distinguishes the runtime's answers
-// apart.
+// TestExecTimeout: the timeout is at least a second, and the runtimes' different errors are
+// recognized.
 func TestExecTimeout(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
@@ -80,14 +80,14 @@ func TestExecTimeout(t *testing.T) {
 	if code != 0 {
 		t.Errorf("code %d", code)
 	}
-	// As CRI-O answers.
+	// CRI-O's result.
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: -1, Stderr: "command timed out"} })
 	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk, Timeout: time.Second})
 	wantErr(t, err, problem.Deadline, "timed out after 1s; the command was killed")
 }
 
-// TestExecContainerEnds has a container that ends between the look and the
-// call, and one that ends under its command.
+// TestExecContainerEnds: a container exits between its observation and the call, or while
+// its command runs.
 func TestExecContainerEnds(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)
@@ -112,7 +112,7 @@ func TestExecContainerEnds(t *testing.T) {
 	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has exited with 137")
 }
 
-// writerFunc is a writer that does something else.
+// writerFunc is a writer that calls a function.
 type writerFunc func([]byte) error
 
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/lease"
 )
 
-// faultPod needs every call of the CRI that apply and delete make: an image that
-// is present and one that is not, an init container, a sidecar, hooks.
+// faultPod requires every CRI call that apply and delete make: it has an image that is
+// present and one that is not, an init container, a sidecar, and hooks.
 var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "initContainers:",
 	"- {name: setup, image: registry.example/setup:1}",
 	"- {name: side, image: registry.example/web:1, restartPolicy: Always}",
@@ -25,8 +25,8 @@ var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "ini
 	"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
 	"- {name: last, image: registry.example/app:1}")
 
-// faultRig is a host for faultPod. Real control groups cost most of the time of
-// a test: only where a call changes something they are worth it.
+// faultRig returns a host for faultPod. It uses real cgroups only if the call changes
+// something, because they take most of the time of a test.
 func faultRig(t *testing.T, at step) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = !at.reads()
@@ -36,12 +36,12 @@ func faultRig(t *testing.T, at step) *rig {
 	return r
 }
 
-// mishap is one way in which a call goes wrong.
+// mishap is one way in which a call fails.
 type mishap struct {
 	name    string
 	fault   critest.Fault
 	cancel  bool          // Ctrl-C while the call hangs
-	timeout time.Duration // of the command; 0 is the default
+	timeout time.Duration // of the command; 0 for the default
 	kinds   []problem.Kind
 }
 
@@ -72,8 +72,8 @@ func (s step) reads() bool {
 		"StopContainer", "RemoveContainer", "PullImage", "ExecSync"}, s.method)
 }
 
-// mishaps are those that are worth trying: whether a call that reads had its
-// effect makes no difference, nor who gives up.
+// mishaps returns the useful mishaps for a call: for a call that only reads, it makes no
+// difference whether it has taken effect, or which side aborts it.
 func (s step) mishaps() []mishap {
 	if !s.reads() {
 		return mishaps
@@ -84,7 +84,7 @@ func (s step) mishaps() []mishap {
 	})
 }
 
-// stepsOf lists the calls that do makes when all goes well.
+// stepsOf lists the calls of do if no call fails.
 func stepsOf(t *testing.T, do func(*rig)) []step {
 	var out []step
 	synctest.Test(t, func(t *testing.T) {
@@ -105,9 +105,9 @@ func removeAll(r *rig) {
 	r.mustDelete()
 }
 
-// hitBy arranges that the step goes wrong, runs do, and returns how long it took.
-// The context that do gets is cancelled 3 s after the step began, if the mishap
-// says so. It reports whether the step was come to.
+// hitBy makes the step fail, runs do, and returns how long it took. If the mishap requires
+// it, the context of do is canceled 3 s after the step began. hitBy reports whether the
+// step was reached.
 func (r *rig) hitBy(m mishap, at step, do func(context.Context)) (took time.Duration, hit bool) {
 	fault := m.fault
 	fault.Skip, fault.Times = at.n, 1
@@ -144,9 +144,9 @@ func (r *rig) cancelDuring(at step, done chan struct{}, cancel func()) {
 
 func (r *rig) callsTo(method string) int { return len(r.rt.CallNames(method)) }
 
-// TestApplyFaults lets every single call of an apply go wrong in every way.
-// Before the first StartContainer a failure leaves nothing; after it the pod
-// stays, another apply goes on, and delete leaves nothing.
+// TestApplyFaults makes every single call of an apply fail in every way. Before the first
+// StartContainer, a failure leaves nothing behind; after it, the pod is kept, another apply
+// continues, and delete leaves nothing behind.
 func TestApplyFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	if len(steps) < 25 {
@@ -173,7 +173,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 	if !hit {
 		t.Fatal("the call was not made")
 	}
-	// A rollback has 30 s of its own, the runtime's last answer 5.
+	// A rollback has a limit of 30 s, and the runtime's last call one of 5 s.
 	if took > timeout+lease.UndoTimeout+5*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -185,7 +185,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 		}
 	} else {
 		checkFaultErr(t, result.Err, at, m)
-		time.Sleep(time.Minute) // what the runtime does late, it has done
+		time.Sleep(time.Minute) // the runtime has then completed its late calls
 		if !started {
 			r.nothingLeft()
 		}
@@ -205,7 +205,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 	r.mustDelete()
 }
 
-// oneReadySandbox checks that the pod has one ready sandbox at most (containerd#12438).
+// oneReadySandbox checks that the pod has at most one ready sandbox (containerd#12438).
 func (r *rig) oneReadySandbox() {
 	r.t.Helper()
 	ready := 0
@@ -219,8 +219,8 @@ func (r *rig) oneReadySandbox() {
 	}
 }
 
-// checkFaultErr checks that an error is of the right kind, says what it is
-// about, and what was tried.
+// checkFaultErr checks that an error has the right kind, names its object, and states the
+// failed operation.
 func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	t.Helper()
 	if m.cancel {
@@ -243,8 +243,8 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	}
 }
 
-// TestDeleteFaults lets every single call of a delete go wrong in every way:
-// another delete removes what is left.
+// TestDeleteFaults makes every single call of a delete fail in every way: another delete
+// removes the remaining objects.
 func TestDeleteFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -292,8 +292,8 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	r.mustDelete()
 }
 
-// TestReplaceFaults lets every call of a replacement go wrong: another apply
-// converges, and delete leaves nothing.
+// TestReplaceFaults makes every call of a replacement fail: another apply converges, and
+// delete leaves nothing behind.
 func TestReplaceFaults(t *testing.T) {
 	next := strings.Replace(faultPod, "registry.example/app:1}", "registry.example/app:1, args: [x]}", 1)
 	steps := stepsOf(t, func(r *rig) {
@@ -304,7 +304,7 @@ func TestReplaceFaults(t *testing.T) {
 	for _, at := range steps {
 		for _, m := range at.mishaps() {
 			if m.name != "before" && m.name != "after" && m.name != "works and hangs until Ctrl-C" && m.name != "hangs until Ctrl-C" {
-				continue // the others differ in the wait alone
+				continue // the others differ only in the wait
 			}
 			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
 				t.Parallel()

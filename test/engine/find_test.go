@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestFindByName: the runtime is asked for the pod alone, so that get, delete and the
-// like take as long on a host with thousands of pods.
+// TestFindByName: the runtime is queried only for the pod, so that the duration of get,
+// delete and similar commands does not depend on the number of pods on the host.
 func TestFindByName(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"web", "db", "other"} {
@@ -19,7 +19,7 @@ func TestFindByName(t *testing.T) {
 	for name, test := range map[string]struct {
 		sel      run.Selector
 		want     int
-		filtered bool // the lists of sandboxes are those of the names alone
+		filtered bool // the lists of sandboxes are restricted to the names
 	}{
 		"one name":          {run.Selector{Namespace: "default", Names: []string{"web"}}, 1, true},
 		"two names":         {run.Selector{Namespace: "default", Names: []string{"web", "db", "web"}}, 2, true},

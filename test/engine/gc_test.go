@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestGC: what a killed delete left is found and removed, with a link to a log that is
-// gone; a pod that runs, and logs without a mark, are kept.
+// TestGC: leftovers of a killed delete are found and removed, and so is a link to a removed
+// log; a running pod, and logs without a mark, are kept.
 func TestGC(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

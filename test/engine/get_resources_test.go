@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestGetShowsActualResources: a container whose runtime has other limits than
-// its spec is not shown with the spec's.
+// TestGetShowsActualResources: if the limits of a container in the runtime differ from
+// those in its spec, get does not show those of the spec.
 func TestGetShowsActualResources(t *testing.T) {
 	r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{}))
 	r.mustApply(podText("web", "Always",

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// A container whose record another program removed from containerd is deleted with its
-// pod. Without containerd's own service of records, delete and gc fail and say what stays,
+// A container whose record another program removed from containerd is deleted with its pod.
+// Without containerd's own service for records, delete and gc fail and report what remains,
 // and get shows the pod once.
 func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	for name, served := range map[string]bool{"containerd": true, "without its services": false} {
@@ -53,8 +53,8 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	}
 }
 
-// A leftover sandbox of an earlier incarnation is not shown beside the pod of its name,
-// and is never ready.
+// The leftover sandbox of an earlier pod with the same name is not shown in addition to the
+// pod, and never as ready.
 func TestGetShowsALeftoverOnce(t *testing.T) {
 	r := newRig(t)
 	left := &runtimeapi.PodSandboxConfig{

@@ -33,8 +33,9 @@ func TestRunsHere(t *testing.T) {
 	}
 }
 
-// TestForeignImageRefused: an image for another machine that is present already is
-// refused before anything is made; who pulls it again may get the right one.
+// TestForeignImageRefused: an image for another architecture that is already present is
+// refused before anything is created; if the pull policy is Always, the pull may return the
+// right one.
 func TestForeignImageRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: "registry.example/foreign:1", Arch: "alpha"})

@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// inside is a pod with a container, on a runtime that really listens.
+// inside returns a pod with a container, on a runtime with real listeners.
 func inside(t *testing.T) (*rig, run.ExecTarget) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}"), run.OutcomeCreated)
@@ -61,8 +61,8 @@ func TestForwardOnIPv4(t *testing.T) {
 	}
 }
 
-// TestForwardFails: that the runtime does not forward ports, and that the pod's own
-// network cannot be entered either, is reported for the connection, and the command goes on.
+// TestForwardFails: if the runtime does not forward ports, and the pod's network cannot be
+// entered either, this is reported for the connection, and the command continues.
 func TestForwardFails(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()
@@ -108,8 +108,8 @@ func TestForwardFails(t *testing.T) {
 	}
 }
 
-// TestCopyWithoutTar: an image without tar is named as the reason, and a local file
-// that is missing, too.
+// TestCopyWithoutTar: the error states that the image has no tar, or that a local file is
+// missing.
 func TestCopyWithoutTar(t *testing.T) {
 	r, target := inside(t)
 	defer r.mustDelete()

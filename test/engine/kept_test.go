@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// shown is the only pod as `get` of another process shows it.
+// shown returns the only pod as `get` in another process shows it.
 func (r *rig) shown() *corev1.Pod {
 	r.t.Helper()
 	views, err := r.engine().Pods(r.t.Context(), run.Selector{})
@@ -36,8 +36,8 @@ func readySince(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
 	return c.Status, c.LastTransitionTime.Time
 }
 
-// TestTransitionTimesAreKept (conformance C2, C3): `get` beside a `wait` shows since
-// when the pod is ready, and goes on to show it afterwards.
+// TestTransitionTimesAreKept (conformance C2, C3): during a `wait` and afterwards, `get`
+// shows since when the pod has been ready.
 func TestTransitionTimesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -78,7 +78,7 @@ func TestTransitionTimesAreKept(t *testing.T) {
 	})
 }
 
-// TestEndedPodStaysEnded: the runtime's records of it are removed behind podrun's back.
+// TestEndedPodStaysEnded: another program removes the runtime's records of the pod.
 func TestEndedPodStaysEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -110,7 +110,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	})
 }
 
-// TestImageBackOffIsShown (conformance C7): `get` beside an `apply` that cannot pull.
+// TestImageBackOffIsShown (conformance C7): `get` during an `apply` that cannot pull.
 func TestImageBackOffIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -136,7 +136,7 @@ func TestImageBackOffIsShown(t *testing.T) {
 	})
 }
 
-// TestOOMKillIsReportedOnce, whatever number of commands see it.
+// TestOOMKillIsReportedOnce: the number of commands that observe it does not matter.
 func TestOOMKillIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -159,8 +159,8 @@ func TestOOMKillIsReportedOnce(t *testing.T) {
 	})
 }
 
-// TestExitsOfStoppedAndDeletedPods: how containers ended is in what stop leaves and in
-// what delete returns.
+// TestExitsOfStoppedAndDeletedPods: stop keeps the exit states of containers, and delete
+// returns them.
 func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

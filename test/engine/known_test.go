@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// got is the pod as `get` shows it.
+// got returns the pod as `get` shows it.
 func (r *rig) got(name string) *corev1.Pod {
 	r.t.Helper()
 	views, err := r.engine().Pods(r.t.Context(), run.Selector{Namespace: "default", Names: []string{name}})
@@ -22,8 +22,9 @@ func (r *rig) got(name string) *corev1.Pod {
 	return views[0].Object
 }
 
-// TestGetSaysWhatIsMountedRecursively: by the mount's setting and what the
-// handler of the pod's RuntimeClass can do (KEP-3857). It was always Disabled.
+// TestGetSaysWhatIsMountedRecursively: it depends on the mount's setting and on the
+// capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857). Earlier, it was
+// always Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
 	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"
@@ -35,7 +36,7 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 		name    string
 		options []critest.Option
 		class   string
-		whole   bool // a mount that must be recursive
+		whole   bool // the mount must be recursive
 		want    string
 	}{
 		{name: "a runtime that lists no handlers", want: "/plain Disabled, /if Disabled, /writable "},
@@ -76,8 +77,8 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	}
 }
 
-// TestGetShowsTheUser: the identity of the first process, where the runtime
-// reports it (KEP-3619).
+// TestGetShowsTheUser: the identity of the first process is shown if the runtime reports it
+// (KEP-3619).
 func TestGetShowsTheUser(t *testing.T) {
 	text := podText("web", "Always", "securityContext: {runAsUser: 1000, runAsGroup: 2000, supplementalGroups: [7]}",
 		"containers: [{name: app, image: registry.example/app:1}]")
@@ -95,8 +96,8 @@ func TestGetShowsTheUser(t *testing.T) {
 	}
 }
 
-// TestGetOfAStoppedPod: nothing of it is started again until `podrun start`, so
-// it is over, whatever its restart policy.
+// TestGetOfAStoppedPod: no container is started again until `podrun start`, so the pod is
+// terminated, whatever its restart policy.
 func TestGetOfAStoppedPod(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)

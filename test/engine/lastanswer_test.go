@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestDeadlineNamesTheLastAnswer: where the command's deadline comes while the
-// runtime makes a container, what it answers then says more than the deadline.
-// One that only gives the call up says nothing.
+// TestDeadlineNamesTheLastAnswer: if the command's deadline expires while the runtime
+// creates a container, the runtime's later error is more informative than the deadline.
+// This does not apply if that error only reports a canceled call.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {
@@ -27,7 +27,8 @@ func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 		{"create", "CreateContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"start", "StartContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"create hangs", "CreateContainer", []critest.Fault{{When: critest.Hang}}, ""},
-		// The first try ended in doubt: the runtime had made the container.
+		// The first attempt ended with an unknown result: the runtime had created the
+		// container.
 		{"create again", "CreateContainer", []critest.Fault{
 			{When: critest.After, Err: status.Error(codes.Unknown, `name "app_web" is reserved for "abc"`), Times: 1, Delay: 50 * time.Second},
 			{When: critest.Hang},

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Only containerd lets images in; for another runtime the command fails at once.
+// Only containerd can load images; for another runtime, the command fails immediately.
 func TestLoadIntoAnotherRuntime(t *testing.T) {
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))

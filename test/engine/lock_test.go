@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestLockTimeoutHasItsKind: waiting for another podrun until --timeout is over
-// is a deadline, exit code 124, for apply and delete alike.
+// TestLockTimeoutHasItsKind: if --timeout expires while a command waits for another podrun,
+// the error is a deadline, exit code 124, for both apply and delete.
 func TestLockTimeoutHasItsKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

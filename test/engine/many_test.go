@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestDeleteWhileApplyWaits: the lock covers no watch, so that a pod whose init
-// container never ends can be deleted; the apply says who did it.
+// TestDeleteWhileApplyWaits: the lock is not held during a wait, so a pod whose init
+// container never exits can be deleted; the apply reports the delete.
 func TestDeleteWhileApplyWaits(t *testing.T) {
 	for name, script := range map[string][]critest.Behavior{
 		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
@@ -46,8 +46,8 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
-// TestStopWhileApplyWaits: a pod that a user stops is not started again by a
-// command that waits for it, nor by one that comes later and only waits.
+// TestStopWhileApplyWaits: a pod that a user stops is not started again by a command that
+// waits for it, nor by a later one that only waits.
 func TestStopWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -82,8 +82,8 @@ func TestStopWhileApplyWaits(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileApplyProbes: what the probes found is not written into the
-// directory of a pod that is gone.
+// TestDeleteWhileApplyProbes: probe results are not written into the directory of a deleted
+// pod.
 func TestDeleteWhileApplyProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,8 +105,7 @@ func TestDeleteWhileApplyProbes(t *testing.T) {
 	})
 }
 
-// TestOutage: containers outlive a restart of their runtime, and so does a wait
-// for them.
+// TestOutage: containers survive a restart of their runtime, and a wait for them continues.
 func TestOutage(t *testing.T) {
 	for _, tc := range []struct {
 		outage time.Duration
@@ -135,7 +134,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestApplyWhileApplyWaits: another version replaces the pod that is waited for.
+// TestApplyWhileApplyWaits: a new version replaces the pod for which another apply waits.
 func TestApplyWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -152,7 +151,7 @@ func TestApplyWhileApplyWaits(t *testing.T) {
 	})
 }
 
-// TestApplySamePodAtOnce: one makes it, the others find it.
+// TestApplySamePodAtOnce: one command creates the pod, and the others find it.
 func TestApplySamePodAtOnce(t *testing.T) {
 	for name, after := range map[string]time.Duration{"no init": 0, "init takes a minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +180,8 @@ func TestApplySamePodAtOnce(t *testing.T) {
 				if made != 1 {
 					t.Errorf("%d made it", made)
 				}
-				// The others did nothing, and say so (faults.md, F10), but for one that may
-				// have taken the pod over and started app.
+				// The others did nothing, and report that (faults.md, F10), except one that
+				// may have taken over the pod and started app.
 				started := 0
 				for _, result := range results {
 					if result.Outcome == run.OutcomeRestarted {
@@ -206,7 +205,7 @@ func TestApplySamePodAtOnce(t *testing.T) {
 	}
 }
 
-// someText is a pod of that name.
+// someText returns a pod whose name contains the number.
 func someText(i int) string {
 	return podText(fmt.Sprintf("pod-%d", i), "Always", "initContainers: [{name: setup, image: registry.example/setup:1}]",
 		"containers: [{name: app, image: registry.example/app:1}, {name: web, image: registry.example/web:1}]")
@@ -260,7 +259,7 @@ func checkTwenty(t *testing.T, r *rig, results []run.Result) {
 	r.mustDelete()
 }
 
-// TestGetWhilePodsComeAndGo: what is listed and gone a moment later is no error.
+// TestGetWhilePodsComeAndGo: a pod that is removed after it was listed causes no error.
 func TestGetWhilePodsComeAndGo(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
@@ -299,8 +298,8 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestInterruptedWhileWaiting: Ctrl-C after the first start leaves the pod, and
-// ends at once.
+// TestInterruptedWhileWaiting: Ctrl-C after the first start leaves the pod running, and the
+// command exits immediately.
 func TestInterruptedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestNodeLockIsWaitedForWithAMessage: a command that waits for the node's lock for
-// long names its holder, once (faults.md, F10).
+// TestNodeLockIsWaitedForWithAMessage: a command that waits long for the node's lock prints
+// its holder, once (faults.md, F10).
 func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -31,9 +31,9 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process
-// that holds the node's lock, because it only wants to remove old files. One that waits
-// for the lock until its deadline names it and its holder.
+// TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process that
+// holds the node's lock, because it requires it only to remove old files. If a delete waits
+// for the lock until its deadline, the error names the lock and its holder.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -62,9 +62,9 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	})
 }
 
-// TestWarningsWithoutTheNodeLock: other podruns need not wait for the node's lock while a
-// command prints the warnings of the admission, also of pods that it refuses: the reader of
-// its stderr, such as less, may have stopped reading.
+// TestWarningsWithoutTheNodeLock: other podrun processes do not have to wait for the node's
+// lock while a command prints warnings of the admission, including those for refused pods:
+// the reader of its stderr, for example less, may have stopped reading.
 func TestWarningsWithoutTheNodeLock(t *testing.T) {
 	const gate = "readinessGates: [{conditionType: example.com/ready}]"
 	for name, spec := range map[string]string{

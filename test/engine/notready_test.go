@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestRuntimeNotReady: nothing is begun on a runtime that says it is not ready;
-// without a network only pods that need none of their own are.
+// TestRuntimeNotReady: no pod is started on a runtime that reports that it is not ready; if
+// only its network is not ready, pods in the host's network are started.
 func TestRuntimeNotReady(t *testing.T) {
 	r := newRig(t)
 	r.rt.SetCondition(runtimeapi.NetworkReady, false, "NetworkPluginNotReady", "cni config uninitialized")

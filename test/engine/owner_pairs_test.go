@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// pairPod has what makes commands wait: an init container that takes a while, a
-// hook, an image that must be pulled, a container that ends slowly.
+// pairPod has everything for which commands wait: a slow init container, a hook, an image
+// that must be pulled, and a container that terminates slowly.
 var pairPod = pairPodOf("Always")
 
 func pairPodOf(policy string) string {
@@ -28,18 +28,18 @@ func pairPodOf(policy string) string {
 		"- {name: last, image: registry.example/app:1}")
 }
 
-// pairCommand is one of two commands that work on a pod at the same time.
+// pairCommand is one of two commands that act on a pod at the same time.
 type pairCommand struct {
 	name string
-	// onPod says that the command needs a pod to be here.
+	// onPod means that the command requires an existing pod.
 	onPod bool
-	// wants is what is to be true of the pod once the command has succeeded and
-	// no other one has worked on it since.
+	// wants is the required state of the pod after the command has succeeded and no other
+	// command has changed it since.
 	wants pairState
 	do    func(ctx context.Context, r *rig) error
 }
 
-// pairState is what a command leaves a pod in.
+// pairState is the state in which a command leaves a pod.
 type pairState string
 
 const (
@@ -58,7 +58,7 @@ func applyOf(text string, force bool) func(context.Context, *rig) error {
 	}
 }
 
-// onKnown does something with the pod, if it is present.
+// onKnown calls do with the pod if it exists.
 func onKnown(do func(context.Context, *run.Engine, []run.Known) (run.Result, error)) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
 		e := r.engine()
@@ -71,7 +71,7 @@ func onKnown(do func(context.Context, *run.Engine, []run.Known) (run.Result, err
 	}
 }
 
-// pairCommands are the commands on a pod with that restart policy.
+// pairCommands returns the commands on a pod with the given restart policy.
 func pairCommands(policy string) []pairCommand {
 	pairPod := pairPodOf(policy)
 	return []pairCommand{
@@ -95,24 +95,24 @@ func pairCommands(policy string) []pairCommand {
 	}
 }
 
-// pairCell is one interleaving: the first command is held up in one of its calls,
-// the second one runs during that, and one of them may be interrupted.
+// pairCell is one interleaving: the first command is delayed in one of its calls, the
+// second one runs in that time, and one of them may be interrupted.
 type pairCell struct {
 	first, second pairCommand
 	at            step
 	interrupt     string // "", "first" or "second"
 	policy        string // the pod's restart policy
-	onPod         bool   // whether the pod is present before
+	onPod         bool   // whether the pod exists before
 }
 
 func (c pairCell) String() string {
 	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v|%s", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod, c.policy)
 }
 
-// pairRig is a host for a pair; the pod is present if the cell says so.
+// pairRig returns a host for a pair; the pod exists if onPod is set.
 func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	r := newRig(t)
-	r.settings.CgroupsPerQOS = false // real control groups would cost most of the time
+	r.settings.CgroupsPerQOS = false // real cgroups would take most of the time
 	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
 	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 2 * time.Second} })
@@ -134,7 +134,7 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 		seen := map[string]int{}
 		for _, call := range r.rt.Calls() {
 			at := step{call.Method, seen[call.Method]}
-			if seen[call.Method]++; !at.reads() || at.n < 6 { // a wait polls
+			if seen[call.Method]++; !at.reads() || at.n < 6 { // a waiting command polls
 				out = append(out, at)
 			}
 		}
@@ -143,11 +143,10 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 	return out
 }
 
-// TestPairs runs each pair of commands on one pod, holds the first up in every
-// one of its calls for longer than the second one's patience, and interrupts
-// neither, the first or the second. A model checks from outside what became of
-// the pod. PODRUN_TORTURE=1 tries all interleavings (some 7,000), otherwise one
-// in pairSample.
+// TestPairs runs each pair of commands on one pod, delays the first in each of its calls
+// for longer than the second one is willing to wait, and interrupts neither, the first or
+// the second. A model checks the resulting state of the pod from outside. PODRUN_TORTURE=1
+// tries all interleavings (some 7,000), otherwise one in pairSample.
 func TestPairs(t *testing.T) {
 	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
 	for _, cell := range pairCells(t) {
@@ -172,7 +171,7 @@ func pairCells(t *testing.T) (all []pairCell) {
 				for _, at := range pairSteps(t, first, policy, onPod) {
 					for _, second := range pairCommands(policy) {
 						if policy == "Never" && second.wants == pairStopped {
-							continue // nothing starts its containers again
+							continue // its containers are never restarted
 						}
 						for _, interrupt := range []string{"", "first", "second"} {
 							all = append(all, pairCell{first, second, at, interrupt, policy, onPod})
@@ -185,15 +184,15 @@ func pairCells(t *testing.T) (all []pairCell) {
 	return all
 }
 
-// updates reports whether the command kills a container to start it again with another image.
-// A container that exits with 0 then, of a pod that restarts none, is the only kind of which
-// the exit code alone would say that it has completed.
+// updates reports whether the command kills a container to restart it with another image.
+// If the pod's policy is not to restart containers, and the container then exits with 0,
+// this is the only case in which the exit code alone would mean that it has completed.
 func (c pairCommand) updates() bool { return c.name == "apply updated" }
 
-// pairSample is prime, so that a sample has all commands and calls.
+// pairSample is a prime, so that a sample includes all commands and calls.
 const pairSample = 97
 
-// pairEnd is how a command ended, and when.
+// pairEnd is the result of a command, and the time of its exit.
 type pairEnd struct {
 	err  error
 	when time.Time
@@ -214,7 +213,7 @@ func tryPair(t *testing.T, c pairCell) {
 	begun := time.Now()
 	cancelFirst, firstEnd := run(c.first)
 	defer cancelFirst(nil)
-	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ { // it may never come to that call
+	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ { // the command may never make that call
 		time.Sleep(100 * time.Millisecond)
 	}
 	cancelSecond, secondEnd := run(c.second)
@@ -231,7 +230,7 @@ func tryPair(t *testing.T, c pairCell) {
 	if took := time.Since(begun); took > testTimeout+2*time.Minute {
 		t.Errorf("took %s", took)
 	}
-	time.Sleep(2 * time.Minute) // what the runtime does late, it has done
+	time.Sleep(2 * time.Minute) // the runtime has then completed its late calls
 	t.Logf("%v", r.reasons())
 	t.Logf("first: %v (after %s)\nsecond: %v (after %s)", first.err, first.when.Sub(begun), second.err, second.when.Sub(begun))
 	c.check(t, r, first, second)
@@ -245,7 +244,7 @@ func tryPair(t *testing.T, c pairCell) {
 	r.mustDelete()
 }
 
-// pairState observes the pod from outside: by the runtime alone.
+// pairState determines the state of the pod from outside, only with the runtime.
 func (r *rig) pairState() pairState {
 	ready := 0
 	for _, sb := range r.rt.Sandboxes() {
@@ -280,7 +279,7 @@ func (r *rig) pairState() pairState {
 	return "half"
 }
 
-// check holds what became of the pod against what the commands said.
+// check compares the state of the pod with the results of the commands.
 func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	t.Helper()
 	for i, end := range []pairEnd{first, second} {
@@ -290,7 +289,7 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	}
 	if first.err != nil && second.err != nil {
 		if errors.Is(first.err, errCtrlC) || errors.Is(second.err, errCtrlC) {
-			return // one was interrupted, the other yielded to it
+			return // one was interrupted, and the other yielded to it
 		}
 		t.Error("both failed")
 	}
@@ -304,7 +303,7 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	switch {
 	case len(want) == 0:
 	case len(want) == 1 && (c.interrupt == "" || !c.interruptedEnds()):
-		if state != want[0] && (c.onPod || want[0] == pairRuns) { // a stop that found no pod leaves it as it is
+		if state != want[0] && (c.onPod || want[0] == pairRuns) { // a stop that did not find the pod does not change it
 			t.Errorf("the pod is %s, want %s", state, want[0])
 		}
 	case len(want) == 2:
@@ -323,11 +322,10 @@ func (c pairCell) interruptedEnds() bool {
 	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.updates()
 }
 
-// mayFail reports whether an error is one that says truly that another command has
-// had its way.
+// mayFail reports whether an error correctly states that another command took precedence.
 func (c pairCell) mayFail(err error) bool {
 	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
-		return true // it was held up, or interrupted, before it had come to the pod
+		return true // it was delayed, or interrupted, before it had reached the pod
 	}
 	if kindOf(err) != problem.Failed {
 		return false

@@ -19,13 +19,13 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// far is a pod whose image has to be pulled.
+// far is a pod whose image must be pulled.
 const far = "containers: [{name: app, image: registry.example/far:1}]"
 
 var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
 
-// applyLater applies a pod as a process of its own, and returns what ends it and
-// its result.
+// applyLater applies a pod as a separate process, and returns a function that interrupts
+// it, and its result.
 func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCauseFunc, chan run.Result) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	r.t.Cleanup(func() { cancel(nil) })
@@ -34,7 +34,7 @@ func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCaus
 	return cancel, done
 }
 
-// wantRunning checks that the container runs, and in one sandbox.
+// wantRunning checks that the container runs, and that there is one sandbox.
 func (r *rig) wantRunning(name string) {
 	r.t.Helper()
 	if c, ok := r.rt.Container(name); !ok || c.State != 1 {
@@ -43,8 +43,8 @@ func (r *rig) wantRunning(name string) {
 	r.oneReadySandbox()
 }
 
-// TestF1RollbackOfALoser: an apply that waits for a pull is overtaken by another
-// one that finds the image. However the first ends, the pod goes on.
+// TestF1RollbackOfALoser: an apply that waits for a pull is overtaken by another one that
+// finds the image. However the first one ends, the pod continues to run.
 func TestF1RollbackOfALoser(t *testing.T) {
 	for name, end := range map[string]func(cancel context.CancelCauseFunc){
 		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
@@ -76,8 +76,8 @@ func TestF1RollbackOfALoser(t *testing.T) {
 	}
 }
 
-// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second
-// still pulls. It removes nothing, and the second one starts the pod.
+// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second one is
+// still pulling. It removes nothing, and the second one starts the pod.
 func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	}
 }
 
-// TestF1WinnerEndsFirst: the command that took the pod over gives up before the
-// one that it took it from. What was made is kept for that one.
+// TestF1WinnerEndsFirst: the command that took over the pod gives up before the command
+// from which it took it. The objects created so far are kept for that command.
 func TestF1WinnerEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -123,8 +123,8 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 	})
 }
 
-// TestLastCommandRemovesAFreshPod: of two commands that both give up before
-// anything was started, in whichever order, the last one leaves nothing behind.
+// TestLastCommandRemovesAFreshPod: if two commands give up, in any order, before a
+// container was started, the last one leaves nothing behind.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	}
 }
 
-// TestBothGiveUpAtOnce: neither of two commands that are interrupted at the same
-// time leaves the pod to the other.
+// TestBothGiveUpAtOnce: if two commands are interrupted at the same time, neither leaves
+// the pod to the other.
 func TestBothGiveUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,8 +170,8 @@ func TestBothGiveUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpAnUpdate: a wait continues with the image that another command's
-// update brought, and never starts the old one again.
+// TestC1WaitTakesUpAnUpdate: a wait continues with the image of another command's update,
+// and never starts the old one again.
 func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -198,8 +198,8 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpADeadline: an activeDeadlineSeconds that an update brings ends
-// the pod that a command waits for.
+// TestC1WaitTakesUpADeadline: an activeDeadlineSeconds that an update adds terminates the
+// pod for which a command waits.
 func TestC1WaitTakesUpADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,8 +221,8 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 	})
 }
 
-// TestRollbackNeedsTheLock: where the pod's lock cannot be undone, a rollback
-// removes nothing, and says what to do.
+// TestRollbackNeedsTheLock: if the pod's lock cannot be taken, a rollback removes nothing,
+// and reports how to clean up.
 func TestRollbackNeedsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -250,8 +250,8 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 	})
 }
 
-// TestGenerations: each start, stop, takeover and delete takes a new generation,
-// and none comes again after a delete.
+// TestGenerations: each start, stop, takeover and delete creates a new generation, and none
+// is reused after a delete.
 func TestGenerations(t *testing.T) {
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
@@ -296,8 +296,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// TestRestartOfAChangedPod: restart and start act on the pod as it is when they own it,
-// not as it was when they found it.
+// TestRestartOfAChangedPod: restart and start act on the pod as it is when they own it, not
+// as it was when they found it.
 func TestRestartOfAChangedPod(t *testing.T) {
 	text := func(value string) string {
 		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
@@ -322,8 +322,8 @@ func TestRestartOfAChangedPod(t *testing.T) {
 	}
 }
 
-// TestDeleteOfAReplacedPod: a delete by name removes the pod that has the name when it
-// owns it; one that knows its pod otherwise removes only that.
+// TestDeleteOfAReplacedPod: a delete by name removes the pod that has the name when it owns
+// it; a delete by other criteria removes only the pod that it found.
 func TestDeleteOfAReplacedPod(t *testing.T) {
 	for _, byName := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 	}
 }
 
-// TestRestartOfPodsOneOfWhichIsDeleted: the others are restarted.
+// TestRestartOfPodsOneOfWhichIsDeleted: the other pods are restarted.
 func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -365,7 +365,7 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 }
 
 // TestRestartOfADeletedPod: restart and start find the pod, and wait while a delete removes
-// it. They do not create it again: no container of a deleted pod may come up.
+// it. They do not create it again: no container of a deleted pod may be started.
 func TestRestartOfADeletedPod(t *testing.T) {
 	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
 		t.Run(name, func(t *testing.T) {
@@ -397,8 +397,9 @@ func TestRestartOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestRestartThatFails: the pod's definition is nowhere but here. A restart, or a start of a
-// stopped pod, that fails or is interrupted keeps it, without a sandbox, and can be repeated.
+// TestRestartThatFails: the checkpoint may be the only copy of the pod's definition. A
+// restart, or a start of a stopped pod, that fails or is interrupted keeps the pod, without
+// a sandbox, and can be repeated.
 func TestRestartThatFails(t *testing.T) {
 	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
 	faults := map[string]critest.Fault{

@@ -20,13 +20,13 @@ import (
 // clean runs until it is stopped, and then exits with 0.
 var clean = critest.Behavior{Forever: true, CleanTERM: true}
 
-// restartable is a pod of one container with that image and more fields.
+// restartable returns a pod with one container with the given image and additional fields.
 func restartable(policy, image, more string) string {
 	return podText("web", policy, "terminationGracePeriodSeconds: 5", "containers: [{name: web, image: registry.example/"+image+more+"}]")
 }
 
-// TestServeStartsChanged: a container that serve killed for its new image is started again
-// when the image was pulled, whatever its restart policy and its exit code.
+// TestServeStartsChanged: a container that serve killed because of its new image is
+// restarted after the image was pulled, whatever its restart policy and its exit code.
 func TestServeStartsChanged(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestServeStartsChanged(t *testing.T) {
 }
 
 // TestStartsUnhealthyAgain: a container that exits with 0 when it is killed because of a
-// probe has not succeeded.
+// probe has not completed successfully.
 func TestStartsUnhealthyAgain(t *testing.T) {
 	for _, kind := range []string{"livenessProbe", "startupProbe"} {
 		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
@@ -77,8 +77,8 @@ func TestStartsUnhealthyAgain(t *testing.T) {
 	}
 }
 
-// TestServeResizesByRestart: a container that exits with 0 when it is killed for a resize is
-// started again with its new resources.
+// TestServeResizesByRestart: a container that exits with 0 when it is killed for a resize
+// is restarted with its new resources.
 func TestServeResizesByRestart(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		with := func(memory string) string {
@@ -98,8 +98,8 @@ func TestServeResizesByRestart(t *testing.T) {
 	})
 }
 
-// TestKilledInARestart: an apply that is killed by SIGKILL before or after it stopped a
-// container of which the image changed; the next apply starts it.
+// TestKilledInARestart: an apply is killed with SIGKILL before or after it has stopped a
+// container whose image changed; the next apply starts the container.
 func TestKilledInARestart(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after: %v", after), func(t *testing.T) {
@@ -121,9 +121,9 @@ func TestKilledInARestart(t *testing.T) {
 	}
 }
 
-// TestCanceledStart: containerd cancels the start of a container with the podrun that asked for
-// it; the container has not failed, and is started by the next command, the one that was killed
-// for an update included.
+// TestCanceledStart: containerd cancels the start of a container when the podrun that
+// requested it is killed. The container has not failed; the next command starts it, even if
+// the killed podrun had stopped it for an update.
 func TestCanceledStart(t *testing.T) {
 	for _, update := range []bool{false, true} {
 		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
@@ -155,8 +155,8 @@ func TestCanceledStart(t *testing.T) {
 	}
 }
 
-// TestServeStartsChangedAfterFailures: a new container that could not be started, and whose
-// successor could not be created, does not end the pod whose container was killed for it.
+// TestServeStartsChangedAfterFailures: if the container that replaces a killed one cannot
+// be started, and the next one cannot be created, the pod does not terminate.
 func TestServeStartsChangedAfterFailures(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
@@ -172,15 +172,15 @@ func TestServeStartsChangedAfterFailures(t *testing.T) {
 	})
 }
 
-// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and started again although
-// neither can be recorded, as by the kubelet, which records nothing.
+// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and restarted
+// although neither can be recorded, as by the kubelet, which records nothing.
 func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
 		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
 		s.files.write(file("web"), restartable("OnFailure", "app:1", ", livenessProbe: {exec: {command: [x]}, initialDelaySeconds: 60, failureThreshold: 1}"))
 		time.Sleep(30 * time.Second)
-		// A full file system answers the same for every new file.
+		// A full file system returns the same error for every new file.
 		dir := filepath.Dir(s.layout().PendingRestarts(string(s.got("web").UID)))
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"github.com/podrun/podrun/run/reconcile"
 )
 
-// criticalText is a pod that may preempt others.
+// criticalText returns a pod that may preempt others.
 func criticalText(name string) string {
 	return podText(name, "Always", "priorityClassName: system-node-critical", "containers: [{name: app, image: registry.example/app:1}]")
 }
 
-// TestPreempt: on a host with resources for two pods only, a critical one stops the
-// one of the lowest class, within its grace period, and no more.
+// TestPreempt: on a host with resources for only two pods, a critical one stops only the
+// one with the lowest priority, within its grace period.
 func TestPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -46,7 +46,7 @@ func TestPreempt(t *testing.T) {
 		if calls := r.rt.Changes(); countOf(calls, "StopContainer web") != 1 || countOf(calls, "StopContainer db") != 0 {
 			t.Errorf("changes: %q", calls)
 		}
-		// The one that was stopped waits for room; then it is there again.
+		// The stopped pod waits for free resources; then it runs again.
 		wantErr(t, r.apply(low).Err, problem.Refused, "Node didn't have enough resource: pods")
 		r.delete(run.DeleteOptions{}, "critical")
 		if result := r.apply(low); result.Err != nil {
@@ -56,8 +56,8 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
-// TestPreemptWatched: a command that waits for the pod which must go says so,
-// and does not start it again.
+// TestPreemptWatched: a command that waits for a pod that is preempted reports that, and
+// does not start it again.
 func TestPreemptWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -81,7 +81,7 @@ func TestPreemptWatched(t *testing.T) {
 	})
 }
 
-// TestPreemptPlan: the plan names them, and does nothing.
+// TestPreemptPlan: the plan lists the preempted pods, and changes nothing.
 func TestPreemptPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,7 +105,7 @@ func TestPreemptPlan(t *testing.T) {
 	})
 }
 
-// TestPriority: the class of the input is resolved into the pod that is made.
+// TestPriority: the priority class of the input determines the priority of the created pod.
 func TestPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -52,8 +52,8 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	// On a machine that does other things as well this is what can be compared; the
-	// fake runtime's is part of it.
+	// On a machine with other load, this value can be compared; it includes that of the
+	// fake runtime.
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 	for _, result := range r.delete(run.DeleteOptions{}) {
 		if result.Err != nil {
@@ -62,7 +62,7 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used of the processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// testFacts are as much of a host as planning needs.
+// testFacts are the facts about a host that planning requires.
 var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 }}
 
-// hereOf is a pod that is present, as an earlier apply of the text planned it.
+// hereOf returns a pod on this host, as planned by an earlier apply of the text.
 func hereOf(t *testing.T, text, uid string) prepare.Here {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
@@ -27,7 +27,7 @@ func hereOf(t *testing.T, text, uid string) prepare.Here {
 		uid = manifest.UID(pod, "node-a", "")
 	}
 	planned, _ := prepare.NewPlan(prepare.PlanInput{Pod: pod, UID: uid, Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
-	// By way of its checkpoint, as it is read.
+	// Converted to a checkpoint and back.
 	data, err := planned.Checkpoint.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +39,8 @@ func hereOf(t *testing.T, text, uid string) prepare.Here {
 	return prepare.Here{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
 }
 
-// TestRefusedMountIsToldOnce: admission names the field and what to do; that the
-// container cannot be planned adds nothing. The plan is printed all the same.
+// TestRefusedMountIsToldOnce: admission reports the field and the fix; that the container
+// cannot be planned is not reported in addition. The plan is printed nevertheless.
 func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
@@ -78,7 +78,7 @@ func TestChange(t *testing.T) {
 		pod  string
 		here []prepare.Here
 		want prepare.Change
-		uid  string // empty: not the one that is present
+		uid  string // if empty, not the UID of the existing pod
 		old  int
 		diff []string
 	}{

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// attemptsOf lists the attempts that sandboxes were asked for.
+// attemptsOf lists the attempt numbers of the requested sandboxes.
 func attemptsOf(rt *critest.Runtime) []uint32 {
 	var out []uint32
 	for _, c := range rt.Calls() {
@@ -30,9 +30,9 @@ func attemptsOf(rt *critest.Runtime) []uint32 {
 	return out
 }
 
-// sameRequests checks that sandboxes of one attempt were asked for with the same bytes:
-// CRI-O keeps one that was late for such a request, and cleans up where it differs
-// (test/timeout.bats).
+// sameRequests checks that repeated requests for one attempt of a sandbox are identical:
+// CRI-O returns a sandbox that was created too late for an identical request, and otherwise
+// removes it (test/timeout.bats).
 func sameRequests(t *testing.T, rt *critest.Runtime) {
 	t.Helper()
 	first := map[uint32]*runtimeapi.RunPodSandboxRequest{}
@@ -49,8 +49,8 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// TestSandboxInDoubt: the runtime answered too late, or keeps a name for what it
-// does not list. A new attempt comes only after the old one was removed, and
+// TestSandboxInDoubt: the runtime responds too late, or has reserved a name for an object
+// that it does not list. A new attempt follows only after the old sandbox was removed, and
 // there are never two.
 func TestSandboxInDoubt(t *testing.T) {
 	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
@@ -60,14 +60,14 @@ func TestSandboxInDoubt(t *testing.T) {
 		fault    critest.Fault
 		attempts []uint32
 		changes  []string
-		err      []string // words of the error; nil for none
+		err      []string // substrings of the error; nil for none
 	}{
 		// containerd#12438, #9947
 		{name: "it was made, and nobody told", fault: critest.Fault{When: critest.EffectThenHang, Times: 1}, attempts: []uint32{0, 1},
 			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
 		{name: "it was made too late", fault: critest.Fault{When: critest.After, Times: 1}, attempts: []uint32{0, 1},
 			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
-		// CRI-O continues with what is asked for again, byte for byte (timeout.bats).
+		// CRI-O continues with an identical request (timeout.bats).
 		{name: "it was not made", fault: critest.Fault{When: critest.Hang, Times: 1}, attempts: []uint32{0, 0},
 			changes: []string{"RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
 		{name: "it is made while the next is asked for", fault: critest.Fault{When: critest.Late, Delay: 5 * time.Minute, Times: 1}, attempts: []uint32{0, 0},
@@ -110,7 +110,7 @@ func TestSandboxInDoubt(t *testing.T) {
 	}
 }
 
-// TestContainerInDoubt: likewise of a container (containerd#4604, #13867).
+// TestContainerInDoubt: the same for a container (containerd#4604, #13867).
 func TestContainerInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,15 +124,16 @@ func TestContainerInDoubt(t *testing.T) {
 	})
 }
 
-// TestSandboxWithoutAddress: a kubelet makes another one; podrun says whose
-// configuration to look at.
+// TestSandboxWithoutAddress: a kubelet creates another one; podrun reports which
+// configuration to check.
 func TestSandboxWithoutAddress(t *testing.T) {
 	r := newRig(t, critest.PodRange())
 	wantErr(t, r.apply(one("Always")).Err, problem.Runtime, "pod default/web", "CNI")
 	r.nothingLeft()
 }
 
-// TestRollbackFails: what could not be removed is named, and delete removes it.
+// TestRollbackFails: the error names the objects that could not be removed, and delete
+// removes them.
 func TestRollbackFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
@@ -164,8 +165,8 @@ func TestKeepOnFailure(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReserveFails: of two pods the second cannot be written down; nothing of the
-// first stays.
+// TestReserveFails: the state of the second of two pods cannot be written; nothing of the
+// first one remains.
 func TestReserveFails(t *testing.T) {
 	r := newRig(t)
 	text := func(name string) string {
@@ -191,8 +192,8 @@ func TestReserveFails(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestVolumeIsNotThere: a hostPath that is missing is the host's lack, found
-// before anything is done.
+// TestVolumeIsNotThere: a missing hostPath is a problem of the host, and detected before
+// anything is created.
 func TestVolumeIsNotThere(t *testing.T) {
 	r := newRig(t)
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -202,7 +203,7 @@ func TestVolumeIsNotThere(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestVolumeFails: a hostPath that cannot be made leaves nothing.
+// TestVolumeFails: a hostPath that cannot be created leaves nothing behind.
 func TestVolumeFails(t *testing.T) {
 	r := newRig(t)
 	const impossible = "/proc/none/data"
@@ -215,7 +216,7 @@ func TestVolumeFails(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestStartFails: the pod stays for diagnosis, and apply tries again.
+// TestStartFails: the pod is kept for diagnosis, and apply tries again.
 func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
@@ -230,8 +231,8 @@ func TestStartFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestRunAsNonRootRefused: it is checked before the sandbox where the image is
-// here, and on every start, whether or not the image was present (CVE-2019-11245).
+// TestRunAsNonRootRefused: if the image is present, it is checked before the sandbox is
+// created, and on every start, whether or not the image was present (CVE-2019-11245).
 func TestRunAsNonRootRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})
@@ -240,7 +241,7 @@ func TestRunAsNonRootRefused(t *testing.T) {
 		r.rt.ForgetCalls()
 		result := r.apply(text)
 		wantErr(t, result.Err, problem.Refused, "image will run as root", "container: app")
-		// What was pulled for the first try is present for the second.
+		// The image that the first attempt pulled is present for the second one.
 		pulled := i == 2 || i == 4
 		if made := slices.Contains(r.rt.Changes(), "RunPodSandbox"); made != pulled {
 			t.Errorf("%s: a sandbox was made: %v", image, made)

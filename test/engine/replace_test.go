@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// version is a pod of one container with an image and an argument: another
-// image is an update in place, another argument a replacement.
+// version returns a pod with one container with an image and an argument: another image is
+// an update in place, another argument a replacement.
 func version(image, arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 20",
 		"containers: [{name: app, image: registry.example/"+image+", args: ["+arg+"]}]")
@@ -52,7 +52,7 @@ func TestReplaceHasItsImageFirst(t *testing.T) {
 	})
 }
 
-// callTo finds the first call of a name.
+// callTo returns the first call with a name.
 func callTo(t testing.TB, rt *critest.Runtime, name string) critest.Call {
 	t.Helper()
 	for _, c := range rt.Calls() {
@@ -81,8 +81,8 @@ func TestUpdateInPlace(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestUpdateCutShort: the checkpoint has the new version and the container the
-// old one; the next apply of the same file goes on.
+// TestUpdateCutShort: the checkpoint has the new version and the container the old one; the
+// next apply of the same file continues.
 func TestUpdateCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -97,8 +97,7 @@ func TestUpdateCutShort(t *testing.T) {
 	})
 }
 
-// TestTypoCostsNoDowntime: an image that is not available leaves the old version as
-// it was.
+// TestTypoCostsNoDowntime: if an image is not available, the old version keeps running.
 func TestTypoCostsNoDowntime(t *testing.T) {
 	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +119,8 @@ func TestTypoCostsNoDowntime(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: the old one is gone by then; nothing of the new one stays,
-// and the next apply begins again.
+// TestReplaceFails: the old pod has already been removed; nothing of the new one remains,
+// and the next apply starts again.
 func TestReplaceFails(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -133,8 +132,8 @@ func TestReplaceFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceRefused: what the host refuses touches nothing, of another pod in
-// the same command either.
+// TestReplaceRefused: if the host refuses a pod, nothing is changed, including other pods
+// of the same command.
 func TestReplaceRefused(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -147,7 +146,8 @@ func TestReplaceRefused(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceCountsTheOldAsGone: its requests and its ports are the new one's.
+// TestReplaceCountsTheOldAsGone: the new pod can use the resources and ports of the old
+// one.
 func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {
@@ -162,8 +162,8 @@ func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceSameUID: a UID of the manifest's own stays, so that a rollback by
-// UID must not mistake one for the other.
+// TestReplaceSameUID: a UID in the manifest is kept, so a rollback by UID must distinguish
+// the old pod from the new one.
 func TestReplaceSameUID(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {
@@ -177,8 +177,7 @@ func TestReplaceSameUID(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceAsksTheOldOneNicely: its hook and its grace period are the old
-// pod's own.
+// TestReplaceAsksTheOldOneNicely: the old pod's own hook and grace period apply.
 func TestReplaceAsksTheOldOneNicely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

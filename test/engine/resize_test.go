@@ -14,13 +14,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// sized is a pod with resources; policy is the resizePolicy of memory.
+// sized returns a pod with resources; policy is the resizePolicy for memory.
 func sized(cpu, memory, policy string) string {
 	return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, resources: {requests: {cpu: "+cpu+", memory: 16Mi}, limits: {cpu: 1, memory: "+memory+"}}, "+
 		"resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: "+policy+"}]}]")
 }
 
-// group reads a file of the pod's control group, the first that is there.
+// group reads the first existing file of the pod's cgroup.
 func (r *rig) group(files ...string) string {
 	r.t.Helper()
 	for _, f := range files {
@@ -48,13 +48,13 @@ func (r *rig) app() critest.Container {
 	return c
 }
 
-// resizeCalls are the calls that a resize consists of.
+// resizeCalls lists the calls of a resize.
 func (r *rig) resizeCalls() []string {
 	return r.rt.CallNames("UpdateContainerResources", "UpdatePodSandboxResources", "StopContainer", "StartContainer", "RunPodSandbox")
 }
 
-// TestResize: CPU and memory change without a restart, in the pod's control group and in
-// the container, up and down.
+// TestResize: CPU and memory change without a restart, in the pod's cgroup and in the
+// container, up and down.
 func TestResize(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -95,8 +95,7 @@ func TestResize(t *testing.T) {
 	r.mustApply(sized("200m", "32Mi", "NotRequired"), run.OutcomeUnchanged)
 }
 
-// TestResizeRestarts: by its resizePolicy the container is restarted, and nothing else of
-// the pod is.
+// TestResizeRestarts: only the container whose resizePolicy requires it is restarted.
 func TestResizeRestarts(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -120,8 +119,8 @@ func TestResizeRestarts(t *testing.T) {
 	}
 }
 
-// TestResizeBelowUsage: a limit of memory below what is used is refused before anything
-// is changed, shown in the status, and tried again.
+// TestResizeBelowUsage: a memory limit below the current usage is refused before anything
+// is changed, shown in the status, and retried.
 func TestResizeBelowUsage(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -153,8 +152,8 @@ func TestResizeBelowUsage(t *testing.T) {
 	}
 }
 
-// TestResizeRefused: what this host does not have is refused, and the pod keeps what it
-// has.
+// TestResizeRefused: a resize that exceeds the host's resources is refused, and the pod
+// keeps its resources.
 func TestResizeRefused(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -174,8 +173,8 @@ func TestResizeRefused(t *testing.T) {
 	}
 }
 
-// TestResizeInterrupted: a podrun that was killed between writing the definition and
-// resizing leaves what the next one does.
+// TestResizeInterrupted: if podrun is killed between writing the definition and resizing,
+// the next one completes the resize.
 func TestResizeInterrupted(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -194,8 +193,8 @@ func TestResizeInterrupted(t *testing.T) {
 	}
 }
 
-// TestServeResizes: a changed file resizes the pod; one that asks for what this host does
-// not have is Deferred until it is free.
+// TestServeResizes: a changed file resizes the pod; if it requests more than this host
+// currently has, the resize is Deferred until resources are free.
 func TestServeResizes(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		text := func(name, memory string) string {

@@ -25,29 +25,29 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestMain leaves the engine no programs: this host's firewall rules are no subject of
-// these tests, and a process that one of them starts holds the locks of the others for
-// a moment, until it executes its program.
+// TestMain hides all programs from the engine: this host's firewall rules are not a subject
+// of these tests, and until a process that one test starts has executed its program, it
+// holds the locks of the other tests.
 func TestMain(m *testing.M) {
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
 }
 
-// rig is a host for tests of the engine: a fake runtime, directories and a
-// cgroup root of its own. Its control groups are real.
+// rig is a host for tests of the engine: a fake runtime, and separate directories and
+// cgroup root. Its cgroups are real.
 type rig struct {
 	t        testing.TB
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
 	keep     bool        // apiClient keeps the pods
-	client   *cri.Client // of a socket of rt; nil for rt's own
+	client   *cri.Client // connected to a socket of rt; if nil, rt's own client is used
 
 	mu       sync.Mutex
 	events   []event.Event
 	warnings []string
 }
 
-// newRig makes a host on which every image of registry.example is present.
+// newRig returns a host on which every image of registry.example is present.
 func newRig(t testing.TB, opts ...critest.Option) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -62,8 +62,8 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	return r
 }
 
-// memoryDir makes a directory that needs no disk, where there is such a place:
-// podrun syncs what it writes, and these tests do it thousands of times.
+// memoryDir creates a directory in memory if possible: podrun syncs the files that it
+// writes, and these tests do so thousands of times.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -78,7 +78,7 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// testSettings are those of a host below a directory.
+// testSettings returns the settings of a host below a directory.
 func testSettings(dir string) nodeconfig.Settings {
 	s := nodeconfig.Default()
 	s.EvictionHard = nil // this machine's disks may be full
@@ -88,7 +88,7 @@ func testSettings(dir string) nodeconfig.Settings {
 	s.CgroupRoot = "/podrun-ut-" + store.RandomHex(6)
 	s.HostnameOverride = "node-a"
 	s.RegistryPullQPS = 0
-	s.EvictionHard = nil // the disk of the machine that tests is not their subject
+	s.EvictionHard = nil // the test machine's disk is not a subject of these tests
 	return s
 }
 
@@ -105,8 +105,8 @@ func cgroupsOf(root string) []string {
 	return found
 }
 
-// removeCgroupRoot removes what a test that failed, or that keeps its pods,
-// left of its cgroup root.
+// removeCgroupRoot removes what remains of the cgroup root of a test that failed, or that
+// keeps its pods.
 func removeCgroupRoot(t testing.TB, root string) {
 	for _, dir := range cgroupsOf(root) {
 		var all []string
@@ -125,7 +125,7 @@ func removeCgroupRoot(t testing.TB, root string) {
 	}
 }
 
-// engine is another podrun process on the host.
+// engine returns another podrun process on the host.
 func (r *rig) engine() *run.Engine {
 	client := r.client
 	if client == nil {
@@ -148,7 +148,7 @@ func (r *rig) engine() *run.Engine {
 	}}
 }
 
-// load reads manifests.
+// load parses manifests.
 func load(t testing.TB, texts ...string) *manifest.Objects {
 	t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{})
@@ -160,19 +160,19 @@ func load(t testing.TB, texts ...string) *manifest.Objects {
 
 const testTimeout = 10 * time.Minute
 
-// applyAll runs `podrun apply` as a process of its own.
+// applyAll runs `podrun apply` as a separate process.
 func (r *rig) applyAll(ctx context.Context, texts ...string) ([]run.Result, error) {
 	r.t.Helper()
 	return r.engine().Apply(ctx, load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 }
 
-// apply applies one pod, whose result it returns.
+// apply applies one pod, and returns its result.
 func (r *rig) apply(text string) run.Result {
 	r.t.Helper()
 	return r.applyWithin(r.t.Context(), text, testTimeout)
 }
 
-// applyWithin applies one pod with a timeout. A refusal is made a result.
+// applyWithin applies one pod with a timeout. A refusal is returned as a result.
 func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
 	r.t.Helper()
 	results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
@@ -182,7 +182,7 @@ func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duratio
 	return results[0]
 }
 
-// mustApply applies one pod and checks what became of it.
+// mustApply applies one pod and checks the outcome.
 func (r *rig) mustApply(text string, want run.Outcome) run.Result {
 	r.t.Helper()
 	result := r.apply(text)
@@ -192,7 +192,8 @@ func (r *rig) mustApply(text string, want run.Outcome) run.Result {
 	return result
 }
 
-// delete runs `podrun delete` of the pods of these names, all if there is none.
+// delete runs `podrun delete` on the pods with these names, or on all pods if there are
+// none.
 func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	r.t.Helper()
 	e := r.engine()
@@ -207,7 +208,7 @@ func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
 	return results
 }
 
-// mustDelete deletes everything and checks that nothing of it is left.
+// mustDelete deletes all pods and checks that nothing remains.
 func (r *rig) mustDelete() {
 	r.t.Helper()
 	for _, result := range r.delete(run.DeleteOptions{}) {
@@ -218,7 +219,7 @@ func (r *rig) mustDelete() {
 	r.nothingLeft()
 }
 
-// known lists the pods that are present.
+// known lists the existing pods.
 func (r *rig) known() []run.Known {
 	r.t.Helper()
 	known, err := r.engine().Find(r.t.Context(), run.Selector{})
@@ -228,7 +229,7 @@ func (r *rig) known() []run.Known {
 	return known
 }
 
-// residue lists everything of pods that is left on the host, locks aside.
+// residue lists all remaining objects of pods on the host, except locks.
 func (r *rig) residue() []string {
 	left := r.rt.Leaked()
 	for _, dir := range []string{r.layout().PodsDir(), r.settings.PodLogsDir, r.settings.ContainerLogsDir, r.layout().Owners(), r.layout().Claims()} {
@@ -237,7 +238,7 @@ func (r *rig) residue() []string {
 			r.t.Error(err)
 		}
 		for _, e := range entries {
-			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) { // of a command that runs
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) { // of a running command
 				left = append(left, path)
 			}
 		}
@@ -245,8 +246,8 @@ func (r *rig) residue() []string {
 	return append(left, cgroupsOf(r.settings.CgroupRoot)...)
 }
 
-// nothingLeft checks that no sandbox, container, directory, log, link, control
-// group or held lock is left.
+// nothingLeft checks that no sandbox, container, directory, log, link, cgroup or held lock
+// remains.
 func (r *rig) nothingLeft() {
 	r.t.Helper()
 	if left := r.residue(); len(left) > 0 {
@@ -269,7 +270,7 @@ func (r *rig) noLockHeld() {
 			continue
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		for range 200 { // the kernel may close a killed process's files a little later
+		for range 200 { // the kernel may close the files of a killed process with a delay
 			if err == nil {
 				break
 			}
@@ -285,8 +286,8 @@ func (r *rig) noLockHeld() {
 
 func (r *rig) layout() identity.Layout { return r.settings.Layout() }
 
-// reasons lists the events' reasons so far, those of containers with a name:
-// "Started app".
+// reasons lists the reasons of all events so far; for containers, with the name: "Started
+// app".
 func (r *rig) reasons() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +302,7 @@ func (r *rig) reasons() []string {
 	return out
 }
 
-// emitted reports whether an event has that reason (as reasons gives them) and text.
+// emitted reports whether an event has this reason (in the format of reasons) and text.
 func (r *rig) emitted(reason, text string) bool {
 	all := r.reasons()
 	r.mu.Lock()
@@ -314,7 +315,7 @@ func (r *rig) emitted(reason, text string) bool {
 	return false
 }
 
-// kindOf is the kind of the first problem.Error in an error; empty for none.
+// kindOf returns the kind of the first problem.Error in an error; empty for none.
 func kindOf(err error) problem.Kind {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e.Kind
@@ -322,7 +323,7 @@ func kindOf(err error) problem.Kind {
 	return ""
 }
 
-// wantErr checks an error's kind and words.
+// wantErr checks an error's kind and text.
 func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -338,8 +339,8 @@ func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 	}
 }
 
-// podText writes a pod: its name, its restart policy, and lines of its spec
-// from which the indentation of two is left out.
+// podText returns a pod with a name, a restart policy, and lines of its spec, without their
+// indentation of two.
 func podText(name, policy string, spec ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
 		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"

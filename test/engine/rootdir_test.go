@@ -16,8 +16,9 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// TestUIDDependsOnRootDir: the same file under two root directories is two pods, whatever
-// the spelling of a directory, and `plan`, also of recorded facts, knows their UIDs.
+// TestUIDDependsOnRootDir: the same file under two root directories defines two pods, but
+// another spelling of a directory's path makes no difference. `plan` computes the same
+// UIDs, also from recorded facts.
 func TestUIDDependsOnRootDir(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
@@ -61,8 +62,8 @@ func TestUIDDependsOnRootDir(t *testing.T) {
 	}
 }
 
-// TestUpgradeRootDirInUID: a pod that a podrun made whose UIDs did not depend on the root
-// directory stays as it is, until it is replaced.
+// TestUpgradeRootDirInUID: a pod of an older podrun, whose UIDs did not depend on the root
+// directory, remains unchanged until it is replaced.
 func TestUpgradeRootDirInUID(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -90,8 +91,8 @@ func TestUpgradeRootDirInUID(t *testing.T) {
 
 const withUID = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-1}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
 
-// twoRoots are two root directories on a host with one cgroup root, and a pod of the first
-// one. They share the runtime if shared is true.
+// twoRoots returns two root directories on a host with one cgroup root, and creates a pod
+// in the first one. They use the same runtime if shared is true.
 func twoRoots(t *testing.T, shared bool, text string) (a, b *rig) {
 	a, b = newRig(t), newRig(t)
 	b.settings.CgroupRoot = a.settings.CgroupRoot
@@ -114,8 +115,8 @@ func (r *rig) groupsOf(uid string) (found []string) {
 	return found
 }
 
-// deletesOne deletes the only pod of a root directory; its cgroup root stays, as others
-// have pods in it.
+// deletesOne deletes the only pod of a root directory; the cgroup root is kept, because
+// others have pods in it.
 func (r *rig) deletesOne() {
 	r.t.Helper()
 	if results := r.delete(run.DeleteOptions{}); len(results) != 1 || results[0].Err != nil {
@@ -123,9 +124,9 @@ func (r *rig) deletesOne() {
 	}
 }
 
-// TestUIDOfAnotherRootDir: a manifest's UID whose cgroup is that of a pod of another root
-// directory, of another runtime, is refused before any side effect; without the UID, it is
-// another pod, whose removal leaves the first one alone.
+// TestUIDOfAnotherRootDir: if the cgroup for the UID in a manifest belongs to a pod of
+// another root directory and runtime, the pod is refused before any side effect. Without
+// the UID, it is a different pod, whose removal does not affect the first one.
 func TestUIDOfAnotherRootDir(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	groups := a.groupsOf("u-1")
@@ -162,8 +163,9 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 	b.mustDelete()
 }
 
-// TestSharedUIDOfOlderPodrun: both root directories have the UID, as an older podrun allowed:
-// the deletion by the one spares the cgroup, which is that of the other.
+// TestSharedUIDOfOlderPodrun: both root directories have the UID, as an older podrun
+// permitted: when one of them deletes its pod, it does not remove the cgroup, which the
+// other one uses.
 func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	b.mustApply(withUID, run.OutcomeCreated)
@@ -180,7 +182,7 @@ func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a.mustDelete()
 }
 
-// TestRootDirsOfOneRuntime: the same manifest, and the same UID, are refused where another
+// TestRootDirsOfOneRuntime: the same manifest, and the same UID, are refused if another
 // root directory has the pod in the same runtime.
 func TestRootDirsOfOneRuntime(t *testing.T) {
 	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
@@ -203,8 +205,8 @@ func TestRootDirsOfOneRuntime(t *testing.T) {
 	}
 }
 
-// TestGCOfRootDirs: gc keeps the cgroup of another root directory, unless that no longer
-// exists and no process is in the cgroup.
+// TestGCOfRootDirs: gc keeps the cgroup of another root directory, unless that directory no
+// longer exists and the cgroup has no processes.
 func TestGCOfRootDirs(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	long := time.Now().Add(-time.Hour)

@@ -16,11 +16,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// lostChoice is a root directory with a pod on a runtime that answers at a socket of its own.
+// lostChoice is a root directory with a pod on a runtime with its own socket.
 type lostChoice struct {
 	*rig
 	endpoint string
-	stop     func() // ends the runtime
+	stop     func() // stops the runtime
 	notes    []string
 }
 
@@ -38,14 +38,14 @@ func newLostChoice(t *testing.T) *lostChoice {
 	return l
 }
 
-// runtime is that of a command with this --runtime; "" for auto.
+// runtime returns the Runtime of a command with this --runtime; "" for auto.
 func (l *lostChoice) runtime(wanted string) *run.Runtime {
 	s := l.settings
 	s.ContainerRuntimeEndpoint, s.Runtime = "", wanted
 	return run.NewRuntime(s, run.RuntimeOptions{Command: "podrun test", Note: func(s string) { l.notes = append(l.notes, s) }, Warn: func(problem.List) {}})
 }
 
-// spoilChoice makes the record something that no podrun writes.
+// spoilChoice corrupts the record.
 func (l *lostChoice) spoilChoice(t *testing.T, how string) {
 	t.Helper()
 	layout := embeddedLayout(l.settings)
@@ -58,7 +58,7 @@ func (l *lostChoice) spoilChoice(t *testing.T, how string) {
 	spoil(t, layout.Choice(), how)
 }
 
-// embeddedLayout is where podrun keeps its record of the runtime.
+// embeddedLayout returns where podrun stores its record of the runtime.
 func embeddedLayout(s nodeconfig.Settings) embedded.Layout {
 	return embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}
 }
@@ -97,8 +97,8 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 	}
 }
 
-// TestLostChoiceWithAnEndpoint: a record that is lost is the same as none to a command with
-// an endpoint, which records it.
+// TestLostChoiceWithAnEndpoint: for a command with an endpoint, a lost record counts as
+// none, and the command records the endpoint.
 func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestLostChoiceUndecided: if no runtime that answers has the pods, the error names the
+// TestLostChoiceUndecided: if no responding runtime has the pods, the error names the
 // command that records the runtime again, and that command works.
 func TestLostChoiceUndecided(t *testing.T) {
 	l := newLostChoice(t)
@@ -138,8 +138,8 @@ func TestLostChoiceUndecided(t *testing.T) {
 	l.wantRecord(t, l.endpoint)
 }
 
-// TestLostChoiceOfStoppedPods: of pods without sandboxes, the runtime is not guessed if the
-// embedded one may have them.
+// TestLostChoiceOfStoppedPods: the runtime of pods without sandboxes is not guessed if the
+// embedded runtime may have them.
 func TestLostChoiceOfStoppedPods(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()
@@ -169,7 +169,7 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 	}
 }
 
-// TestChoiceOfANewerPodrun is neither recovered nor written over.
+// TestChoiceOfANewerPodrun: the record is neither recovered nor overwritten.
 func TestChoiceOfANewerPodrun(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestPodsAreRemovedWithoutTheRuntime removes a pod while the runtime that ran it is gone.
+// TestPodsAreRemovedWithoutTheRuntime removes a pod whose runtime no longer exists.
 func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	r := newRig(t)
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -39,7 +39,7 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	for _, dir := range cgroupsOf(r.settings.CgroupRoot) {
 		t.Errorf("%s is left", dir)
 	}
-	if err := runtime.RemoveStored(context.Background()); err != nil { // nothing is left to do
+	if err := runtime.RemoveStored(context.Background()); err != nil { // nothing remains to be removed
 		t.Error(err)
 	}
 }

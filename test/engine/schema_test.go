@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// withHook is a pod of which podrun keeps the state of a hook.
+// withHook is a pod for which podrun stores the state of a hook.
 var withHook = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
 
-// keepAll writes each kind of state file of a pod, as this podrun does, and
-// returns them.
+// keepAll writes each kind of state file of a pod, as this podrun does, and returns their
+// paths.
 func (r *rig) keepAll(uid string) []string {
 	r.t.Helper()
 	l := r.layout()
@@ -45,8 +45,8 @@ func (r *rig) keepAll(uid string) []string {
 	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
 }
 
-// setVersion rewrites a state file as one of another version; 0 is a file of a
-// podrun of before there were versions.
+// setVersion changes the version of a state file; 0 makes it a file of an older podrun
+// without versions.
 func setVersion(t *testing.T, file string, version string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -66,8 +66,8 @@ func setVersion(t *testing.T, file string, version string) {
 	}
 }
 
-// TestSchemaOfBefore: state files without a version, as podruns wrote them before
-// there was one, are read as the current ones are.
+// TestSchemaOfBefore: state files without a version, as older podrun versions wrote them,
+// are read like current ones.
 func TestSchemaOfBefore(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -105,7 +105,8 @@ func TestSchemaOfBefore(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestSchemaOfTheStoppedMark: it is kept and read with its version, and without.
+// TestSchemaOfTheStoppedMark: the mark is written and read with its version, and read
+// without one.
 func TestSchemaOfTheStoppedMark(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -133,8 +134,8 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
 }
 
-// TestSchemaOfANewerPodrun: any state file that a newer podrun wrote blocks what
-// changes the pod, and nothing else, whether its content can be read or not.
+// TestSchemaOfANewerPodrun: a state file of a newer podrun blocks commands that change the
+// pod, and only these, whether its content can be read or not.
 func TestSchemaOfANewerPodrun(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		for i := range 6 {
@@ -223,7 +224,7 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 	}
 }
 
-// shows checks that the pod is listed, with what can be read of it.
+// shows checks that the pod is listed, with the data that can be read.
 func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
 	t.Helper()
 	views, err := r.engine().Pods(t.Context(), run.Selector{})

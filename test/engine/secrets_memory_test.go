@@ -23,23 +23,23 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// secretive is a pod of that restart policy that takes a variable from a Secret, and
-// the Secret.
+// secretive returns a pod with the given restart policy that uses a variable from a Secret,
+// and the Secret.
 func secretive(name, policy string) string {
 	return podText(name, policy, "containers:", "- {name: "+name+", image: registry.example/app:1, env: [{name: K, valueFrom: {secretKeyRef: {name: s, key: k}}}]}") +
 		"\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hunter2}\n"
 }
 
-// keepSecretsInMemory is --secrets=memory.
+// keepSecretsInMemory sets --secrets=memory.
 func (r *rig) keepSecretsInMemory() {
 	r.settings.Secrets = nodeconfig.SecretsInMemory
-	r.t.Cleanup(func() { // after a test that failed
+	r.t.Cleanup(func() { // if the test has failed
 		_ = unix.Unmount(r.layout().SecretsDir(), unix.MNT_DETACH)
 		_ = os.RemoveAll(r.layout().SecretsDir())
 	})
 }
 
-// loseSecrets is what a reboot does to the memory.
+// loseSecrets does what a reboot does to the memory.
 func (r *rig) loseSecrets() {
 	r.t.Helper()
 	if _, err := os.Stat(r.layout().SecretPods()); err != nil {
@@ -50,7 +50,7 @@ func (r *rig) loseSecrets() {
 	}
 }
 
-// nothingInMemory fails unless all of the Secrets in memory were removed.
+// nothingInMemory fails unless all Secrets in memory have been removed.
 func (r *rig) nothingInMemory() {
 	r.t.Helper()
 	if _, err := os.Lstat(r.layout().SecretsDir()); !os.IsNotExist(err) {
@@ -58,9 +58,9 @@ func (r *rig) nothingInMemory() {
 	}
 }
 
-// TestServeAfterRebootReadsSecretsAgain: serve applies the pods of its directories again,
-// whose Secrets were in memory only, and starts their containers with them. The pod of a
-// directory that cannot be read waits for it.
+// TestServeAfterRebootReadsSecretsAgain: serve applies the pods of its directories again
+// whose Secrets were only in memory, and starts their containers with them. A pod whose
+// directory cannot be read waits for it.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()
@@ -93,8 +93,8 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	})
 }
 
-// TestApplyAfterRebootWithoutSecrets: of a pod that runs, apply starts the containers
-// again; one that has ended is left ended, as its Secrets are not needed any more.
+// TestApplyAfterRebootWithoutSecrets: apply restarts the containers of a running pod; a
+// terminated one remains so, because its Secrets are no longer required.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
@@ -126,9 +126,9 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestServeRemoteSecretsInMemory: nothing of a URL's content is kept on the disk. After a
-// reboot while its server does not answer, its pods start from their checkpoints, and
-// those with Secrets when it does.
+// TestServeRemoteSecretsInMemory: a URL's content is not stored on disk. After a reboot,
+// while its server does not respond, its pods start from their checkpoints, and those with
+// Secrets after the server responds.
 func TestServeRemoteSecretsInMemory(t *testing.T) {
 	r := newRig(t)
 	r.keepSecretsInMemory()
@@ -147,7 +147,7 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		c, ok := r.rt.Container(name)
 		return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
-	// A podrun of before, with --secrets=disk, has left a copy.
+	// An older podrun with --secrets=disk has left a copy.
 	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o750), os.WriteFile(stale, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// BenchmarkScrape is one scrape of /metrics of a supervisor with 100 pods. The limit is
-// 50 ms.
+// BenchmarkScrape measures one scrape of /metrics of a supervisor with 100 pods. The limit
+// is 50 ms.
 func BenchmarkScrape(b *testing.B) {
 	const pods = 100
 	r := newRig(b)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAPIReportsCorruptPods: a pod that cannot be supervised because its checkpoint is
-// corrupt makes the node not ready, until it is deleted.
+// corrupt makes the node not ready, until the pod is deleted.
 func TestAPIReportsCorruptPods(t *testing.T) {
 	r := newRig(t)
 	pod := r.mustApply(servedPod("web"), run.OutcomeCreated)

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// readFirst reads first what came right behind the answer.
+// readFirst first reads the data that followed the response.
 type readFirst struct {
 	net.Conn
 	r *bufio.Reader
@@ -55,7 +55,7 @@ func upgraded(t *testing.T, socket, path, protocol string) (httpstream.Connectio
 	return session, resp
 }
 
-// opened opens streams of these kinds.
+// opened opens streams of these types.
 func opened(t *testing.T, session httpstream.Connection, header http.Header, kinds ...string) map[string]httpstream.Stream {
 	t.Helper()
 	out := map[string]httpstream.Stream{}
@@ -71,8 +71,8 @@ func opened(t *testing.T, session httpstream.Connection, header http.Header, kin
 	return out
 }
 
-// TestServeAPIInside: commands run in containers, streams attach and ports are
-// forwarded by the API's socket, with the kubelet's paths and protocols.
+// TestServeAPIInside: the API's socket supports running commands in containers, attaching
+// streams and forwarding ports, with the kubelet's paths and protocols.
 func TestServeAPIInside(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()

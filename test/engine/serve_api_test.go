@@ -26,8 +26,8 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// TestServeAPISocketIsOutsideRootDir: a volume of the root directory gives no access to the
-// API, since there is no socket in it; podrun's own commands find it.
+// TestServeAPISocketIsOutsideRootDir: a volume that contains the root directory gives no
+// access to the API, because the socket is elsewhere; podrun's own commands find it.
 func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	r := newRig(t)
 	apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
@@ -55,8 +55,8 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	}
 }
 
-// TestServeAPIStatusSocket: monitoring reads the state of pods without what their manifests
-// hold.
+// TestServeAPIStatusSocket: monitoring can read the state of pods, but not the content of
+// their manifests.
 func TestServeAPIStatusSocket(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -111,8 +111,8 @@ func TestServeAPIOfEarlierRelease(t *testing.T) {
 	}
 }
 
-// apiClient serves a directory by Engine.Serve with its API on a socket, and returns
-// what asks it.
+// apiClient runs Engine.Serve for a directory with the API on a socket, and returns a
+// function that sends requests to it.
 func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, string) {
 	t.Helper()
 	socket := r.layout().APISocket()
@@ -124,7 +124,7 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 		done <- serve.Run(ctx, r.engine(), o)
 	}()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nodeapi.DialUnix(ctx, socket) }}
-	t.Cleanup(func() { // ends with the test that has begun it
+	t.Cleanup(func() { // ends with the test that started it
 		transport.CloseIdleConnections()
 		cancel()
 		if err := <-done; err != nil {
@@ -242,8 +242,8 @@ func TestServeAPI(t *testing.T) {
 	}
 }
 
-// TestServeAPIBrokenSource: what is wrong with a source is in /readyz and /sources,
-// and its pods go on.
+// TestServeAPIBrokenSource: problems of a source are in /readyz and /sources, and its pods
+// continue to run.
 func TestServeAPIBrokenSource(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -270,8 +270,8 @@ func TestServeAPIBrokenSource(t *testing.T) {
 	}
 }
 
-// TestServeRemote: pods of a URL start, stay while the server fails and when serve is
-// started again since then, and are removed when the URL asks for nothing.
+// TestServeRemote: pods of a URL start, are kept while the server fails, even after a
+// restart of serve, and are removed when the URL returns an empty list.
 func TestServeRemote(t *testing.T) {
 	r := newRig(t)
 	var text atomic.Pointer[string]

@@ -11,11 +11,11 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// commandsAfter is how long a supervisor of these tests takes to notice what a command
-// did: they have no StateChanges, so it polls every 2 s.
+// commandsAfter is how long a supervisor of these tests takes to notice the effect of a
+// command: without StateChanges, it polls every 2 s.
 const commandsAfter = 5 * time.Second
 
-// TestServeStop: a stopped pod stays stopped, over restarts of serve and of the host
+// TestServeStop: a stopped pod remains stopped, through restarts of serve and of the host
 // and changes of its file, until a command starts it.
 func TestServeStop(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -36,12 +36,12 @@ func TestServeStop(t *testing.T) {
 		}
 		s.noError(s.engine().Start(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Minute)
-		// It took the new definition after it was started.
+		// After its start, it has the new definition.
 		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
 			t.Errorf("image %s", c.Config.GetImage())
 		}
 		s.same(db)
-		// A stopped pod whose file goes is removed.
+		// A stopped pod whose file is removed is deleted.
 		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
 		s.files.remove(file("web"))
 		time.Sleep(commandsAfter)
@@ -49,7 +49,7 @@ func TestServeStop(t *testing.T) {
 	})
 }
 
-// TestServeDelete: a pod of a file comes back, one that a command applied does not.
+// TestServeDelete: a pod of a file is created again, but not one that a command applied.
 func TestServeDelete(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -71,8 +71,8 @@ func TestServeDelete(t *testing.T) {
 	})
 }
 
-// TestServeApplied: pods of `podrun apply` are supervised, by the definition that a
-// command brought last; a file is applied again only when it changes.
+// TestServeApplied: pods of `podrun apply` are supervised, with the definition that a
+// command applied last; a file is applied again only when it changes.
 func TestServeApplied(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.noError(s.applyAll(t.Context(), servedPod("web")))
@@ -85,11 +85,11 @@ func TestServeApplied(t *testing.T) {
 		if c := s.running("web"); c.ID == first.ID {
 			t.Error("it was not restarted")
 		}
-		// The same pod from a file: nothing happens but that the file counts.
+		// The same pod in a file: the only effect is that the pod now has a source.
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 2)
-		// A command updates it, in place and by replacement.
+		// A command updates the pod, in place and by replacement.
 		s.noError(s.applyAll(t.Context(), strings.Replace(servedPod("web"), "app:1", "app:2", 1)))
 		time.Sleep(time.Hour)
 		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
@@ -114,8 +114,8 @@ func TestServeApplied(t *testing.T) {
 	})
 }
 
-// TestServeRestartInterrupted: a restart of a pod that no file defines, and that ends before
-// it has created the pod again, leaves the pod to the supervisor, which starts it.
+// TestServeRestartInterrupted: if a restart of a pod that no file defines is interrupted
+// before it has created the pod again, the supervisor starts the pod.
 func TestServeRestartInterrupted(t *testing.T) {
 	for name, fault := range map[string]struct {
 		method string
@@ -156,7 +156,7 @@ func TestServeRestartCommand(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 2)
 		s.running("web")
-		// One that has ended runs again.
+		// A terminated pod runs again.
 		s.rt.Script("job", critest.Behavior{After: time.Minute})
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]"))
 		time.Sleep(10 * time.Minute)
@@ -167,7 +167,7 @@ func TestServeRestartCommand(t *testing.T) {
 	})
 }
 
-// TestServeRunPods: pods of `podrun run` belong to that command alone.
+// TestServeRunPods: only `podrun run` acts on its pods.
 func TestServeRunPods(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("job", critest.Behavior{After: 20 * time.Minute, ExitCode: 3})
@@ -183,7 +183,7 @@ func TestServeRunPods(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.restart()
 		job := s.running("job")
-		// A file of that name waits for the command's end.
+		// A file with the same pod name waits until the command exits.
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:2}]"))
 		time.Sleep(5 * time.Minute)
 		s.same(job)
@@ -199,7 +199,7 @@ func TestServeRunPods(t *testing.T) {
 	})
 }
 
-// TestServeOutage: while the runtime is away containers run on; when it is back,
+// TestServeOutage: during an outage of the runtime, containers keep running; afterwards,
 // everything converges, and no healthy container is restarted.
 func TestServeOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -250,8 +250,8 @@ func TestServeOutage(t *testing.T) {
 	})
 }
 
-// TestServeRemovedDuringOutage: what was removed and came back while the runtime was
-// away is left unchanged.
+// TestServeRemovedDuringOutage: a file that was removed and restored during an outage has
+// no effect.
 func TestServeRemovedDuringOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -270,8 +270,8 @@ func TestServeRemovedDuringOutage(t *testing.T) {
 	})
 }
 
-// TestServeRestartAfterForce: a restart that a ConfigMap has caused is not repeated
-// when a command restarts the pod later.
+// TestServeRestartAfterForce: a restart that a ConfigMap has caused is not repeated when a
+// command restarts the pod later.
 func TestServeRestartAfterForce(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		web := strings.Replace(podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, envFrom: [{configMapRef: {name: config}}]}]"),
@@ -291,8 +291,8 @@ func TestServeRestartAfterForce(t *testing.T) {
 	})
 }
 
-// TestServeDeleteAgain: a pod that a command deletes or restarts is back at once,
-// however often that was done, and nothing is reported as wrong.
+// TestServeDeleteAgain: a pod that a command deletes or restarts is created again
+// immediately, no matter how often, and no problem is reported.
 func TestServeDeleteAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -320,5 +320,6 @@ func TestServeDeleteAgain(t *testing.T) {
 	})
 }
 
-// pollOfState is how often these tests' supervisors look for what commands did.
+// pollOfState is longer than the interval at which these tests' supervisors look for
+// effects of commands.
 const pollOfState = 2100 * time.Millisecond

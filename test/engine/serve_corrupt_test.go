@@ -31,7 +31,7 @@ func (s *serving) spoilWeb(how string) {
 }
 
 // TestServeReplacesACorruptPod: a pod whose checkpoint is corrupt is created again from the
-// file that defines it, and that is reported.
+// file that defines it, and this is reported.
 func TestServeReplacesACorruptPod(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 	}
 }
 
-// TestServeRestoresACheckpoint: a supervisor that knows the definition writes a checkpoint
-// again that became corrupt, and the pod runs on, also if no file defines it.
+// TestServeRestoresACheckpoint: if a checkpoint becomes corrupt, a supervisor that knows
+// the definition writes it again, and the pod continues to run, even if no file defines it.
 func TestServeRestoresACheckpoint(t *testing.T) {
 	for _, filed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -80,7 +80,7 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 			time.Sleep(time.Minute)
 			web := s.running("web")
 			s.spoilWeb("cut short")
-			s.files.write(file("db"), servedPod("db")) // the supervisor reads its state
+			s.files.write(file("db"), servedPod("db")) // makes the supervisor read its state
 			time.Sleep(time.Minute)
 			s.same(web)
 			if n := s.corruptEvents(); n != 1 {
@@ -96,17 +96,17 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 	}
 }
 
-// TestServeRetriesToRestoreACheckpoint: a checkpoint that cannot be written again is not
-// reported as written, at any check, and is written as soon as that is possible.
+// TestServeRetriesToRestoreACheckpoint: a checkpoint that cannot be written again is never
+// reported as restored, and is written as soon as possible.
 func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		web := s.running("web")
 		path := s.layout().Checkpoint(s.pod("web")[0].ID.UID)
-		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750))) // no file can replace it
+		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750))) // a directory, which no file can replace
 		for _, name := range []string{"db", "app"} {
-			s.files.write(file(name), servedPod(name)) // the supervisor reads its state
+			s.files.write(file(name), servedPod(name)) // makes the supervisor read its state
 			time.Sleep(time.Minute)
 		}
 		if n := s.corruptEvents(); n != 0 {
@@ -177,8 +177,8 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	})
 }
 
-// TestServeKeepsTheCorruptPodOfACommand: the file, which has not changed, does not define
-// the pod that a command applied after it.
+// TestServeKeepsTheCorruptPodOfACommand: if a command applied the pod after its file, the
+// unchanged file does not define the pod.
 func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -206,7 +206,7 @@ func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	})
 }
 
-// TestServeKeepsAnEndedCorruptPod: a pod that has ended does not run again because its
+// TestServeKeepsAnEndedCorruptPod: a terminated pod does not run again because its
 // checkpoint is corrupt, until its file changes.
 func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -232,7 +232,7 @@ func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 }
 
 // TestServeRetriesAnEvictedCorruptPod: an evicted pod is replaced after the transition
-// period, also if its checkpoint is corrupt.
+// period, even if its checkpoint is corrupt.
 func TestServeRetriesAnEvictedCorruptPod(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]"))

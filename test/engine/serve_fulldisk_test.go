@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// fill writes a file until the disk takes no more.
+// fill writes to a file until the disk is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -35,7 +35,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// fillInodes makes files until the disk takes no more.
+// fillInodes creates files until the disk has no free inodes.
 func fillInodes(t *testing.T, path string) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -49,9 +49,9 @@ func fillInodes(t *testing.T, path string) {
 	}
 }
 
-// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and with it the disk of the root
-// directory, a real one, to the last byte or inode. It is evicted, what it wrote is
-// removed, the other pod stays, and the pod comes again.
+// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and thereby the disk of the root
+// directory, a real one, to the last byte or inode. The pod is evicted, its data is
+// removed, the other pod is kept, and the pod is started again later.
 func TestServeEvictsOnAFullDisk(t *testing.T) {
 	for signal, c := range map[string]struct {
 		size, low string
@@ -65,7 +65,7 @@ func TestServeEvictsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// evictOnFullDisk is the test of one signal, on a disk of that size.
+// evictOnFullDisk tests one signal on a disk of the given size.
 func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.T, string), free func(host.Filesystem) bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t), files: newManifests(t, served)}
@@ -103,7 +103,7 @@ func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.
 	})
 }
 
-// mountedAt is the host's directory that a container has at a path.
+// mountedAt returns the host's directory that is mounted at a path in a container.
 func mountedAt(t *testing.T, c critest.Container, path string) string {
 	t.Helper()
 	for _, m := range c.Config.GetMounts() {

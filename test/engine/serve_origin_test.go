@@ -15,13 +15,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// changedPod is servedPod with a definition that replaces it.
+// changedPod returns servedPod with a definition that replaces it.
 func changedPod(name string) string {
 	return strings.Replace(servedPod(name), "app:1", "app:1, args: [x]", 1)
 }
 
-// TestServeKeepsPodsOfCommands: a file's end deletes only a pod that came from the file, not
-// one of the same name that a command applied since.
+// TestServeKeepsPodsOfCommands: removing a file deletes only a pod that came from the file,
+// not one with the same name that a command has applied since.
 func TestServeKeepsPodsOfCommands(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, s *serving){
 		"delete, remove the file, apply": func(t *testing.T, s *serving) {
@@ -83,7 +83,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 				if n := s.warned("podrun delete"); n != 1 {
 					t.Errorf("%d warnings that the pod is kept: %q", n, s.warnings)
 				}
-				// It is a pod of a command from then on, and of the file that defines it again.
+				// From then on, it is a pod of a command, and of the file that defines it
+				// again.
 				s.files.write(file("web"), servedPod("web"))
 				time.Sleep(time.Minute)
 				s.files.remove(file("web"))
@@ -94,8 +95,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 	}
 }
 
-// TestServeDeletesItsPods: commands that do not bring a definition of their own leave a pod
-// to the file that it came from.
+// TestServeDeletesItsPods: commands that do not apply a definition of their own do not
+// dissociate a pod from its file.
 func TestServeDeletesItsPods(t *testing.T) {
 	options := run.ApplyOptions{AllowKubelet: true}
 	for name, do := range map[string]func(t *testing.T, s *serving){
@@ -140,8 +141,8 @@ func TestServeDeletesItsPods(t *testing.T) {
 	}
 }
 
-// TestServeMovedFile: a pod whose file moves to another directory is kept while that one
-// cannot be read.
+// TestServeMovedFile: a pod whose file moves to another directory is kept while that
+// directory cannot be read.
 func TestServeMovedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t), files: newManifests(t, served, otherDir)}
@@ -167,7 +168,8 @@ func TestServeMovedFile(t *testing.T) {
 	})
 }
 
-// olderOwner rewrites an owner record as a podrun does that does not know origins.
+// olderOwner rewrites an owner record as an older podrun does, which does not support
+// origins.
 func (s *serving) olderOwner(name string) {
 	s.t.Helper()
 	path := s.layout().Owner(identity.Pod{Namespace: "default", Name: name})
@@ -189,7 +191,8 @@ func (s *serving) olderOwner(name string) {
 }
 
 // TestServeAfterADowngrade: a pod that a podrun without origins applied while this one was
-// away is not taken for that of a file that was removed; one that a file still defines is.
+// not running is not deleted as the pod of a removed file; a pod that a file still defines
+// is.
 func TestServeAfterADowngrade(t *testing.T) {
 	for _, removed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -217,8 +220,9 @@ func TestServeAfterADowngrade(t *testing.T) {
 	}
 }
 
-// TestServeDeletesNoSuccessor: between the decision to delete a pod whose file was removed
-// and the pod's lock, a command may apply another pod of that name.
+// TestServeDeletesNoSuccessor: after serve has decided to delete a pod whose file was
+// removed, and before it has the pod's lock, a command may apply another pod with the same
+// name.
 func TestServeDeletesNoSuccessor(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -13,12 +13,12 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// slowPod is a pod whose container takes its grace period, 8 s, to end.
+// slowPod returns a pod whose container uses its whole grace period, 8 s, to exit.
 func slowPod(arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 8", "containers: [{name: web, image: registry.example/app:1, args: ["+arg+"]}]")
 }
 
-// besideServe are commands that work on a pod beside a supervisor.
+// besideServe are commands that act on a pod that a supervisor supervises.
 var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result, error){
 	"apply v1": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v1")) },
 	"apply v2": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v2")) },
@@ -39,7 +39,7 @@ var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result
 	},
 }
 
-// errorOf is the error of a command on one pod.
+// errorOf returns the error of a command on one pod.
 func errorOf(results []run.Result, err error) error {
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
@@ -47,9 +47,9 @@ func errorOf(results []run.Result, err error) error {
 	return err
 }
 
-// TestPairsBesideServe: of two commands on a supervised pod, whatever the second one
-// interrupts, neither waits for the supervisor, which never ends. What an apply that succeeded
-// last brought is what runs.
+// TestPairsBesideServe: of two commands on a supervised pod, wherever the second one
+// interrupts the first, neither waits for the supervisor, which never exits. The pod of the
+// last successful apply runs.
 func TestPairsBesideServe(t *testing.T) {
 	for first, doFirst := range besideServe {
 		for second, doSecond := range besideServe {

@@ -24,15 +24,15 @@ import (
 
 const gib = int64(1 << 30)
 
-// usedNode is what the host and its pods use, as a test says.
+// usedNode is the resource usage of the host and its pods, as set by a test.
 type usedNode struct {
 	mu    sync.Mutex
 	facts host.Facts
 	pods  map[string]*eviction.Usage  // by name
-	adapt func(host.Facts) host.Facts // what else is used; nil for nothing
+	adapt func(host.Facts) host.Facts // modifies the facts; may be nil
 }
 
-// plentiful is a host that is short of nothing: 8 GiB of memory, a disk of 100 GiB.
+// plentiful returns a host without pressure: 8 GiB of memory, a disk of 100 GiB.
 func plentiful() *usedNode {
 	disk := host.Filesystem{Path: "/", CapacityBytes: 100 * gib, AvailableBytes: 90 * gib, Inodes: 1000, InodesFree: 900, Device: 1}
 	return &usedNode{pods: map[string]*eviction.Usage{}, facts: host.Facts{
@@ -40,7 +40,7 @@ func plentiful() *usedNode {
 		NodeFS: disk, ImageFS: disk, PIDs: host.PIDs{Max: 1000, Used: 10}}}
 }
 
-// Node is supervisor.Stats.
+// Node implements supervisor.Stats.
 func (u *usedNode) Node(ctx context.Context) (host.Facts, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -50,7 +50,7 @@ func (u *usedNode) Node(ctx context.Context) (host.Facts, error) {
 	return u.facts, ctx.Err()
 }
 
-// Pods is supervisor.Stats.
+// Pods implements supervisor.Stats.
 func (u *usedNode) Pods(_ context.Context, pods []*corev1.Pod) map[string]*eviction.Usage {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,27 +63,27 @@ func (u *usedNode) Pods(_ context.Context, pods []*corev1.Pod) map[string]*evict
 	return out
 }
 
-// change changes what is used.
+// change changes the resource usage.
 func (u *usedNode) change(f func(*usedNode)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f(u)
 }
 
-// memory sets what is available of the node's memory, in bytes.
+// memory sets the node's available memory, in bytes.
 func (u *usedNode) memory(n int64) { u.change(func(u *usedNode) { u.facts.MemoryAvailable = n }) }
 
-// uses is what a pod with one container uses of memory.
+// uses returns the memory usage of a pod with one container.
 func uses(memory int64, container string) *eviction.Usage {
 	return &eviction.Usage{Memory: memory, Containers: map[string]eviction.ContainerUsage{container: {Memory: memory}}}
 }
 
-// pressureTest is serveTest with a host of which the test says what is used.
+// pressureTest is serveTest on a host whose resource usage the test sets.
 func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t, opts...), files: newManifests(t, served), node: plentiful()}
-		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"} // of which this machine has more
+		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"} // this machine has more available
 		s.start()
 		test(t, s)
 		s.node.change(func(u *usedNode) { u.facts, u.adapt = plentiful().facts, nil })
@@ -91,7 +91,7 @@ func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...cri
 	})
 }
 
-// status is the status of a pod that is on this host, as get shows it.
+// status returns the status of a pod on this host, as get shows it.
 func (s *serving) status(name string) corev1.PodStatus {
 	s.t.Helper()
 	views, err := s.engine().Pods(s.t.Context(), run.Selector{Names: []string{name}})
@@ -109,8 +109,8 @@ func (s *serving) wantEvicted(name, message string) {
 	}
 }
 
-// TestServeEvictsForMemory: the pod that uses more than it requests is evicted, is
-// shown so, and comes again after the transition period.
+// TestServeEvictsForMemory: the pod that uses more than it requests is evicted, its status
+// shows this, and it is started again after the transition period.
 func TestServeEvictsForMemory(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"), servedPod("db"))
@@ -139,7 +139,8 @@ func TestServeEvictsForMemory(t *testing.T) {
 		}) {
 			t.Errorf("conditions %+v", st.Conditions)
 		}
-		// Commands refuse what the supervisor would evict, for the transition period.
+		// During the transition period, commands refuse pods that the supervisor would
+		// evict.
 		if r := s.apply(servedPod("app")); r.Err == nil || !strings.Contains(r.Err.Error(), "MemoryPressure") {
 			t.Errorf("apply under pressure: %v", r.Err)
 		}
@@ -153,7 +154,7 @@ func TestServeEvictsForMemory(t *testing.T) {
 	})
 }
 
-// lowWhile makes the node be short of memory while there is a container of that name.
+// lowWhile makes the node short of memory while a container with this name exists.
 func (s *serving) lowWhile(container string) func(host.Facts) host.Facts {
 	return func(f host.Facts) host.Facts {
 		if _, ok := s.rt.Container(container); ok {
@@ -163,10 +164,10 @@ func (s *serving) lowWhile(container string) func(host.Facts) host.Facts {
 	}
 }
 
-// examine is longer than the time between two examinations of the node.
+// examine is longer than the interval at which the node is examined.
 const examine = 11 * time.Second
 
-// TestServeEvictionOutlivesServe: an evicted pod does not start with the next serve.
+// TestServeEvictionOutlivesServe: an evicted pod is not started by the next serve.
 func TestServeEvictionOutlivesServe(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("db"), servedPod("db"))
@@ -186,8 +187,8 @@ func TestServeEvictionOutlivesServe(t *testing.T) {
 	})
 }
 
-// TestServeEvictionIsFinished: serve ends while an evicted pod is being stopped; the
-// next one stops it to the end, and does not start it.
+// TestServeEvictionIsFinished: if serve exits while an evicted pod is being stopped, the
+// next serve completes the stop, and does not start the pod.
 func TestServeEvictionIsFinished(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionSoft = map[string]string{"memory.available": "1Gi"}
@@ -204,7 +205,7 @@ func TestServeEvictionIsFinished(t *testing.T) {
 		if !s.emitted("Evicted", "memory") {
 			t.Fatalf("not evicted: %q", s.reasons())
 		}
-		s.running("db") // and so has the pod
+		s.running("db") // the pod has one, too
 		s.restart()
 		s.node.memory(4 * gib)
 		time.Sleep(time.Minute)
@@ -215,8 +216,8 @@ func TestServeEvictionIsFinished(t *testing.T) {
 	})
 }
 
-// TestServeEvictsOneAtATime: one pod in each pass, by priority, until it is enough, and
-// never a critical one.
+// TestServeEvictsOneAtATime: one pod is evicted in each pass, by priority, until there is
+// no more pressure, and never a critical one.
 func TestServeEvictsOneAtATime(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		for i, name := range []string{"app", "db", "web"} {
@@ -246,8 +247,8 @@ func TestServeEvictsOneAtATime(t *testing.T) {
 	})
 }
 
-// TestServeEnforcesLocalStorage: a pod over the limit of an emptyDir, or of its
-// containers' disk space, is evicted; others are not, and the node is not short.
+// TestServeEnforcesLocalStorage: a pod that exceeds the limit of an emptyDir, or of its
+// containers' disk usage, is evicted; others are not, and the node has no pressure.
 func TestServeEnforcesLocalStorage(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		limited := podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]")
@@ -272,11 +273,11 @@ func TestServeEnforcesLocalStorage(t *testing.T) {
 		s.wantEvicted("web", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.")
 		s.running("app")
 		time.Sleep(5 * time.Minute)
-		s.running("db") // it is tried again
+		s.running("db") // it is retried
 	})
 }
 
-// images are those that are on this host, by name, with their sizes.
+// images returns the images on this host by name, with their sizes.
 func (s *serving) images() map[string]int64 {
 	list, err := s.rt.Client().ListImages(s.t.Context())
 	if err != nil {
@@ -289,12 +290,12 @@ func (s *serving) images() map[string]int64 {
 	return out
 }
 
-// TestServeRemovesImages: in 2.5 h, and 24 h with PODRUN_TORTURE=1, pods come and go with
-// a new image every 10 minutes, and 8 images fit on the disk. It is never full, and no image that is used is removed, nor one of a pod
-// that is stopped.
+// TestServeRemovesImages: for 2.5 h, or 24 h with PODRUN_TORTURE=1, pods are created and
+// deleted with a new image every 10 minutes, and the disk has space for 8 images. It is
+// never full, and no image in use, or of a stopped pod, is removed.
 func TestServeRemovesImages(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
-		const size, slots = 6 * gib, 16 // 8 are of the rig
+		const size, slots = 6 * gib, 16 // 8 belong to the rig
 		fullest := int64(0)
 		s.node.change(func(u *usedNode) {
 			u.adapt = func(f host.Facts) host.Facts {
@@ -336,7 +337,7 @@ func TestServeRemovesImages(t *testing.T) {
 	})
 }
 
-// TestServeReclaimsImagesFirst: where removing images is enough, no pod is evicted.
+// TestServeReclaimsImagesFirst: if removing images is sufficient, no pod is evicted.
 func TestServeReclaimsImagesFirst(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
@@ -345,7 +346,7 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 		time.Sleep(3 * time.Minute) // images that were just pulled may be about to be used
 		web := s.running("web")
 		s.node.change(func(u *usedNode) {
-			u.adapt = func(f host.Facts) host.Facts { // 9 images of 10 GiB each, and 10 GiB of something else
+			u.adapt = func(f host.Facts) host.Facts { // 9 images of 10 GiB each, and 10 GiB of other data
 				f.ImageFS.AvailableBytes = 90*gib - int64(len(s.images()))*10*gib
 				f.NodeFS = f.ImageFS
 				return f
@@ -362,7 +363,7 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 	})
 }
 
-// TestServeLeavesAppliedPodsEvicted: a pod that a command applied stays Failed, until a
+// TestServeLeavesAppliedPodsEvicted: a pod that a command applied remains Failed, until a
 // command restarts it.
 func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
@@ -380,7 +381,7 @@ func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 	})
 }
 
-// TestServeEvictsNoPodOfRun: a pod of podrun run is left to that command.
+// TestServeEvictsNoPodOfRun: serve does not evict a pod of podrun run.
 func TestServeEvictsNoPodOfRun(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("db", critest.Behavior{After: 5 * time.Minute})

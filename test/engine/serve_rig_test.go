@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// manifests are directories of manifests that a test writes, for a supervisor.
+// manifests are manifest directories that a test writes, for a supervisor.
 type manifests struct {
 	t       testing.TB
 	changed chan struct{}
@@ -39,7 +39,7 @@ func newManifests(t testing.TB, dirs ...string) *manifests {
 	return m
 }
 
-// Read is supervisor.Sources.
+// Read implements supervisor.Sources.
 func (m *manifests) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *manifests) Read(ctx context.Context) (*source.Snapshot, *source.Desired
 	return s, source.Merge(s), ctx.Err()
 }
 
-// change changes a file's directory, and notifies the supervisor.
+// change changes the directory of a file, and notifies the supervisor.
 func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -69,7 +69,7 @@ func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 	m.t.Fatalf("no directory of %s", path)
 }
 
-// load reads a file, which may hold no pod.
+// load parses a file, which may contain no pod.
 func (m *manifests) load(path, text string) *manifest.Objects {
 	m.t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: path, Data: []byte(text)}}, manifest.Options{})
@@ -81,7 +81,7 @@ func (m *manifests) load(path, text string) *manifest.Objects {
 	return objects
 }
 
-// write makes a file have that content.
+// write sets the content of a file.
 func (m *manifests) write(path string, texts ...string) {
 	m.t.Helper()
 	text := strings.Join(texts, "\n---\n")
@@ -89,7 +89,7 @@ func (m *manifests) write(path string, texts ...string) {
 	m.change(path, func(d *source.Dir, i int) {
 		m.texts[path] = text
 		if d.State == source.Unreachable {
-			return // it is known when the directory can be read again
+			return // it takes effect when the directory can be read again
 		}
 		f := source.File{Path: path, State: source.Good, Objects: objects}
 		if i >= 0 {
@@ -112,13 +112,13 @@ func (m *manifests) remove(path string) {
 	})
 }
 
-// breakFile makes a file have a content that is refused: what it held stays in force.
+// breakFile gives a file an invalid content: its previous content stays in effect.
 func (m *manifests) breakFile(path string) {
 	m.t.Helper()
 	m.change(path, func(d *source.Dir, i int) { d.Files[i].State = source.Broken })
 }
 
-// forget makes what unreadable files held unknown, as after a restart of podrun.
+// forget discards the known content of unreadable files, as a restart of podrun does.
 func (m *manifests) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (m *manifests) forget() {
 	}
 }
 
-// reach makes a directory readable, with what its files hold now, or unreadable.
+// reach makes a directory readable, with the current content of its files, or unreadable.
 func (m *manifests) reach(dir string, reachable bool) {
 	m.t.Helper()
 	m.change(dir, func(d *source.Dir, _ int) {
@@ -152,29 +152,30 @@ func (m *manifests) reach(dir string, reachable bool) {
 	})
 }
 
-// serving is a supervisor that runs.
+// serving is a running supervisor.
 type serving struct {
 	*rig
 	files *manifests
 	end   func()
 	super *supervisor.Supervisor
-	// node is what the host and its pods use, for tests of evictions; nil for none.
+	// node is the resource usage of the host and its pods, for tests of evictions; nil for
+	// none.
 	node *usedNode
 	// evicted are the signals of evictions.
 	evicted []string
 	// host announces shutdowns; nil for none.
 	host *fakeHost
-	// real reads what this machine uses instead; nil for not.
+	// real reads this machine's usage instead; may be nil.
 	real func(*run.Engine) supervisor.Stats
 }
 
 const served = "/etc/podrun/manifests"
 
-// file is the path of a manifest file.
+// file returns the path of a manifest file.
 func file(name string) string { return filepath.Join(served, name+".yaml") }
 
-// serveTest runs a test with a supervisor of one directory, in a bubble. At its end
-// the files are removed, and nothing may be left.
+// serveTest runs a test with a supervisor of one directory, in a bubble. At the end, the
+// files are removed, and nothing may remain.
 func serveTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,13 +186,13 @@ func serveTest(t *testing.T, test func(t *testing.T, s *serving), opts ...crites
 	})
 }
 
-// start starts a supervisor, as a process of its own.
+// start starts a supervisor, as a separate process.
 func (s *serving) start() {
 	s.t.Helper()
 	e := s.engine()
 	ready := make(chan struct{})
 	o := supervisor.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
-	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) } // by one goroutine
+	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) } // called from one goroutine
 	if s.node != nil {
 		o.Stats, o.Images = s.node, serve.Images(e)
 	}
@@ -210,7 +211,7 @@ func (s *serving) start() {
 	case err := <-done:
 		s.t.Fatalf("serve: %v", err)
 	}
-	s.t.Cleanup(cancel) // of a test that failed
+	s.t.Cleanup(cancel) // if the test has failed
 	s.end = func() {
 		s.t.Helper()
 		cancel()
@@ -225,15 +226,15 @@ func (s *serving) start() {
 	}
 }
 
-// restart ends the supervisor and starts another one.
+// restart stops the supervisor and starts another one.
 func (s *serving) restart() {
 	s.t.Helper()
 	s.end()
 	s.start()
 }
 
-// finish removes all files and then what commands applied, ends the supervisor, and
-// checks that nothing is left.
+// finish removes all files and then the pods of commands, stops the supervisor, and checks
+// that nothing remains.
 func (s *serving) finish() {
 	s.t.Helper()
 	for _, path := range s.paths() {
@@ -265,7 +266,7 @@ func (s *serving) paths() []string {
 	return out
 }
 
-// noSourceLeft checks that no source record is left.
+// noSourceLeft checks that no source record remains.
 func (r *rig) noSourceLeft() {
 	r.t.Helper()
 	left, err := filepath.Glob(filepath.Join(r.layout().Sources(), "*"))
@@ -274,7 +275,7 @@ func (r *rig) noSourceLeft() {
 	}
 }
 
-// running is the newest container of that name, which must run.
+// running returns the newest container with this name, which must run.
 func (s *serving) running(name string) critest.Container {
 	s.t.Helper()
 	c, ok := s.rt.Container(name)
@@ -284,7 +285,7 @@ func (s *serving) running(name string) critest.Container {
 	return c
 }
 
-// same checks that the container of that name is still this one.
+// same checks that the container with this name is still the same one.
 func (s *serving) same(before critest.Container) {
 	s.t.Helper()
 	if c := s.running(before.Name); c.ID != before.ID {
@@ -292,7 +293,7 @@ func (s *serving) same(before critest.Container) {
 	}
 }
 
-// absent checks that no container has that name.
+// absent checks that there is no container with this name.
 func (s *serving) absent(name string) {
 	s.t.Helper()
 	if c, ok := s.rt.Container(name); ok {
@@ -300,7 +301,7 @@ func (s *serving) absent(name string) {
 	}
 }
 
-// starts are the times at which containers of that name were started.
+// starts returns the times at which containers with this name were started.
 func (s *serving) starts(name string) []time.Time {
 	var out []time.Time
 	for _, c := range s.rt.Calls() {
@@ -311,7 +312,7 @@ func (s *serving) starts(name string) []time.Time {
 	return out
 }
 
-// wantStarts checks how often containers of that name were started.
+// wantStarts checks how often containers with this name were started.
 func (s *serving) wantStarts(name string, want int) {
 	s.t.Helper()
 	if got := len(s.starts(name)); got != want {
@@ -319,7 +320,7 @@ func (s *serving) wantStarts(name string, want int) {
 	}
 }
 
-// warned counts the warnings with that text.
+// warned counts the warnings that contain a text.
 func (r *rig) warned(text string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +332,7 @@ func (r *rig) warned(text string) (n int) {
 	return n
 }
 
-// pod finds a pod that is on this host.
+// pod finds a pod on this host.
 func (s *serving) pod(name string) []run.Known {
 	s.t.Helper()
 	known, err := s.engine().Find(s.t.Context(), run.Selector{Names: []string{name}})
@@ -354,7 +355,7 @@ func (s *serving) noError(results []run.Result, err error) {
 	}
 }
 
-// outage makes the runtime not answer, until the returned function is called.
+// outage makes the runtime unavailable until the returned function is called.
 func (r *rig) outage() (end func()) {
 	var ends []func()
 	for _, method := range allMethods {
@@ -371,7 +372,7 @@ var allMethods = []string{"Version", "Status", "RuntimeConfig", "RunPodSandbox",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ListContainers", "ContainerStatus", "ExecSync", "UpdateContainerResources",
 	"ImageStatus", "PullImage", "ListImages", "RemoveImage", "ReopenContainerLog"}
 
-// volumeFile is the content of a file of a volume that is mounted into a container.
+// volumeFile returns the content of a file in a volume that is mounted into a container.
 func (s *serving) volumeFile(c critest.Container, dir, name string) string {
 	s.t.Helper()
 	for _, m := range c.Config.GetMounts() {

@@ -22,18 +22,19 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// fakeHost is a logind: it waits for the locks before it shuts the host down.
+// fakeHost implements logind: it waits until the locks are released before it shuts the
+// host down.
 type fakeHost struct {
 	mu        sync.Mutex
 	preparing bool
 	delay     time.Duration
 	locks     int
-	released  time.Time // when the last lock was
-	broken    error     // of connections that are made now
-	events    chan bool // of the connection; nil for none
+	released  time.Time // when the last lock was released
+	broken    error     // error of new connections
+	events    chan bool // of the current connection; nil for none
 }
 
-// connect is supervisor.Options.Shutdowns.
+// connect implements supervisor.Options.Shutdowns.
 func (h *fakeHost) connect(context.Context) (supervisor.Shutdowns, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +69,7 @@ func (h *fakeHost) Inhibit(context.Context) (func() error, error) {
 	}), nil
 }
 
-// prepare announces a shutdown, or that it was canceled.
+// prepare announces a shutdown, or its cancellation.
 func (h *fakeHost) prepare(begins bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +84,7 @@ func (h *fakeHost) held() int {
 }
 
 // shutdownTest is serveTest on a host that announces shutdowns, with these periods in
-// seconds by priority.
+// seconds, by priority.
 func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T, s *serving)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,12 +99,12 @@ func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T,
 	})
 }
 
-// ranked is a pod with a priority, whose container has the pod's name.
+// ranked returns a pod with a priority, whose container has the pod's name.
 func ranked(name string, priority int, policy string) string {
 	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
 
-// stops lists in which second after a time each container got SIGTERM, and its grace
+// stops lists for each container at which second after since it got SIGTERM, and its grace
 // period: "web 0s 5s".
 func (s *serving) stops(since time.Time) []string {
 	var out []string
@@ -117,7 +118,7 @@ func (s *serving) stops(since time.Time) []string {
 	return out
 }
 
-// ended checks that nothing of a container runs.
+// ended checks that no container with this name runs.
 func (s *serving) ended(name string) {
 	s.t.Helper()
 	for _, c := range s.rt.Containers() {
@@ -127,12 +128,12 @@ func (s *serving) ended(name string) {
 	}
 }
 
-// TestServeShutdownOrder: pods stop group by group, each within its period, new ones are
-// refused, and the host goes on as soon as all have ended.
+// TestServeShutdownOrder: pods stop group by group, each group within its period, new pods
+// are refused, and the host continues as soon as all pods have stopped.
 func TestServeShutdownOrder(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20, 1000: 5, 2_000_000_000: 10}, func(t *testing.T, s *serving) {
 		s.rt.Script("web", critest.Behavior{Forever: true, TERMAfter: 8 * time.Second})
-		s.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true}) // longer than its group's period
+		s.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true}) // it takes longer than its group's period
 		s.rt.Script("db", critest.Behavior{Forever: true, TERMAfter: 2 * time.Second})
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 999, "Always"))
 		s.files.write(file("app"), ranked("app", 1000, "Always"))
@@ -143,7 +144,7 @@ func TestServeShutdownOrder(t *testing.T) {
 		if s.host.held() != 1 {
 			t.Fatalf("%d locks, want one; warnings %q", s.host.held(), s.warnings)
 		}
-		// The runtime kills app after 5 s, and ends it later than that.
+		// The runtime kills app after 5 s, and it exits later.
 		s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: time.Second, Match: func(req proto.Message) bool {
 			return req.(*runtimeapi.StopContainerRequest).Timeout == 5
 		}})
@@ -176,13 +177,14 @@ func TestServeShutdownOrder(t *testing.T) {
 		s.ended("web")
 		s.absent("late")
 
-		// A restart of podrun during a shutdown starts nothing.
+		// A restart of podrun during a shutdown starts no pods.
 		s.restart()
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 1)
 		s.ended("web")
 
-		// Canceled: all run again, in what they had.
+		// After a cancellation, all pods run again in their existing sandboxes and
+		// directories.
 		s.host.prepare(false)
 		time.Sleep(30 * time.Second)
 		after := s.running("web")
@@ -198,7 +200,7 @@ func TestServeShutdownOrder(t *testing.T) {
 }
 
 // TestServeAfterReboot: pods that were stopped for a shutdown run again after the boot,
-// by their restart policy; what a user has stopped stays stopped.
+// according to their restart policy; a pod that a user has stopped remains stopped.
 func TestServeAfterReboot(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20}, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
@@ -231,8 +233,8 @@ func TestServeAfterReboot(t *testing.T) {
 	})
 }
 
-// TestServeWithoutShutdowns: without periods no lock is taken, until a reload sets some;
-// a host that cannot be asked is reported once and asked again.
+// TestServeWithoutShutdowns: without periods, no lock is taken, until a reload sets some; a
+// host that cannot be queried is reported once, and retried.
 func TestServeWithoutShutdowns(t *testing.T) {
 	shutdownTest(t, nil, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -254,7 +256,7 @@ func TestServeWithoutShutdowns(t *testing.T) {
 		if s.host.held() != 1 || s.warned("logind delays a shutdown by 5s at most, and pods may take 30s") != 1 {
 			t.Errorf("%d locks, warnings %q", s.host.held(), s.warnings)
 		}
-		close(s.host.events) // the bus restarts
+		close(s.host.events) // as when the bus restarts
 		time.Sleep(2 * time.Minute)
 		if s.host.held() != 1 {
 			t.Errorf("%d locks after a restart of the bus", s.host.held())

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// served1 is a pod of two containers.
+// servedPod returns a pod with two containers.
 func servedPod(name string) string {
 	return podText(name, "Always", "terminationGracePeriodSeconds: 5", "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
@@ -41,9 +41,9 @@ func TestServeAddAndRemove(t *testing.T) {
 	})
 }
 
-// TestServeKnowsTheSourceFirst: a supervisor that is killed while it starts a new pod
-// has written whose file asks for it; otherwise the next one keeps the pod although the
-// file is gone (the crash sweep's serve/cri/ImageStatus/after#2/gone).
+// TestServeKnowsTheSourceFirst: before a supervisor creates a new pod, it records the file
+// that defines it. Otherwise, if the supervisor is killed, the next one keeps the pod
+// although the file was removed (the crash sweep's serve/cri/ImageStatus/after#2/gone).
 func TestServeKnowsTheSourceFirst(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		time.Sleep(time.Minute)
@@ -74,8 +74,8 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 	})
 }
 
-// TestServeUpdate: in place where the API allows it, else the pod is replaced; the
-// other pods notice nothing.
+// TestServeUpdate: the pod is updated in place if the API permits it, and otherwise
+// replaced; other pods are not affected.
 func TestServeUpdate(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -100,8 +100,8 @@ func TestServeUpdate(t *testing.T) {
 	})
 }
 
-// TestServeUnreachable: what cannot be read is not taken for removed, also after a
-// restart of serve, which does not know what was there.
+// TestServeUnreachable: a source that cannot be read does not count as removed, even after
+// a restart of serve, which does not know the previous content.
 func TestServeUnreachable(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -125,7 +125,7 @@ func TestServeUnreachable(t *testing.T) {
 		s.same(web)
 		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
 		time.Sleep(time.Minute)
-		s.absent("web") // nothing until the source can be read
+		s.absent("web") // until the source can be read
 		s.files.reach(served, true)
 		time.Sleep(2 * time.Second)
 		s.running("web")
@@ -141,8 +141,8 @@ func TestServeUnreachable(t *testing.T) {
 	})
 }
 
-// TestServeBrokenFile: the pod of a file that broke is left unchanged, and what else
-// happens to other files goes on.
+// TestServeBrokenFile: the pod of an invalid file remains unchanged, and changes of other
+// files take effect.
 func TestServeBrokenFile(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -164,8 +164,8 @@ func TestServeBrokenFile(t *testing.T) {
 	})
 }
 
-// TestServeSameNameTwice: of two files the first counts; the pod stays while one of
-// them asks for it.
+// TestServeSameNameTwice: the first of two files takes precedence; the pod is kept while
+// one of them defines it.
 func TestServeSameNameTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("b"), servedPod("web"))
@@ -183,8 +183,8 @@ func TestServeSameNameTwice(t *testing.T) {
 	})
 }
 
-// TestServeConfigMap: files of volumes follow, and the pod restarts only if it asks
-// for it.
+// TestServeConfigMap: the files of volumes are updated, and the pod restarts only if it
+// requests that.
 func TestServeConfigMap(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -227,15 +227,15 @@ func TestServeConfigMap(t *testing.T) {
 	}
 }
 
-// TestServeImageLater: a pod whose image cannot be pulled waits for it with the
-// kubelet's back-off, and the others do not wait.
+// TestServeImageLater: a pod whose image cannot be pulled waits for it with the kubelet's
+// back-off, and the other pods do not wait.
 func TestServeImageLater(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("late"), podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]"))
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(20 * time.Second)
 		s.running("web")
-		s.running("other") // the kubelet continues with the next container
+		s.running("other") // as in the kubelet, which continues with the next container
 		s.absent("late")
 		time.Sleep(10 * time.Minute)
 		s.rt.AddRemote(critest.Image{Name: "registry.example/late:1", Entrypoint: []string{"/server"}})
@@ -254,9 +254,10 @@ func TestServeImageLater(t *testing.T) {
 	})
 }
 
-// TestServeUpdateOfAMissingImage: a command gives a container another image while the pull of the
-// first one is backed off from, and fails to start it. The supervisor, which continues with the new
-// definition, starts the container with the new image, and no longer waits for the first one.
+// TestServeUpdateOfAMissingImage: a command gives a container another image while the pull
+// of the previous one is backing off, and fails to start the container. The supervisor,
+// which continues with the new definition, starts the container with the new image, and no
+// longer waits for the previous one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")
@@ -276,7 +277,7 @@ func TestServeUpdateOfAMissingImage(t *testing.T) {
 	})
 }
 
-// TestServeRefused: a pod that this host cannot run waits until another one ends.
+// TestServeRefused: a pod that this host cannot run waits until another one terminates.
 func TestServeRefused(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		port := func(name string) string {
@@ -296,7 +297,7 @@ func TestServeRefused(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		s.absent("first")
 		s.running("second")
-		// A new definition that is refused leaves the old pod running.
+		// If a new definition is refused, the old pod keeps running.
 		s.files.write(file("a"), servedPod("first"))
 		time.Sleep(time.Minute)
 		first = s.running("first")
@@ -304,7 +305,7 @@ func TestServeRefused(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.same(first)
 		s.noError(s.delete(run.DeleteOptions{}, "second"), nil)
-		time.Sleep(time.Minute) // either may have the port now; both run at the end of no other
+		time.Sleep(time.Minute) // either pod may have the port now; no other pod terminates
 		s.files.remove(file("b"))
 		time.Sleep(2 * time.Minute)
 		if c := s.running("first"); c.ID == first.ID {

@@ -11,8 +11,9 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// TestServeReloadsSources: a reload takes directories from the settings again. Those that
-// are sources no longer keep their pods; copies of URLs that are none are removed.
+// TestServeReloadsSources: a reload reads the directories from the settings again. Pods of
+// directories that are no longer sources are kept; copies of URLs that are no longer
+// sources are removed.
 func TestServeReloadsSources(t *testing.T) {
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "a"), filepath.Join(r.settings.RootDir, "b")}
@@ -53,7 +54,7 @@ func TestServeReloadsSources(t *testing.T) {
 	eventually(t, "a warning", func() bool { return r.warned("source http://host.example/b") > 0 })
 	reload(dirs[1])
 	eventually(t, "db runs", runs("db"))
-	time.Sleep(3 * time.Second) // longer than a removed file is waited for
+	time.Sleep(3 * time.Second) // longer than the wait for a removed file
 	if !runs("web")() {
 		t.Error("a pod was deleted because its directory is no source any more")
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // TestServeReloadsStrictSources: a reload applies a changed strictSources: files that
-// another user owns are refused from then on, their pods are kept as they are, and read
-// again once the setting is false again.
+// another user owns are refused from then on, and their pods are kept unchanged; when the
+// setting is false again, the files are read again.
 func TestServeReloadsStrictSources(t *testing.T) {
 	r := newRig(t)
 	dir := filepath.Join(r.settings.RootDir, "manifests")
@@ -27,7 +27,7 @@ func TestServeReloadsStrictSources(t *testing.T) {
 		if err := os.Chown(path+".new", owner, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(path+".new", path); err != nil { // never with another owner
+		if err := os.Rename(path+".new", path); err != nil { // the file never has another owner
 			t.Fatal(err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// notice is how long a supervisor may take to notice an exit of the fake, whose
+// notice is how long a supervisor may take to notice an exit in the fake runtime, whose
 // containers have no process: it lists them every second.
 const notice = 1100 * time.Millisecond
 
-// gaps are the times between the starts of a container.
+// gaps returns the times between the starts of a container.
 func gaps(starts []time.Time) []time.Duration {
 	var out []time.Duration
 	for i := 1; i < len(starts); i++ {
@@ -27,7 +27,7 @@ func gaps(starts []time.Time) []time.Duration {
 	return out
 }
 
-// wantGaps checks the times between starts: each at least as expected, and at most by
+// wantGaps checks the times between starts: each at least as long as expected, and at most
 // notice longer.
 func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	t.Helper()
@@ -41,8 +41,8 @@ func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	}
 }
 
-// TestServeCrashLoop: none before the first restart, 10 s doubling to 5 min, over
-// after a run of 10 min, and kept over restarts of serve.
+// TestServeCrashLoop: no back-off before the first restart, then 10 s, doubling up to 5
+// min; it is reset after a run of 10 min, and kept through restarts of serve.
 func TestServeCrashLoop(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarts of serve: %v", restarts), func(t *testing.T) {
@@ -66,12 +66,13 @@ func TestServeCrashLoop(t *testing.T) {
 	}
 }
 
-// TestServePolicies: what is restarted, and what ended for good stays ended.
+// TestServePolicies: containers are restarted according to the policy, and permanently
+// terminated ones remain so.
 func TestServePolicies(t *testing.T) {
 	for _, tc := range []struct {
 		policy string
 		code   int32
-		starts int // in an hour, of a container that runs for a minute
+		starts int // in an hour, of a container that runs for a minute at a time
 	}{{"Never", 0, 1}, {"Never", 1, 1}, {"OnFailure", 0, 1}, {"OnFailure", 1, 14}, {"Always", 0, 14}, {"Always", 1, 14}} {
 		t.Run(fmt.Sprintf("%s, code %d", tc.policy, tc.code), func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -86,7 +87,7 @@ func TestServePolicies(t *testing.T) {
 				if tc.starts > 1 {
 					return
 				}
-				s.rt.Restart() // the host is booted
+				s.rt.Restart() // a reboot of the host
 				s.restart()
 				time.Sleep(10 * time.Minute)
 				s.wantStarts("web", 1)
@@ -98,8 +99,8 @@ func TestServePolicies(t *testing.T) {
 	}
 }
 
-// TestServeBoot: after a boot every pod is recreated, but those that ended or were
-// stopped.
+// TestServeBoot: after a boot, every pod is recreated, except those that have terminated or
+// were stopped.
 func TestServeBoot(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -147,8 +148,8 @@ func TestServeProbes(t *testing.T) {
 			if !s.emitted("Killing web", "failed liveness probe, will be restarted") {
 				t.Errorf("events %q", s.reasons())
 			}
-			// The run was long: no back-off at first, then 10 s. A container is probed
-			// first 1 s after its start.
+			// After a long run, there is no back-off for the first restart, and 10 s for
+			// the second. The first probe of a container is 1 s after its start.
 			time.Sleep(15 * time.Second)
 			answer(s, 0)
 			time.Sleep(time.Hour)
@@ -164,7 +165,7 @@ func TestServeProbes(t *testing.T) {
 			s.wantStarts("web", 2)
 			answer(s, 0)
 			time.Sleep(10 * time.Second)
-			answer(s, 1) // it has succeeded: it is not run again
+			answer(s, 1) // it does not run again after a success
 			time.Sleep(time.Hour)
 			s.wantStarts("web", 2)
 			s.restart()
@@ -200,7 +201,7 @@ func TestServeProbes(t *testing.T) {
 	})
 }
 
-// condition is the status of a pod's condition, as another process shows it.
+// condition returns the status of a pod's condition, as another process shows it.
 func (s *serving) condition(pod, kind string) string {
 	s.t.Helper()
 	views, err := s.engine().Pods(s.t.Context(), run.Selector{Names: []string{pod}})
@@ -238,8 +239,8 @@ func TestServeHooks(t *testing.T) {
 	})
 }
 
-// TestServeDeadline: activeDeadlineSeconds count from the pod's start, over restarts
-// of serve, and what they ended stays ended.
+// TestServeDeadline: activeDeadlineSeconds start with the pod, continue through restarts of
+// serve, and pods that exceeded them remain terminated.
 func TestServeDeadline(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "activeDeadlineSeconds: 600", "terminationGracePeriodSeconds: 1",
@@ -258,8 +259,8 @@ func TestServeDeadline(t *testing.T) {
 	})
 }
 
-// TestServeSidecars: they start in order, are restarted with their own back-off, and
-// end with the pod.
+// TestServeSidecars: sidecars start in order, are restarted with their own back-off, and
+// stop with the pod.
 func TestServeSidecars(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
@@ -283,8 +284,7 @@ func TestServeSidecars(t *testing.T) {
 	})
 }
 
-// TestServeSandboxDies: the pod gets another sandbox, and its init containers run
-// again.
+// TestServeSandboxDies: the pod gets a new sandbox, and its init containers run again.
 func TestServeSandboxDies(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{})
@@ -301,7 +301,7 @@ func TestServeSandboxDies(t *testing.T) {
 			t.Error("it is in the old sandbox")
 		}
 		s.wantStarts("setup", 2)
-		// Another program removes everything of the pod from the runtime.
+		// Another program removes all of the pod's objects from the runtime.
 		if err := s.rt.Client().RemovePodSandbox(t.Context(), s.running("web").SandboxID); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestServeSandboxDies(t *testing.T) {
 	})
 }
 
-// TestServeTwice: of two supervisors of one root directory the second is refused.
+// TestServeTwice: a second supervisor of the same root directory is refused.
 func TestServeTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
@@ -324,8 +324,8 @@ func TestServeTwice(t *testing.T) {
 	})
 }
 
-// TestServeEnds: containers run on when serve ends, whatever it was doing, and the
-// next one continues with them.
+// TestServeEnds: containers keep running when serve exits, whatever it was doing, and the
+// next one continues to supervise them.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for after := range 20 {
@@ -356,8 +356,8 @@ func TestServeEnds(t *testing.T) {
 	})
 }
 
-// TestServeEndsWhileItStarts: a signal before serve is ready ends it as one after that
-// does, and says nothing of a runtime that was not waited for.
+// TestServeEndsWhileItStarts: a signal before serve is ready has the same effect as a later
+// one, and no unavailable runtime is reported.
 func TestServeEndsWhileItStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

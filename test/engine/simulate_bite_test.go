@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// modelStory is a host as a model sees it: one pod, p, of one container, a0.
+// modelStory is a host as seen by a model: one pod, p, with one container, a0.
 type modelStory struct {
 	*model
 	at  time.Time
@@ -30,7 +30,7 @@ func newModelStory(policy string) *modelStory {
 
 func (s *modelStory) pass(d time.Duration) { s.at = s.at.Add(d) }
 
-// look makes the model judge what should have happened by now.
+// look makes the model check what should have happened by now.
 func (s *modelStory) look() {
 	var here []critest.Container
 	if s.run != nil && s.run.FinishedAt == 0 {
@@ -51,7 +51,7 @@ func (s *modelStory) exit(code int32) {
 		ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT})
 }
 
-// crash restarts the container after a run of a second and a delay.
+// crash restarts the container after a run of one second and a delay.
 func (s *modelStory) crash(attempt uint32, delay time.Duration) {
 	s.pass(time.Second)
 	s.exit(1)
@@ -60,14 +60,14 @@ func (s *modelStory) crash(attempt uint32, delay time.Duration) {
 	s.start(attempt)
 }
 
-// TestModelBites: what a supervisor must not do is found by the model, and what it
-// may do is not.
+// TestModelBites: the model detects what a supervisor must not do, and accepts what it may
+// do.
 func TestModelBites(t *testing.T) {
 	second := time.Second
 	for name, tc := range map[string]struct {
 		policy string
 		story  func(s *modelStory)
-		want   string // "" is that nothing is wrong
+		want   string // "" means that the model accepts it
 	}{
 		"the kubelet's delays": {"Always", func(s *modelStory) {
 			for i, d := range []time.Duration{second, 11 * second, 20 * second, 41 * second, 80 * second, 160 * second, 300 * second, 301 * second} {

@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// outageFor makes the runtime not answer for a while.
+// outageFor makes the runtime unavailable for a while.
 func (s *simulation) outageFor(d time.Duration) {
 	if s.ends != nil {
 		return
@@ -23,7 +23,7 @@ func (s *simulation) outageFor(d time.Duration) {
 	}
 }
 
-// tick lets a second pass.
+// tick waits for one second.
 func (s *simulation) tick() {
 	time.Sleep(time.Second)
 	if s.ends != nil && !time.Now().Before(s.until) {
@@ -32,7 +32,7 @@ func (s *simulation) tick() {
 	s.judge()
 }
 
-// restartAfter ends the supervisor and starts it again after a while.
+// restartAfter stops the supervisor and starts it again after a while.
 func (s *simulation) restartAfter(d time.Duration) {
 	s.model.goAway()
 	s.end()
@@ -42,7 +42,7 @@ func (s *simulation) restartAfter(d time.Duration) {
 	s.model.back()
 }
 
-// boot restarts the host.
+// boot reboots the host.
 func (s *simulation) boot() {
 	s.model.goAway()
 	s.end()
@@ -84,8 +84,9 @@ func (s *simulation) reach(dir string) {
 func (s *simulation) toggle(dir string) {
 	if s.reachable(dir) {
 		for _, p := range s.model.pods {
-			// What was removed from a directory that is unreachable now may still be in it.
-			// A file that was added during an outage is unknown to a serve that starts then.
+			// A file that was removed from a directory that is now unreachable may count as
+			// still existing. A file that was added during an outage is unknown to a serve
+			// that starts then.
 			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
 			if n := len(p.changes); unsettled && (!p.wanted || n > 0 && p.changes[n-1].kind == "add") {
 				return

@@ -12,48 +12,48 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// model judges what a supervisor does, by docs/serve.md and the kubelet's rules
-// alone: it knows what the simulation did, and what the runtime reports of its
-// containers. It has nothing of the code that it judges.
+// model checks the behavior of a supervisor only by docs/serve.md and the kubelet's rules:
+// its input is what the simulation did, and what the runtime reports about containers. It
+// shares no code with the supervisor.
 type model struct {
 	now func() time.Time
 
 	mu    sync.Mutex
 	pods  map[string]*modelPod
-	blind time.Time // until when the supervisor or the runtime is away, or was a moment ago
-	away  int       // how many of them are away now
-	left  time.Time // since when
+	blind time.Time // until when the supervisor or the runtime is unavailable, or was a moment ago
+	away  int       // how many of them are unavailable now
+	left  time.Time // since when they are unavailable
 	wrong []string
 
 	sandboxes, starts, restarts, kills, backOffs, exits int
 	latestOf                                            string
-	latest                                              time.Duration // the latest restart beyond its back-off, in quiet times
+	latest                                              time.Duration // the largest delay of a restart beyond its back-off, without outages
 }
 
-// modelPod is a pod as it should be.
+// modelPod is the expected state of a pod.
 type modelPod struct {
 	name    string
-	spec    simPod // what should run
-	wanted  bool   // a file or command asks for it
+	spec    simPod // the pod that should run
+	wanted  bool   // a file or command defines it
 	stopped bool
 	changes []change
-	since   time.Time // of the last change
+	since   time.Time // time of the last change
 	runs    map[string]*modelRun
-	sick    time.Time // since when its liveness probe fails; zero for not
-	sandbox string    // the newest; empty for none
-	grown   bool      // an app container was created in the sandbox: init containers are done
+	sick    time.Time // since when its liveness probe has failed; zero if it succeeds
+	sandbox string    // the newest one; empty for none
+	grown   bool      // an app container was created in the sandbox, so the init containers have completed
 }
 
-// change is something that the simulation did to a pod, for which each container may
-// be stopped or made again without an exit of its own.
+// change is an action of the simulation on a pod, because of which each container may be
+// stopped or recreated without having exited by itself.
 type change struct {
 	kind  string
 	at    time.Time
-	until time.Time       // for which it counts, unless the supervisor or the runtime was down during it
-	used  map[string]bool // by whom: "kill a0", "start a0"
+	until time.Time       // until when it applies, unless the supervisor or the runtime was down in that time
+	used  map[string]bool // actions that it has already permitted: "kill a0", "start a0"
 }
 
-// modelRun is the newest container of a name.
+// modelRun is the newest container with a name.
 type modelRun struct {
 	id, sandbox       string
 	attempt           uint32
@@ -61,14 +61,14 @@ type modelRun struct {
 	started, finished time.Time
 	code              int32
 	image             string
-	delay             time.Duration // before its successor, unless it runs for 10 minutes
-	due               time.Time     // when its successor has to run at the latest; zero for none
+	delay             time.Duration // back-off of the next run, unless this run lasts 10 minutes
+	due               time.Time     // when the next run must have started; zero for none
 	noted             bool
 }
 
-// How long a supervisor has: to notice an exit of the fake (which it lists every
-// second) and act; to act after a change, whose grace period is 5 s; and after an
-// outage, in which it asks every 5 s.
+// Time limits for a supervisor: to notice an exit in the fake (which it lists every second)
+// and act; to act after a change, including a grace period of 5 s; and to act after an
+// outage, during which it tries every 5 s.
 const (
 	simNotice = 1500 * time.Millisecond
 	simChange = 40 * time.Second
@@ -84,7 +84,7 @@ func (m *model) fail(p *modelPod, format string, args ...any) {
 		p.name, p.spec, p.wanted, p.stopped, changes, fmt.Sprintf(format, args...)))
 }
 
-// change notes what the simulation does to a pod.
+// change records an action of the simulation on a pod.
 func (m *model) change(name, kind string, f func(*modelPod)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,14 +104,15 @@ func (m *model) change(name, kind string, f func(*modelPod)) {
 	}
 }
 
-// forget forgets what had to be restarted: the pod is stopped, gone or made again.
+// forget drops pending restarts, because the pod is stopped, deleted or recreated.
 func (p *modelPod) forget() {
 	for _, r := range p.runs {
 		r.due = time.Time{}
 	}
 }
 
-// goAway notes that the supervisor or the runtime is away; back, that it is not.
+// goAway records that the supervisor or the runtime is unavailable; back, that it is
+// available again.
 func (m *model) goAway() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,8 +139,8 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows reports whether a change to the pod lets a container be stopped or made now,
-// and uses the change up for that.
+// allows reports whether a change to the pod permits that a container is stopped or created
+// now, and marks the change as used for that.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]
@@ -152,7 +153,7 @@ func (m *model) allows(p *modelPod, what string) bool {
 	return false
 }
 
-// started takes in the start of a container.
+// started processes the start of a container.
 func (m *model) started(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSandboxStatus) {
 	name, at := c.GetMetadata().GetName(), time.Unix(0, c.GetStartedAt())
 	p := m.pods[sandbox.GetMetadata().GetName()]
@@ -184,7 +185,7 @@ func (m *model) started(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSa
 	}
 }
 
-// restarted judges the restart of a container.
+// restarted checks the restart of a container.
 func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
 	m.restarts++
 	long := last.finished.Sub(last.started) >= 10*time.Minute
@@ -197,7 +198,7 @@ func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
 		next.delay = 10 * time.Second
 	}
 	if next.sandbox != last.sandbox {
-		return // each container is started once in a sandbox that the pod may have
+		return // each container is started once in a new sandbox, which the pod may have
 	}
 	if !p.spec.restarts(name, last.code) && !m.allows(p, "again "+name) {
 		m.fail(p, "%s exited with %d for good, and was restarted", name, last.code)
@@ -214,7 +215,7 @@ func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
 	}
 }
 
-// exited takes in the end of a container.
+// exited processes the exit of a container.
 func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSandboxStatus) {
 	p := m.pods[sandbox.GetMetadata().GetName()]
 	name := c.GetMetadata().GetName()
@@ -236,7 +237,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 			m.fail(p, "%s was killed %s before its liveness probe could have failed 3 times", name, early)
 		}
 	case p.over():
-		m.kills++ // leftovers of a pod that has ended
+		m.kills++ // stops of leftovers of a terminated pod
 	case m.allows(p, "kill "+name):
 		m.kills++
 	default:
@@ -251,7 +252,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	}
 }
 
-// over reports whether a pod has ended for good: nothing of it is restarted.
+// over reports whether a pod has terminated permanently, so that no container is restarted.
 func (p *modelPod) over() bool {
 	if r := p.runs["init"]; r != nil && !r.running && r.code != 0 && !p.spec.restarts("init", r.code) {
 		return true
@@ -268,14 +269,14 @@ func (p *modelPod) over() bool {
 	return true
 }
 
-// waits reports whether a container waits for a sidecar before it, which has exited.
+// waits reports whether a container waits for a preceding sidecar that has exited.
 func (p *modelPod) waits(name string) bool {
 	side := p.runs["side"]
 	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running
 }
 
-// lacks says what of a pod neither runs nor waits for its back-off; nothing if the
-// pod is complete.
+// lacks describes a container of the pod that neither runs nor waits for its back-off;
+// empty if there is none.
 func (p *modelPod) lacks(now time.Time) string {
 	names := []string{"side"}
 	if !p.spec.side {
@@ -307,8 +308,8 @@ func (p *modelPod) lacks(now time.Time) string {
 	return ""
 }
 
-// check judges what should have happened by now. Here are the containers of the
-// runtime.
+// check compares the containers of the runtime, here, with what should have happened by
+// now.
 func (m *model) check(here []critest.Container, pods map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

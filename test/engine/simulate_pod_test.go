@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// simPod is what a file or command asks for.
+// simPod is the pod that a file or command defines.
 type simPod struct {
 	policy            string
 	image, args, apps int
@@ -20,7 +20,7 @@ func (p simPod) String() string {
 	return fmt.Sprintf("%s image %d args %d apps %d init %v side %v probe %v config %v", p.policy, p.image, p.args, p.apps, p.init, p.side, p.probe, p.config)
 }
 
-// restarts reports whether a container of the pod that exits with a code is restarted.
+// restarts reports whether a container of the pod is restarted after an exit code.
 func (p simPod) restarts(name string, code int32) bool {
 	switch {
 	case name == "side":
@@ -31,7 +31,7 @@ func (p simPod) restarts(name string, code int32) bool {
 	return p.policy == "Always" || p.policy == "OnFailure" && code != 0
 }
 
-// text is the manifest.
+// text returns the manifest.
 func (p simPod) text(name string) string {
 	var spec []string
 	if p.init || p.side {
@@ -64,7 +64,7 @@ func (p simPod) text(name string) string {
 	return text
 }
 
-// spec is a pod at random.
+// spec returns a random pod.
 func (s *simulation) spec() simPod {
 	coin := func(n int) bool { return s.rand.IntN(n) == 0 }
 	return simPod{policy: []string{"Always", "Always", "OnFailure", "Never"}[s.rand.IntN(4)], image: 1 + s.rand.IntN(2), args: s.rand.IntN(1000),
@@ -79,8 +79,8 @@ func (s *simulation) texts(sl *slot, spec simPod) []string {
 	return texts
 }
 
-// behaviors are the runs of a container: each ends by itself, after seconds, minutes
-// or hours.
+// behaviors returns the runs of a container: each exits by itself after seconds, minutes or
+// hours.
 func (s *simulation) behaviors(name string) []critest.Behavior {
 	var out []critest.Behavior
 	for range 4000 {

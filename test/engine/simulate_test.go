@@ -19,10 +19,10 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestSimulatedDay lets a supervisor work for simulated hours on pods whose
-// containers exit and fail their probes at random, while files change, directories
-// disappear, commands work beside it, the runtime is away and the supervisor is
-// started again. A model of docs/serve.md judges every start and end of a container.
+// TestSimulatedDay runs a supervisor for simulated hours on pods whose containers exit and
+// fail their probes at random, while files change, directories disappear, commands act on
+// the pods, the runtime is unavailable and the supervisor is restarted. A model of
+// docs/serve.md checks every start and exit of a container.
 //
 // PODRUN_TORTURE=1 simulates 24 hours with several seeds, as `make torture` does.
 func TestSimulatedDay(t *testing.T) {
@@ -42,27 +42,27 @@ func TestSimulatedDay(t *testing.T) {
 	}
 }
 
-// simulation is a host, its supervisor and what happens to them.
+// simulation is a host, its supervisor and the actions on them.
 type simulation struct {
 	*serving
 	rand  *rand.Rand
 	model *model
 	slots []*slot
-	ends  func()    // of an outage of the runtime; nil while it answers
-	until time.Time // when it ends
+	ends  func()    // ends an outage of the runtime; nil if there is none
+	until time.Time // when the outage ends
 	did   map[string]int
-	trace []string // what was done when
+	trace []string // actions and their times
 }
 
-// slot is a pod that comes and goes.
+// slot is a pod that is created and removed repeatedly.
 type slot struct {
-	name, path string // no path: of a command
+	name, path string // path is empty for the pod of a command
 	here       bool
-	file       simPod // what its file asks for
+	file       simPod // the pod in its file
 	version    int    // of its ConfigMap
 	broken     bool
-	// applied is true if a command applied the pod after its file: the file's end does not
-	// delete it. fileless is true if the file was removed since.
+	// applied is true if a command applied the pod after its file: removing the file does
+	// not delete the pod. fileless is true if the file was removed since.
 	applied, fileless bool
 }
 
@@ -139,7 +139,8 @@ func (s *simulation) judge() {
 	s.model.check(s.rt.Containers(), pods)
 }
 
-// settle makes everything reachable, removes what is there, and checks that it goes.
+// settle makes everything available, removes all files and pods, and checks that no pod
+// remains.
 func (s *simulation) settle() {
 	if s.ends != nil {
 		s.ends()
@@ -148,7 +149,7 @@ func (s *simulation) settle() {
 		s.reach(dir)
 	}
 	time.Sleep(simBack + time.Second)
-	for range 2 { // the files, and then the pods that came from none
+	for range 2 { // first the files, and then the pods of commands
 		for _, sl := range s.slots {
 			s.remove(sl)
 		}
@@ -158,7 +159,7 @@ func (s *simulation) settle() {
 	}
 }
 
-// act does something at random.
+// act executes a random action.
 func (s *simulation) act() {
 	for range 4 {
 		if do := s.try(); do != "" {
@@ -169,12 +170,13 @@ func (s *simulation) act() {
 	}
 }
 
-// note keeps what was done, for the report of what is wrong.
+// note records an action for the report of a violation.
 func (s *simulation) note(do string) {
 	s.trace = append(s.trace, time.Now().Format("15:04:05")+" "+do)
 }
 
-// try returns what it did; nothing if that is not possible now.
+// try executes an action and returns its description; empty if the action is currently not
+// possible.
 func (s *simulation) try() (do string) {
 	sl := s.slots[s.rand.IntN(len(s.slots))]
 	p := s.model.pods[sl.name]
@@ -200,8 +202,8 @@ func (s *simulation) try() (do string) {
 	case n < 14 && reachable:
 		do = "remove"
 		s.remove(sl)
-	// A file that breaks before it was applied, during an outage, is unknown to a serve
-	// that starts then: nothing is wanted of it.
+	// A file that becomes invalid during an outage, before it was applied, is unknown to a
+	// serve that starts then: the pod is not expected.
 	case n < 17 && sl.here && sl.path != "" && !sl.fileless && reachable && s.ends == nil:
 		do = "break"
 		s.files.breakFile(sl.path)
@@ -212,7 +214,7 @@ func (s *simulation) try() (do string) {
 	return do
 }
 
-// actOn does something to a pod that has not been changed for a while.
+// actOn acts on a pod that has not been changed for a while.
 func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 	byFile := sl.path != "" && !sl.fileless
 	over, healthy := s.model.state(p)
@@ -265,8 +267,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 	return ""
 }
 
-// command runs a command that may end in that a container exits at once: the model
-// judges what follows.
+// command runs a command that may make a container exit: the model checks what follows.
 func (s *simulation) command(f func() ([]run.Result, error)) {
 	if _, err := f(); err != nil {
 		s.t.Error(err)
@@ -277,7 +278,8 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	for _, b := range s.rt.Sandboxes() {
 		if b.Ready && b.Config.GetMetadata().GetName() == sl.name {
 			s.model.change(sl.name, "lost sandbox", nil)
-			// The containers end one by one: one may be restarted before the sandbox ends.
+			// The containers exit one by one: one may be restarted before the sandbox is
+			// removed.
 			s.model.change(sl.name, "lost containers", nil)
 			if _, err := s.rt.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.ID}); err != nil {
 				s.t.Error(err)
@@ -287,7 +289,7 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	return "lost sandbox"
 }
 
-// update changes a file: what the API lets change in place, or all.
+// update changes a file: only fields that can be updated in place, or any.
 func (s *simulation) update(sl *slot, p *modelPod) string {
 	if p.stopped {
 		return ""
@@ -303,7 +305,7 @@ func (s *simulation) update(sl *slot, p *modelPod) string {
 	return kind
 }
 
-// take makes a definition the one that should run.
+// take makes a definition the expected one.
 func (p *modelPod) take(spec simPod) {
 	p.spec = spec
 	keep := map[string]bool{"a0": true, "a1": spec.apps > 1, "side": spec.side, "init": spec.init}
@@ -320,7 +322,8 @@ func (s *simulation) write(sl *slot) {
 }
 
 func (s *simulation) add(sl *slot) {
-	// A pod that is still to be removed, as while the runtime is away, is not a new one.
+	// A pod whose removal is still pending, for example during an outage of the runtime, is
+	// not a new one.
 	_, err := os.Stat(s.layout().Owner(identity.Pod{Namespace: "default", Name: sl.name}))
 	if sl.path == "" && (s.ends != nil || !s.model.quiet()) || err == nil {
 		return
@@ -338,7 +341,7 @@ func (s *simulation) remove(sl *slot) {
 	if !sl.here || (sl.path == "" || sl.applied) && (s.ends != nil || !s.model.quiet()) {
 		return
 	}
-	if sl.applied && !sl.fileless { // a pod that is kept
+	if sl.applied && !sl.fileless { // the pod is kept
 		sl.fileless = true
 		s.files.remove(sl.path)
 		return
@@ -353,8 +356,8 @@ func (s *simulation) remove(sl *slot) {
 	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
 }
 
-// replaceWithoutServe makes a pod of a command of one of a file, and removes the file, while
-// no supervisor runs: the next one must not delete the pod.
+// replaceWithoutServe lets a command apply the pod of a file, and removes the file, while
+// no supervisor runs: the next supervisor must not delete the pod.
 func (s *simulation) replaceWithoutServe(sl *slot) string {
 	s.model.goAway()
 	s.end()

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// watch takes in what the runtime reports, until ctx ends.
+// watch processes the runtime's events until ctx ends.
 func (m *model) watch(ctx context.Context, rt *critest.Runtime) {
 	_ = rt.GetContainerEvents(&runtimeapi.GetEventsRequest{}, &eventSink{ctx: ctx, send: m.event})
 }
@@ -37,7 +37,7 @@ func (m *model) event(e *runtimeapi.ContainerEventResponse) {
 	}
 }
 
-// sandboxed takes in that a sandbox was made: the pod starts over in it.
+// sandboxed processes the creation of a sandbox: the pod starts again in it.
 func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 	p := m.pods[b.GetMetadata().GetName()]
 	m.sandboxes++
@@ -49,11 +49,11 @@ func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 	}
 	p.sandbox, p.grown = b.GetId(), false
 	for name, r := range p.runs {
-		if r.due = (time.Time{}); r.running { // init containers are first
+		if r.due = (time.Time{}); r.running { // init containers run first
 			m.fail(p, "got sandbox %d while %s runs in another one", b.GetMetadata().GetAttempt(), name)
 		}
 		if b.GetMetadata().GetAttempt() == 0 {
-			delete(p.runs, name) // it is another pod
+			delete(p.runs, name) // belongs to another pod
 		}
 	}
 }
@@ -72,14 +72,14 @@ func (s *eventSink) SetTrailer(metadata.MD)                          {}
 func (s *eventSink) SendMsg(any) error                               { return nil }
 func (s *eventSink) RecvMsg(any) error                               { return nil }
 
-// good reports whether nothing wrong was found.
+// good reports whether no violation was found.
 func (m *model) good() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.wrong) == 0
 }
 
-// state reports whether a pod has ended, and whether its first app container runs and
+// state reports whether a pod has terminated, and whether its first app container runs and
 // is healthy.
 func (m *model) state(p *modelPod) (over, healthy bool) {
 	m.mu.Lock()

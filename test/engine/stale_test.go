@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestStaleListOfSandboxes: a list of sandboxes that is behind the one of containers
-// hides no sandbox from a delete (the fault matrix, test/fault).
+// TestStaleListOfSandboxes: if the list of sandboxes is older than that of containers,
+// delete still finds all sandboxes (the fault matrix, test/fault).
 func TestStaleListOfSandboxes(t *testing.T) {
 	r := newRig(t)
 	r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Stale})
@@ -24,8 +24,8 @@ func TestStaleListOfSandboxes(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestRunNamesTheRuntimeAtItsDeadline: a runtime that does not answer is named, by run
-// as by apply, and the code is that of a deadline (the fault matrix, test/fault).
+// TestRunNamesTheRuntimeAtItsDeadline: if the runtime does not respond, run, like apply,
+// names it, and the exit code is that of a deadline (the fault matrix, test/fault).
 func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// startCalls are the calls that create and start containers, in order: C and S.
+// startCalls returns the calls that create (C) and start (S) containers, in order.
 func (r *rig) startCalls() string {
 	var out strings.Builder
 	for _, name := range r.rt.CallNames("CreateContainer", "StartContainer") {
@@ -24,8 +24,8 @@ func (r *rig) startCalls() string {
 const fiveContainers = `containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1},
   {name: c, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ["true"]}}}}, {name: d, image: registry.example/app:1}, {name: e, image: registry.example/app:1}]`
 
-// TestStartOrder: containers start at once where the setting or the pod says so, and
-// those before a postStart hook before the container that has it.
+// TestStartOrder: containers start in parallel if the setting or the pod requests it; those
+// before a container with a postStart hook start before it.
 func TestStartOrder(t *testing.T) {
 	annotated := func(order string) string {
 		return strings.Replace(podText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
@@ -54,8 +54,8 @@ func TestStartOrder(t *testing.T) {
 	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet or parallel")
 }
 
-// TestStartOrderFailure: a container that fails does not keep those beside it from
-// running, and the next apply starts it.
+// TestStartOrderFailure: if a container fails, the ones that start in parallel still run,
+// and the next apply starts it.
 func TestStartOrderFailure(t *testing.T) {
 	for _, method := range []string{"CreateContainer", "StartContainer"} {
 		r := newRig(t)

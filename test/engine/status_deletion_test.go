@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// wantDeletion fails the test unless another process sees when the pod's deletion began,
-// and its grace period.
+// wantDeletion fails the test unless another process sees when the deletion of the pod
+// began, and its grace period.
 func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	r.t.Helper()
 	pod := r.got("web")
@@ -26,9 +26,9 @@ func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	return pod
 }
 
-// TestDeletedPodIsTerminating: every process sees that a pod is being deleted, with its
-// grace period, until it is removed, also after the delete was interrupted. What its
-// containers were does not get lost with the runtime's records (issue 30).
+// TestDeletedPodIsTerminating: until a deleted pod is removed, every process sees that it
+// is being deleted, with its grace period, even after the delete was interrupted. The
+// containers' states are not lost with the runtime's records (issue 30).
 func TestDeletedPodIsTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -60,7 +60,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		hang()
 		time.Sleep(time.Hour)
 		r.wantDeletion(begun, 20)
-		// As the API does: a later delete shortens the grace period, and never extends it.
+		// As in the API, a later delete can shorten the grace period, but never extends it.
 		five, hour := 5*time.Second, time.Hour
 		hang = r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
 		r.delete(run.DeleteOptions{Grace: &five})
@@ -68,7 +68,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		r.delete(run.DeleteOptions{Grace: &hour})
 		r.wantDeletion(begun, 5)
 		hang()
-		for _, sb := range r.rt.Sandboxes() { // all that the runtime has
+		for _, sb := range r.rt.Sandboxes() { // everything in the runtime
 			if err := r.engine().Client.RemovePodSandbox(t.Context(), sb.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -86,8 +86,8 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 	})
 }
 
-// TestReplacedPodIsTerminating: so is a pod that a replacement or a restart removes, until
-// the new one is there.
+// TestReplacedPodIsTerminating: the same applies to a pod that a replacement or a restart
+// removes, until the new pod exists.
 func TestReplacedPodIsTerminating(t *testing.T) {
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
 	for name, again := range map[string]func(r *rig) run.Result{

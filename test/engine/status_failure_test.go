@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// unstartable are pods with a container that cannot be started, by the reason for which it
-// then waits, with a part of the message.
+// unstartable are pods with a container that cannot be started, with the expected waiting
+// reason and a substring of the message.
 var unstartable = []struct {
 	name, reason, message string
 	spec                  []string
@@ -63,9 +63,9 @@ func (r *rig) waitsFor(reason, message string) {
 	}
 }
 
-// TestWhyAContainerIsNotStarted: the status of a pod says why a container could not be
-// created or started, as the kubelet's does, in every process and until it is started
-// (issue 30).
+// TestWhyAContainerIsNotStarted: in every process, the status of a pod shows why a
+// container could not be created or started, as the kubelet's does, until the container is
+// started (issue 30).
 func TestWhyAContainerIsNotStarted(t *testing.T) {
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 					t.Errorf("result: waiting %+v", w)
 				}
 				r.waitsFor(tc.reason, tc.message)
-				time.Sleep(time.Minute) // a back-off has ended
+				time.Sleep(time.Minute) // a back-off has expired
 				r.waitsFor(tc.reason, tc.message)
 				if heal(); tc.fail == nil {
 					r.mustDelete()
@@ -113,8 +113,8 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 	}
 }
 
-// TestServeWhyAContainerIsNotStarted: so does the status of a pod that is supervised, while
-// the start is retried, and no longer once it is started.
+// TestServeWhyAContainerIsNotStarted: the status of a supervised pod shows it, too, while
+// the start is retried, until the container is started.
 func TestServeWhyAContainerIsNotStarted(t *testing.T) {
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {

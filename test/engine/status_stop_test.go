@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestStopDuringInit: a pod that was stopped while its init containers ran has failed, as
-// none of its other containers will be started, and stays failed after its start was
-// given up (issue 30).
+// TestStopDuringInit: a pod that was stopped while its init containers ran is Failed,
+// because its other containers will not be started, and it remains Failed after an
+// interrupted start (issue 30).
 func TestStopDuringInit(t *testing.T) {
 	for name, setup := range map[string]critest.Behavior{"TERM": {Forever: true}, "ends well on TERM": {Forever: true, CleanTERM: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// stopOutage makes the runtime refuse connections from the first StopContainer on, as a
-// containerd that is restarted does, until the function that it returns is called. A call
-// takes a millisecond.
+// stopOutage makes the runtime refuse connections after the first StopContainer, like a
+// restarting containerd, until the returned function is called. A call takes a millisecond.
 func (r *rig) stopOutage() (end func()) {
 	var begun atomic.Bool
 	refused := critest.Fault{When: critest.Before, Delay: time.Millisecond}
@@ -39,7 +38,7 @@ func (r *rig) stopOutage() (end func()) {
 	}
 }
 
-// stopPauses are the times between the calls of StopContainer, in units of 100 ms.
+// stopPauses returns the times between the calls of StopContainer, in units of 100 ms.
 func stopPauses(rt *critest.Runtime) []int {
 	var out []int
 	var last time.Time
@@ -55,7 +54,8 @@ func stopPauses(rt *critest.Runtime) []int {
 	return out
 }
 
-// A delete tried to stop a container 10,000 times a second while containerd was restarted.
+// A delete tried to stop a container 10,000 times per second while containerd was
+// restarted.
 func TestStopBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -69,7 +69,7 @@ func TestStopBacksOff(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsInterrupted: the end of the command does not wait for the next try.
+// TestStopBackOffIsInterrupted: an interrupted command does not wait for the next attempt.
 func TestStopBackOffIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,8 +92,8 @@ func TestStopBackOffIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsHurried: a container is killed at once when podrun is about to be
-// killed, not after the pause between two tries.
+// TestStopBackOffIsHurried: a container is killed immediately when podrun is about to be
+// killed, not after the pause between two attempts.
 func TestStopBackOffIsHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -107,7 +107,7 @@ func TestStopBackOffIsHurried(t *testing.T) {
 			cancel()
 		})
 		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
-		// Killed 1.5 s after hurry: in the pause that ends 7.1 s after the first try.
+		// Killed 1.5 s after hurry: in the pause that ends 7.1 s after the first attempt.
 		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
 			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
 		}
@@ -124,8 +124,8 @@ func TestStopBackOffIsHurried(t *testing.T) {
 	})
 }
 
-// A stop that failed late in the default grace period was not retried: the time for which
-// stops are retried had passed since the first one began.
+// A stop that failed late in the default grace period was not retried: the time limit for
+// retries, which starts with the first stop, had passed.
 func TestStopThatFailsLateIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

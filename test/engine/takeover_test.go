@@ -22,12 +22,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// slowEnd is a pod whose container takes 20 s to end.
+// slowEnd is a pod whose container takes 20 s to exit.
 var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
 
-// TestApplyAfterAKilledDelete: containers may be ending that a killed delete has
-// asked to stop. The next apply does not take them for running ones, and does not
-// run their hooks twice.
+// TestApplyAfterAKilledDelete: containers that a killed delete has asked to stop may still
+// be stopping. The next apply does not consider them running, and does not run their hooks
+// twice.
 func TestApplyAfterAKilledDelete(t *testing.T) {
 	for _, again := range []string{"apply", "delete"} {
 		t.Run(again, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteTakesOverFromDelete: a second delete with a shorter grace period does
-// not wait for the first.
+// TestDeleteTakesOverFromDelete: a second delete with a shorter grace period does not wait
+// for the first.
 func TestDeleteTakesOverFromDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -81,8 +81,8 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 	})
 }
 
-// TestLoserOfADeleteStopsNothing: a delete from which another took over stops no
-// container in the other's grace period, even if it cannot observe the pod again.
+// TestLoserOfADeleteStopsNothing: a delete that was taken over by another one stops no
+// container during the other's grace period, even if it cannot observe the pod again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -93,7 +93,7 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 		time.Sleep(time.Minute + store.OwnerPoll/2)
 		grace := 10 * time.Minute
 		go func() { second <- r.delete(run.DeleteOptions{Grace: &grace}) }()
-		time.Sleep(store.OwnerPoll / 10) // the second is the owner; the first does not know
+		time.Sleep(store.OwnerPoll / 10) // the second one owns the pod, but the first one does not know it yet
 		r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before, Err: status.Error(codes.DeadlineExceeded, "slow"), Times: 1})
 		time.Sleep(time.Minute)
 		if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || len(r.rt.CallNames("StopPodSandbox")) != 0 {
@@ -107,8 +107,8 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsForADelete: an apply that comes while a delete stops the pod makes
-// it again when that is done.
+// TestApplyWaitsForADelete: an apply that starts while a delete stops the pod waits for the
+// delete, and then creates the pod again.
 func TestApplyWaitsForADelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -129,8 +129,8 @@ func TestApplyWaitsForADelete(t *testing.T) {
 	})
 }
 
-// TestRunLeavesAnothersPod: a run whose pod another command has put a new one in
-// the place of does not remove that one, also where it has the same UID.
+// TestRunLeavesAnothersPod: if another command replaced the pod of a run, the run does not
+// remove the new pod, even if it has the same UID.
 func TestRunLeavesAnothersPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -156,8 +156,8 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 	})
 }
 
-// TestDeleteOnAReadOnlyRootDirectory: a delete that cannot write anything down
-// still stops the pod and removes it from the runtime, and says what is left.
+// TestDeleteOnAReadOnlyRootDirectory: a delete that cannot write any file still stops the
+// pod and removes it from the runtime, and reports what remains.
 func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	for _, what := range []string{"read-only", "full"} {
 		t.Run(what, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	}
 }
 
-// fillDisk uses up a small file system, to its last byte and inode.
+// fillDisk fills a small file system, to its last byte and inode.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))
@@ -219,8 +219,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeleteWhileAnImageVolumeIsPulled: the pull of an image that is mounted as a
-// volume does not hold the pod's lock either.
+// TestDeleteWhileAnImageVolumeIsPulled: the pod's lock is not held either during the pull
+// of an image that is mounted as a volume.
 func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.Version("containerd", "v2.1.4"))
@@ -237,8 +237,8 @@ func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 	})
 }
 
-// TestFailedHookOfALoser: a postStart hook fails after another command took the
-// pod over. It is not run again, and the owner kills its container.
+// TestFailedHookOfALoser: a postStart hook fails after another command has taken over the
+// pod. It is not run again, and the owner kills its container.
 func TestFailedHookOfALoser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -259,8 +259,8 @@ func TestFailedHookOfALoser(t *testing.T) {
 	})
 }
 
-// TestStopOvertakenByDelete: a stop from which a delete takes over has come to its
-// end with it, and leaves nothing behind.
+// TestStopOvertakenByDelete: a stop that is taken over by a delete ends with the delete,
+// and leaves nothing behind.
 func TestStopOvertakenByDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -279,8 +279,8 @@ func TestStopOvertakenByDelete(t *testing.T) {
 	})
 }
 
-// TestStopOfAFreshPodEndsItsPull: an apply whose pod is stopped while it waits for
-// an image does not wait for the image any more.
+// TestStopOfAFreshPodEndsItsPull: an apply whose pod is stopped during an image pull does
+// not wait for the pull.
 func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -301,8 +301,8 @@ func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	})
 }
 
-// TestSweepLeavesALiveOwner: a pod without a checkpoint is being deleted while
-// another command sweeps. The delete removes all of it.
+// TestSweepLeavesALiveOwner: a pod without a checkpoint is being deleted while another
+// command sweeps. The delete removes all of it.
 func TestSweepLeavesALiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -332,8 +332,8 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 	})
 }
 
-// TestApplyOvertakenByRun: an apply whose pod another command replaced does not wait for the
-// end of that command, which runs the pod to its completion.
+// TestApplyOvertakenByRun: an apply whose pod was replaced by a run does not wait until the
+// run ends, which runs the pod to completion.
 func TestApplyOvertakenByRun(t *testing.T) {
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
 		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestTerminationLogOfAKilledContainer: it is kept for the container's status, also if the
-// runtime did not answer when the container had been killed.
+// TestTerminationLogOfAKilledContainer: the log is kept for the container's status, even if
+// the runtime did not respond after the container was killed.
 func TestTerminationLogOfAKilledContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

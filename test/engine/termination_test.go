@@ -12,8 +12,8 @@ import (
 )
 
 // The number of termination logs of a container does not grow with its restarts, and the
-// message of the last termination stays in the status while the next run is active. Files
-// of runs whose containers are gone are removed as well.
+// last termination message remains in the status during the next run. Files of runs whose
+// containers were removed are removed, too.
 func TestTerminationLogsDoNotGrow(t *testing.T) { synctest.Test(t, terminationLogsDoNotGrow) }
 
 func terminationLogsDoNotGrow(t *testing.T) {
@@ -21,7 +21,7 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	pod := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	id := r.mustApply(pod, run.OutcomeCreated).ID
 	dir := r.layout().Container(id.UID, "app")
-	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil { // of a run that the node removed for its disk
+	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil { // of a run that was removed to free disk space
 		t.Fatal(err)
 	}
 	for i := range 5 {
@@ -54,10 +54,10 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	r.mustDelete()
 }
 
-// A container that was created, and not started since its podrun was killed, counts as a
-// restart, as with the kubelet (startContainer in pkg/kubelet/kuberuntime: the count of the
-// newest container and 1, whatever its state): the runtime may keep its name, and the log
-// file has the number of the attempt.
+// A container that was created, but not started because podrun was killed, counts as a
+// restart, as in the kubelet (startContainer in pkg/kubelet/kuberuntime: the count of the
+// newest container plus 1, whatever its state): the runtime may still reserve its name, and
+// the name of the log file contains the attempt number.
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	r := newRig(t)
 	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))

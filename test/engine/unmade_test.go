@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// A program that is missing ends its container in the same way whether the runtime
-// starts the container and fails (containerd) or cannot create it (CRI-O).
+// A container whose program is missing terminates in the same way whether the runtime fails
+// to start it (containerd) or to create it (CRI-O).
 func TestMissingProgram(t *testing.T) {
 	const pod = `apiVersion: v1
 kind: Pod

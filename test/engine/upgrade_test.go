@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// everyDefault is a pod with what Kubernetes has defaults for.
+// everyDefault is a pod with all fields for which Kubernetes has defaults.
 const everyDefault = `apiVersion: v1
 kind: Pod
 metadata: {name: web}
@@ -42,16 +42,15 @@ spec:
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /}}}
 `
 
-// newDefaults are fields of everyDefault that defaulting sets: a podrun that did
-// not know them wrote its checkpoints without them.
+// newDefaults are fields of everyDefault that defaulting sets: a podrun that did not know
+// them wrote checkpoints without them.
 var newDefaults = []string{
 	"terminationGracePeriodSeconds", "enableServiceLinks", "schedulerName", "dnsPolicy", "serviceAccount", "terminationMessagePolicy",
 	"terminationMessagePath", "protocol", "defaultMode", "securityContext", "timeoutSeconds", "failureThreshold", "scheme", "requests",
 	"imagePullPolicy", "volumeMode", "type", "persistentVolumeReclaimPolicy", "apiVersion of fieldRef",
 }
 
-// withoutDefault rewrites a checkpoint as one of a podrun that did not know a
-// default.
+// withoutDefault rewrites a checkpoint like a podrun that did not know a default.
 func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	t.Helper()
 	data, err := os.ReadFile(layout.Checkpoint(uid))
@@ -83,8 +82,8 @@ func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	}
 }
 
-// dropField removes a field wherever it is, and counts it. "X of Y" is field X
-// of objects Y alone.
+// dropField removes all occurrences of a field, and counts them. "X of Y" means field X
+// only in objects Y.
 func dropField(value any, field string) (removed int) {
 	name, parent, _ := strings.Cut(field, " of ")
 	switch v := value.(type) {
@@ -110,8 +109,8 @@ func dropField(value any, field string) (removed int) {
 	return removed
 }
 
-// TestUpgradeNewDefault: an API default that is new changes nothing of a pod
-// that an older podrun made, whatever command comes to it.
+// TestUpgradeNewDefault: a new API default does not change a pod that an older podrun
+// created, whichever command acts on it.
 func TestUpgradeNewDefault(t *testing.T) {
 	for _, field := range newDefaults {
 		t.Run(field, func(t *testing.T) {
@@ -146,8 +145,8 @@ func TestUpgradeNewDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradeHostname: a host that got another name (DHCP) continues with its pods,
-// with their UIDs.
+// TestUpgradeHostname: a host that got another name (DHCP) continues with its pods, with
+// their UIDs.
 func TestUpgradeHostname(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -189,8 +188,8 @@ func TestUpgradeHostname(t *testing.T) {
 	}
 }
 
-// TestUpgradeGateOff: a field whose feature gate another Kubernetes had on is no
-// difference to a manifest from which this one drops it.
+// TestUpgradeGateOff: a field whose feature gate was enabled in another Kubernetes version
+// makes no difference to a manifest from which this version drops it.
 func TestUpgradeGateOff(t *testing.T) {
 	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
 	is := load(t, text).Pods[0].Object

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// userNSFacts are those of a host that supports user namespaces.
+// userNSFacts returns the facts of a host that supports user namespaces.
 func userNSFacts() host.Facts {
 	f := testFacts
 	f.KernelVersion, f.MaxUserNamespaces = "6.6.0-1-amd64", 1000
@@ -27,8 +27,8 @@ func userNSFacts() host.Facts {
 
 const usernsPlain = "containers: [{name: app, image: registry.example/app:1}]"
 
-// TestPreferUserNamespace: with userNamespaces: prefer, a new pod without hostUsers has a
-// user namespace if the host supports it and the pod works in one.
+// TestPreferUserNamespace: with userNamespaces: prefer, a new pod without hostUsers gets a
+// user namespace if the host supports it and the pod is compatible with it.
 func TestPreferUserNamespace(t *testing.T) {
 	facts := func(change func(*host.Facts)) func(*prepare.Input) {
 		return func(in *prepare.Input) { change(&in.Facts) }
@@ -39,8 +39,8 @@ func TestPreferUserNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec   string
 		change func(*prepare.Input)
-		own    bool   // it has a user namespace
-		view   string // what the plan says
+		own    bool   // it has its own user namespace
+		view   string // expected text in the plan
 	}{
 		"plain":                   {usernsPlain, nil, true, preferred},
 		"volumes of podrun":       {usernsPlain + "\nvolumes: [{name: a, emptyDir: {}}, {name: b, configMap: {name: c, optional: true}}, {name: m, emptyDir: {medium: Memory}}]", nil, true, preferred},
@@ -87,9 +87,9 @@ func TestPreferUserNamespace(t *testing.T) {
 	}
 }
 
-// TestPreferUserNamespaceKeepsPods: a changed setting replaces no pod, and changes no pod
-// that is updated or started again. A pod that is replaced because its definition changed
-// is a new one.
+// TestPreferUserNamespaceKeepsPods: a changed setting neither replaces a pod nor changes
+// one that is updated or restarted. A pod that is replaced because its definition changed
+// counts as new.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	set := func(mode string) prepare.Input {
 		in := prepare.Input{Seen: prepare.Seen{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
@@ -151,8 +151,8 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	}
 }
 
-// TestServeKeepsUserNamespaces: serve and apply keep pods as they are when the setting
-// userNamespaces changes, and new pods follow the setting.
+// TestServeKeepsUserNamespaces: serve and apply do not change existing pods when the
+// setting userNamespaces changes, and new pods follow the setting.
 func TestServeKeepsUserNamespaces(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -55,9 +55,9 @@ func TestUserNamespace(t *testing.T) {
 	}
 }
 
-// TestUserNamespacesApart applies pods with user namespaces, in one command and
-// in several: none has another's IDs, each keeps its own, and a deleted pod's are
-// free again.
+// TestUserNamespacesApart applies pods with user namespaces, in one command and in several:
+// their ID ranges do not overlap, each pod keeps its range, and the range of a deleted pod
+// is free again.
 func TestUserNamespacesApart(t *testing.T) {
 	r := newRig(t, critest.Version("containerd", "v2.0.0"),
 		critest.Handler("", &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}))
@@ -77,7 +77,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	want["four"] = 65536
 	r.wantRanges(want)
 
-	// A plan that was made before another podrun took the range does no harm.
+	// A plan that was made before another podrun took the range is harmless.
 	e := r.engine()
 	targets, _, err := e.Prepare(t.Context(), load(t, pod("five")), run.PrepareOptions{AllowKubelet: true})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	r.mustDelete()
 }
 
-// wantRanges checks the first host ID of each live pod, by its sandbox.
+// wantRanges checks the first host ID of each running pod, in its sandbox.
 func (r *rig) wantRanges(want map[string]uint32) {
 	r.t.Helper()
 	all := r.rt.Sandboxes()

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestVolumesAfterSandbox: volumes are made while the runtime makes the sandbox, so a
-// sandbox may be there without them. No container starts before they are there, whichever
-// command starts it.
+// TestVolumesAfterSandbox: volumes are created while the runtime creates the sandbox, so a
+// sandbox may exist without them. No container starts before they exist, whichever command
+// starts it.
 func TestVolumesAfterSandbox(t *testing.T) {
 	r := newRig(t)
 	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// openBelow lists the descriptors of this process that are of files below a directory.
+// openBelow lists the open descriptors of this process for files below a directory.
 func openBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
@@ -34,14 +34,14 @@ func openBelow(t *testing.T, dir string) []string {
 	return open
 }
 
-// sharedPuller is an engine whose commands share a puller, as those of a supervisor do.
+// sharedPuller returns an engine whose commands share a puller, like a supervisor's.
 func (r *rig) sharedPuller() *run.Engine {
 	e := r.engine()
 	e.Puller = e.NewPuller()
 	return e
 }
 
-// forgotten checks that the engine's puller passes no event of the pod on: it has no
+// forgotten checks that the engine's puller no longer forwards events of the pod: it has no
 // journal of the pod.
 func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
 	r.t.Helper()
@@ -59,8 +59,8 @@ func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
 	}
 }
 
-// A pod that was resumed while the runtime did not answer left its journal open: two
-// descriptors at each attempt of a supervisor.
+// A pod that was resumed while the runtime did not respond left its journal open: two
+// descriptors for each attempt of a supervisor.
 func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r := newRig(t)
 	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
@@ -84,7 +84,7 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			var end func()
-			e.Facts = func(context.Context) (host.Facts, error) { // once the checkpoint has been read
+			e.Facts = func(context.Context) (host.Facts, error) { // called after the checkpoint has been read
 				end = fault()
 				return facts, nil
 			}
@@ -107,7 +107,7 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// The puller kept the journal of a pod that was preempted.
+// The puller kept the journal of a preempted pod.
 func TestPreemptForgetsTheJournal(t *testing.T) {
 	r := newRig(t)
 	r.settings.MaxPods = 1
@@ -124,7 +124,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// A pod that --continue leaves out has no worker any more either.
+// A pod that --continue skips has no worker any more either.
 func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()

@@ -16,8 +16,8 @@ import (
 )
 
 // A container writes to the files that podrun and the runtime mount into it: all of them
-// count, and an eviction frees what it can without losing the termination message (class
-// of CVE-2020-8557).
+// count, and an eviction frees as many as possible without losing the termination message
+// (class of CVE-2020-8557).
 func TestFilesThatContainersWriteCount(t *testing.T) {
 	state := t.TempDir()
 	pressureTest(t, func(t *testing.T, s *serving) {
