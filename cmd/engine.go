@@ -45,7 +45,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 	if err != nil {
 		return nil, nil, err
 	}
-	client.OnSilence(func() {
+	client.OnUnresponsive(func() {
 		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer; podrun waits for it", Hint: "check whether it is overloaded, and whether the socket belongs to another program", Warning: true}})
 	})
 	a.tracing.observe(client)

@@ -26,7 +26,7 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 		return "", fmt.Errorf("create log directory: %w", err)
 	}
 	create := func() (string, error) {
-		answered, stop := cri.LastAnswer(ctx)
+		answered, stop := cri.ExtendContext(ctx)
 		defer stop()
 		return client.CreateContainer(answered, sandboxID, config, sandbox)
 	}

@@ -73,23 +73,23 @@ func mentions(err error, texts []string) bool {
 	return false
 }
 
-// unbusy makes a call, and repeats it while the runtime is busy with the object, until
+// retryBusy makes a call, and repeats it while the runtime is busy with the object, until
 // BusyFor has passed or ctx ends.
-func unbusy(ctx context.Context, call func() error) error {
+func retryBusy(ctx context.Context, call func() error) error {
 	return While(ctx, BusyFor, func() (bool, error) {
 		err := call()
 		return Busy(err), err
 	})
 }
 
-// finished is unbusy for a call that must not be interrupted: once started, the call may
-// outlive ctx (LastAnswer).
-func finished(ctx context.Context, call func(context.Context) error) error {
-	return unbusy(ctx, func() error {
+// retryBusyExtended is retryBusy for a call that must not be interrupted: once started, it
+// may outlive ctx (ExtendContext).
+func retryBusyExtended(ctx context.Context, call func(context.Context) error) error {
+	return retryBusy(ctx, func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		answered, stop := LastAnswer(ctx)
+		answered, stop := ExtendContext(ctx)
 		defer stop()
 		return call(answered)
 	})

@@ -62,7 +62,7 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 					time.AfterFunc(tc.cancel, cancel)
 				}
 				begun := time.Now()
-				err := unbusy(ctx, func() error {
+				err := retryBusy(ctx, func() error {
 					if tc.until > 0 && time.Since(begun) >= tc.until {
 						return nil
 					}

@@ -38,11 +38,13 @@ type Client struct {
 // RequestTimeout returns the timeout of calls without one of their own.
 func (c *Client) RequestTimeout() time.Duration { return c.timeout }
 
-// OnSilence sets the function that TellSilence calls, possibly from another goroutine.
-func (c *Client) OnSilence(f func()) { c.silence.Store(&f) }
+// OnUnresponsive sets the function that ReportUnresponsive calls, possibly from another
+// goroutine.
+func (c *Client) OnUnresponsive(f func()) { c.silence.Store(&f) }
 
-// TellSilence calls the function of OnSilence while the runtime has not responded yet.
-func (c *Client) TellSilence() {
+// ReportUnresponsive calls the function of OnUnresponsive; callers use it while the runtime
+// has not responded yet.
+func (c *Client) ReportUnresponsive() {
 	if f := c.silence.Load(); f != nil {
 		(*f)()
 	}

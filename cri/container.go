@@ -32,7 +32,7 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // kills immediately. A missing container is not an error. The timeout is the
 // client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	return unbusy(ctx, func() error {
+	return retryBusy(ctx, func() error {
 		return c.settled(ctx, func() error {
 			_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
 				return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
@@ -47,7 +47,7 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 // While the runtime is busy with the container, the call is repeated. If containerd refuses
 // because the container still has a task, that task is deleted first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	return unbusy(ctx, func() error {
+	return retryBusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			_ = c.StopContainer(ctx, id, 0) // if this fails, the removal below fails and reports it
 		}

@@ -28,7 +28,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 // pkg/kubelet/kuberuntime): CRI-O would send them TERM and wait until the call's deadline.
 // Callers that grant a grace period must stop the containers before.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
-	return finished(ctx, func(ctx context.Context) error {
+	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
 		return c.settled(ctx, func() error {
 			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
@@ -61,7 +61,7 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 // Like StopPodSandbox, the call outlives ctx and is repeated. If containerd refuses because
 // a container still has a task, that task is deleted first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
-	return finished(ctx, func(ctx context.Context) error {
+	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		return c.removal(ctx, func() error {
 			return c.settled(ctx, func() error {
 				_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {

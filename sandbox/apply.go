@@ -30,7 +30,7 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	if err := hostfile.MakeDirs(p.Config.LogDirectory, 0o755); err != nil {
 		return Sandbox{}, fail("create log directory", err)
 	}
-	answered, stop := cri.LastAnswer(ctx)
+	answered, stop := cri.ExtendContext(ctx)
 	id, err := client.RunPodSandbox(answered, p.Config, p.Handler)
 	stop()
 	if err != nil {

@@ -28,7 +28,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 	limit := answerWithin
 	if _, limited := ctx.Deadline(); limited {
 		limit = client.RequestTimeout()
-		defer time.AfterFunc(answerWithin, client.TellSilence).Stop()
+		defer time.AfterFunc(answerWithin, client.ReportUnresponsive).Stop()
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

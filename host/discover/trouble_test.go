@@ -118,7 +118,7 @@ func TestReadWaitsForASilentRuntime(t *testing.T) {
 	}
 	defer client.Close()
 	told := make(chan struct{})
-	client.OnSilence(func() { close(told) })
+	client.OnUnresponsive(func() { close(told) })
 	ctx, cancel := context.WithTimeout(t.Context(), answerWithin+500*time.Millisecond)
 	defer cancel()
 	for name, read := range map[string]func() error{

@@ -186,7 +186,7 @@ func (w *Starter) noteStart(ctx context.Context, b *batch) error {
 func (w *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.made()
 	node.InParallel(all, func(s *starting) struct{} {
-		answered, stop := cri.LastAnswer(ctx)
+		answered, stop := cri.ExtendContext(ctx)
 		defer stop()
 		s.err = w.pod.Node.Client.StartContainer(answered, s.created.ID)
 		return struct{}{}

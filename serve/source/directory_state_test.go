@@ -69,7 +69,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-func TestMayHaveHeld(t *testing.T) {
+func TestMayDefine(t *testing.T) {
 	good := File{Path: "/a/good.yaml", State: Good, settled: Good, Objects: load(t, pod("web", "a"))}
 	kept := File{Path: "/a/kept.yaml", State: Broken, settled: Broken, Objects: load(t, pod("db", "a"))}
 	never := File{Path: "/a/never.yaml", State: Broken, settled: Broken}
@@ -79,13 +79,13 @@ func TestMayHaveHeld(t *testing.T) {
 		"/a/good.yaml": false, "/a/kept.yaml": false, "/a/gone.yaml": false, "/a/never.yaml": true, "/a/half.yaml": true,
 		"/b/good.yaml": true, "/b/gone.yaml": true, "/c/x.yaml": true, "": true,
 	} {
-		if may, why := s.MayHaveHeld(path); may != want || may != (why != "") {
+		if may, why := s.MayDefine(path); may != want || may != (why != "") {
 			t.Errorf("%q: %v (%s), want %v", path, may, why, want)
 		}
 	}
 	s.Dirs[0].young = true
 	for path, want := range map[string]bool{"/a/good.yaml": false, "/a/gone.yaml": true} {
-		if may, _ := s.MayHaveHeld(path); may != want {
+		if may, _ := s.MayDefine(path); may != want {
 			t.Errorf("%q in a directory that was found just now: %v, want %v", path, may, want)
 		}
 	}

@@ -183,7 +183,7 @@ func TestReadUnmounted(t *testing.T) {
 	if _, again := settled(t, r); again != "" {
 		t.Errorf("reported again: %s", again)
 	}
-	if may, _ := s.MayHaveHeld(filepath.Join(dir, "other.yaml")); !may {
+	if may, _ := s.MayDefine(filepath.Join(dir, "other.yaml")); !may {
 		t.Error("a pod may be removed whose directory is unmounted")
 	}
 	rebooted, err := NewReader(Options{Dirs: []string{dir}, Settle: settleTime, Identities: map[string]Identity{dir: identity}})

@@ -121,7 +121,7 @@ func wantPods(t *testing.T, s *Snapshot, url string, removable bool, names ...st
 	if strings.Join(have, ",") != strings.Join(names, ",") {
 		t.Errorf("pods %v, want %v (%s)", have, names, s.Dirs[0].Why)
 	}
-	if may, why := s.MayHaveHeld(url); may == removable {
+	if may, why := s.MayDefine(url); may == removable {
 		t.Errorf("may have held: %t %s", may, why)
 	}
 }

@@ -7,7 +7,7 @@
 //
 // A pod is never removed because something could not be read. A directory that cannot be
 // read, and a file that is invalid or incomplete, keep the objects of their last valid
-// content. When podrun has just started, and this content is unknown, Snapshot.MayHaveHeld
+// content. When podrun has just started, and this content is unknown, Snapshot.MayDefine
 // reports whether a file could still define a pod.
 package source
 

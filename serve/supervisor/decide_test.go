@@ -334,7 +334,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 					}
 					steps++
 					in.Exists = false // this test has no files
-					p.conclude(step, facing{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
+					p.conclude(step, stepInput{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}
 				// Each of the two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
 				if steps > 130 || steps < 20 {
@@ -351,7 +351,7 @@ func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}
 		p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
-		in := facing{Situation: Situation{Source: Gone, Exists: true, Doomed: true}}
+		in := stepInput{Situation: Situation{Source: Gone, Exists: true, Doomed: true}}
 		for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 			p.conclude(Step{Do: Delete}, in, errors.New("no"))
 			if got := time.Until(p.failures[Delete].retry); got != want*time.Second {

@@ -65,7 +65,7 @@ func (p *pod) withdraw(asked *eviction) bool {
 }
 
 // evict executes the requested eviction.
-func (p *pod) evict(ctx context.Context, in facing) (err error) {
+func (p *pod) evict(ctx context.Context, in stepInput) (err error) {
 	p.mu.Lock()
 	asked := p.eviction
 	p.mu.Unlock()

@@ -92,7 +92,7 @@ func (p *pod) freed() {
 
 // noteUnstarted records why a pod that is not on this host could not be applied; nil means
 // that it is on this host or no longer requested.
-func (p *pod) noteUnstarted(in facing, err error) {
+func (p *pod) noteUnstarted(in stepInput, err error) {
 	var u *store.Unstarted
 	if err != nil {
 		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
@@ -114,7 +114,7 @@ func (p *pod) noteUnstarted(in facing, err error) {
 
 // noteCorrupt records whether the pod's checkpoint can be read. If not, it reports this
 // once, with the consequence.
-func (p *pod) noteCorrupt(in facing) {
+func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
 	if in.Broken {
 		c = &Corrupt{ID: p.id.String(), Source: in.path, Why: store.BrokenCause(in.broken).Error()}
@@ -149,7 +149,7 @@ func reasonOf(e *problem.Error) string {
 }
 
 // conclude processes the result of a step.
-func (p *pod) conclude(step Step, in facing, err error) {
+func (p *pod) conclude(step Step, in stepInput, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
 		return // the requester of an eviction reports its failure
 	}

@@ -93,7 +93,7 @@ func (p *pod) run(ctx context.Context) {
 			p.noteUnstarted(in, nil)
 		}
 		if err != nil {
-			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
+			in = stepInput{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
 		p.noteMoved(in)
 		p.noteCorrupt(in)
@@ -119,7 +119,7 @@ func (p *pod) node() *node.Node { return p.s.current() }
 
 // noteMoved records the path of a source whose file was renamed: from then on, that file
 // determines whether the pod is deleted.
-func (p *pod) noteMoved(in facing) {
+func (p *pod) noteMoved(in stepInput) {
 	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
 		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
 	}
@@ -127,7 +127,7 @@ func (p *pod) noteMoved(in facing) {
 
 // release dissociates a pod from a source that no longer has it, and reports that the pod
 // is kept, because the user may expect that it is deleted.
-func (p *pod) release(in facing) {
+func (p *pod) release(in stepInput) {
 	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
 		p.report(err)
 		return
@@ -147,7 +147,7 @@ func (p *pod) drain() {
 }
 
 // do executes a step until it ends or the pod's situation requires another one.
-func (p *pod) do(ctx context.Context, step Step, in facing) {
+func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.mu.Lock()
@@ -215,7 +215,7 @@ func (s Step) checkAt() time.Time {
 }
 
 // outdated reports whether the pod's situation requires another step than the current one.
-func (p *pod) outdated(step Step, begun facing) bool {
+func (p *pod) outdated(step Step, begun stepInput) bool {
 	p.mu.Lock()
 	reloaded := p.reloaded
 	p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// facing is a situation with additional inputs for the steps.
-type facing struct {
+// stepInput is a situation with additional inputs for the steps.
+type stepInput struct {
 	Situation
 	id   identity.Pod // with the UID of the existing pod
 	path string       // path of the source
@@ -26,7 +26,7 @@ type facing struct {
 }
 
 // containers returns the containers of the source's definition.
-func (f facing) containers() []corev1.Container {
+func (f stepInput) containers() []corev1.Container {
 	if f.objects == nil || len(f.objects.Pods) == 0 {
 		return nil
 	}
@@ -38,15 +38,15 @@ func (f facing) containers() []corev1.Container {
 const AnnotationRestart = "podrun.dev/restart-on-change"
 
 // situation reads the inputs for Decide. The error is that of the pod's state files.
-func (p *pod) situation(now time.Time) (facing, error) {
+func (p *pod) situation(now time.Time) (stepInput, error) {
 	layout := p.node().Layout()
 	record, err := store.ReadSource(layout, p.id)
 	if err != nil {
-		return facing{}, err
+		return stepInput{}, err
 	}
 	owner, err := store.ReadOwner(layout, p.id)
 	if err != nil {
-		return facing{}, err
+		return stepInput{}, err
 	}
 	in := p.s.wanted(p.id, record)
 	if record != nil {
@@ -66,7 +66,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		in.Run = owner.Origin != nil && owner.Origin.Command == store.OriginRun
 		in.Ended = owner.Generation == ended
 	} else if in.id, err = storedPod(layout, p.id); err != nil {
-		return facing{}, err
+		return stepInput{}, err
 	}
 	in.Exists = in.id.UID != "" && store.HasCheckpoint(layout, in.id.UID)
 	if !in.Exists {
@@ -111,20 +111,20 @@ func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 }
 
 // wanted returns the state of a pod in the manifest directories.
-func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing {
+func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i, ok := s.desired[id]; ok {
 		objects := s.want.Objects(i)
-		return facing{Situation: Situation{Source: Present, Hash: hashOf(objects)}, path: s.want.Pods[i].Path, objects: objects}
+		return stepInput{Situation: Situation{Source: Present, Hash: hashOf(objects)}, path: s.want.Pods[i].Path, objects: objects}
 	}
 	if record == nil {
-		return facing{Situation: Situation{Source: NoSource}}
+		return stepInput{Situation: Situation{Source: NoSource}}
 	}
-	if may, _ := s.snapshot.MayHaveHeld(record.Path); may {
-		return facing{Situation: Situation{Source: Unreachable}, path: record.Path}
+	if may, _ := s.snapshot.MayDefine(record.Path); may {
+		return stepInput{Situation: Situation{Source: Unreachable}, path: record.Path}
 	}
-	return facing{Situation: Situation{Source: Gone}, path: record.Path}
+	return stepInput{Situation: Situation{Source: Gone}, path: record.Path}
 }
 
 // hashOf returns a hash of a pod and of the objects to which it refers.

@@ -18,7 +18,7 @@ import (
 )
 
 // apply applies the source's definition to the pod, and then supervises the pod.
-func (p *pod) apply(ctx context.Context, step Step, in facing) error {
+func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		FromCheckpoint: fromCheckpoint, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
 		Admitted: func() error {
-			p.noteCorrupt(facing{}) // it has a new checkpoint
+			p.noteCorrupt(stepInput{}) // it has a new checkpoint
 			if fromCheckpoint {
 				return nil // the recorded state of the source remains valid
 			}
@@ -88,7 +88,7 @@ func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects
 }
 
 // attend supervises the pod without changing it.
-func (p *pod) attend(ctx context.Context, in facing) error {
+func (p *pod) attend(ctx context.Context, in stepInput) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *pod) attend(ctx context.Context, in facing) error {
 // definition; nil if the definition requires no resize, or no reason is known. The resize
 // is Deferred for every reason, unless it is Infeasible (SetPodResizePendingCondition in
 // pkg/kubelet/status).
-func (p *pod) resizePending(in facing) *lifecycle.ResizePending {
+func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
 	failed := p.failures[Apply]
 	p.mu.Unlock()
@@ -157,7 +157,7 @@ func (p *pod) noteEnded(n *node.Node) {
 }
 
 // delete removes the pod, and then the record of its source.
-func (p *pod) delete(ctx context.Context, in facing) error {
+func (p *pod) delete(ctx context.Context, in stepInput) error {
 	n := p.node()
 	f, err := n.HostFacts(ctx)
 	if err != nil {

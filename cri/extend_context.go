@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// lastAnswerWait is how long a call that creates or starts an object, or releases a
+// contextExtension is how long a call that creates or starts an object, or releases a
 // sandbox's network, may outlive its context.
-const lastAnswerWait = 5 * time.Second
+const contextExtension = 5 * time.Second
 
-// LastAnswer returns a context for such a call; it ends 5 s after ctx. A canceled call may
+// ExtendContext returns a context for such a call; it ends 5 s after ctx. A canceled call may
 // still take effect after its caller has looked for leftovers and found none. Moreover,
 // containerd keeps a container whose start was canceled "in starting state" for seconds,
 // during which it cannot be removed. The caller must call stop after the call has returned.
-func LastAnswer(ctx context.Context) (answered context.Context, stop context.CancelFunc) {
+func ExtendContext(ctx context.Context) (answered context.Context, stop context.CancelFunc) {
 	answered, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	unwatch := context.AfterFunc(ctx, func() { time.AfterFunc(lastAnswerWait, cancel) })
+	unwatch := context.AfterFunc(ctx, func() { time.AfterFunc(contextExtension, cancel) })
 	return answered, func() { unwatch(); cancel() }
 }
