@@ -208,8 +208,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // connOf returns the connection of a request.
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// tracked marks the connections of active requests as busy, which prevents that conns
-// closes them.
+// tracked marks the connections of active requests as busy, so that conns does not close
+// them.
 func tracked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)

@@ -108,8 +108,8 @@ func (r rules) missing(f File) (File, bool) {
 	return f, r.now.Sub(f.since) < r.settle
 }
 
-// readAgain returns after how much time the directory must be read again; 0 for no such
-// need.
+// readAgain returns the time after which the directory must be read again; 0 if no such
+// read is required.
 func (r rules) readAgain(d *Dir) time.Duration {
 	var soonest time.Duration
 	if d.State != Present {

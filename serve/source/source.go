@@ -28,8 +28,8 @@ type Snapshot struct {
 	// reporting. Merge finds more.
 	News problem.List
 	// ReadAgain is the time after which the directories must be read again even if nothing
-	// changes, because a file may be incomplete or will soon count as removed; 0 for no
-	// such need.
+	// changes, because a file may be incomplete or will soon count as removed; 0 if no such
+	// read is required.
 	ReadAgain time.Duration
 }
 

@@ -34,7 +34,7 @@ func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCaus
 	return cancel, done
 }
 
-// wantRunning checks that the container runs, and that there is one sandbox.
+// wantRunning checks that the container runs in the only sandbox.
 func (r *rig) wantRunning(name string) {
 	r.t.Helper()
 	if c, ok := r.rt.Container(name); !ok || c.State != 1 {

@@ -293,7 +293,7 @@ func (s *serving) same(before critest.Container) {
 	}
 }
 
-// absent checks that there is no container with this name.
+// absent checks that no container has this name.
 func (s *serving) absent(name string) {
 	s.t.Helper()
 	if c, ok := s.rt.Container(name); ok {

@@ -139,8 +139,8 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows reports whether a change to the pod permits that a container is stopped or created
-// now, and marks the change as used for that.
+// allows reports whether a change to the pod is a reason to stop or create a container now,
+// and marks the change as used for that.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]
