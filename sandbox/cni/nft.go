@@ -43,8 +43,8 @@ type nftListing struct {
 // nftNames matches names that do not require quoting in a script.
 var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
 
-// masqueraded matches the comment of a masquerading rule: hashes of the network, and of the
-// interface with the sandbox, each followed by its plain text, truncated at nftables'
+// masqueraded matches the comment of a masquerading rule: a hash of the network and one of
+// the interface with the sandbox, then all three in plain text, truncated at nftables'
 // limit.
 var masqueraded = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)

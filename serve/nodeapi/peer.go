@@ -98,8 +98,8 @@ func cgroupsOf(pid string) (map[string]string, error) {
 // is required if pods have no cgroups (cgroupsPerQOS: false).
 var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
 
-// containerGroup returns the first cgroup of a process that belongs to a container. Own are
-// podrun's cgroups: a container in which podrun itself runs does not count.
+// containerGroup returns a cgroup of a process that belongs to a container; "" if there is
+// none. Own are podrun's cgroups: a container in which podrun itself runs does not count.
 func containerGroup(groups, own map[string]string) string {
 	for id, group := range groups {
 		below := group
