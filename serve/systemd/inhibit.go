@@ -24,7 +24,7 @@ func delayDropIn(periods time.Duration) []byte {
 		return nil
 	}
 	seconds := (periods + DelayMargin + time.Second - 1) / time.Second
-	return fmt.Appendf(nil, "%s\n# Pods get %s to end before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", marker, periods, seconds)
+	return fmt.Appendf(nil, "%s\n# Pods have %s to terminate before the host shuts down.\n[Login]\nInhibitDelayMaxSec=%d\n", marker, periods, seconds)
 }
 
 // isDelay reports whether Install wrote a drop-in.

@@ -119,10 +119,10 @@ func TestUsersLines(t *testing.T) {
 
 const usersHead = `# For users of kubectl, docker and podman
 
-Command lines that users of other tools type, and what podrun makes of them. The
+Commands of other tools, with their outcome in podrun. The
 test of testdata/kubectl-users.txt (users_test.go) runs each of them and generates
 this page. A pod may be named NAME, pod/NAME, pod NAME or po NAME in every command.
-What podrun does not have is an error with exit code 120 and says what to use.
+An unsupported command fails with exit code 120 and prints what to use instead.
 `
 
 // saidInstead runs a line that podrun refuses, and returns what it says to use.
