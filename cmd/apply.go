@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// defaultTimeout is how long apply may take.
+// defaultTimeout is the default of --timeout.
 const defaultTimeout = 10 * time.Minute
 
 type applyFlags struct {
@@ -121,7 +121,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	return err
 }
 
-// countOutcomes is the closing line of a command with several pods.
+// countOutcomes returns the last line that a command prints for several pods: how many
+// had which outcome.
 func countOutcomes(results []run.Result) string {
 	var order []run.Outcome
 	count := map[run.Outcome]int{}
@@ -141,9 +142,9 @@ func countOutcomes(results []run.Result) string {
 	return fmt.Sprintf("%d pods: %s", len(results), strings.Join(parts, ", "))
 }
 
-// pruneRest deletes what the manifest no longer has, unless something failed: what
-// did not start may be what the rest depends on, and a file that is invalid may have
-// the pods that seem to be gone.
+// pruneRest deletes the pods that the manifest no longer contains, unless something
+// failed: other pods may depend on one that did not start, and an invalid file may
+// contain the pods that appear to be missing.
 func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {
@@ -155,7 +156,8 @@ func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects 
 	return e.Prune(c.Context(), objects, a.namespaceOr("default"), match, run.DeleteOptions{})
 }
 
-// reportCompleted prints how pods ended, and makes the command's exit code.
+// reportCompleted prints the exit codes of the pods, and returns an error with the exit
+// code of the command.
 func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
@@ -192,28 +194,28 @@ func dedupe(list []string) []string {
 	return out
 }
 
-// podResult is a pod in the JSON summary.
+// podResult describes a pod in the JSON summary.
 type podResult struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	UID       string   `json:"uid"`
 	Outcome   string   `json:"outcome"`
-	What      []string `json:"what,omitempty"` // fields that changed, containers that were restarted
+	What      []string `json:"what,omitempty"` // changed fields, or restarted containers
 	Phase     string   `json:"phase,omitempty"`
 	PodIP     string   `json:"podIP,omitempty"`
 	Error     string   `json:"error,omitempty"`
-	// Problems are those of Error, each with its object and, if known, its reason.
+	// Problems are the problems in Error, each with its object and, if known, its reason.
 	Problems problem.List `json:"problems,omitempty"`
-	// Containers are how the containers of a deleted pod ended.
+	// Containers describes how the containers of a deleted pod exited.
 	Containers []lifecycle.Ended `json:"containers,omitempty"`
 }
 
-// summary is what apply and delete print with -o json.
+// summary is the output of apply and delete with -o json.
 type summary struct {
 	Pods     []podResult `json:"pods"`
 	ExitCode int         `json:"exitCode"`
 	Reason   string      `json:"reason"`
-	// Error and Problems say why the command came to no pod.
+	// Error and Problems are set if the command failed before it processed any pod.
 	Error    string       `json:"error,omitempty"`
 	Problems problem.List `json:"problems,omitempty"`
 }
@@ -231,7 +233,7 @@ func (a *app) summarizeFailure(err error) {
 			sum.Problems = append(sum.Problems, shownProblems(e.Problems)...)
 		}
 	})
-	// The command has failed already, and said why on stderr.
+	// The error of the command is more important, and is already on stderr.
 	_ = printData(a.raw.Out, a.output, sum)
 }
 
@@ -245,7 +247,7 @@ func resultOf(r run.Result) podResult {
 	return p
 }
 
-// report prints what became of the pods, and returns their errors and others.
+// report prints the outcomes of the pods, and returns their errors joined with others.
 func (a *app) report(ctx context.Context, results []run.Result, others ...error) error {
 	errs := others
 	sum := summary{Pods: []podResult{}}
@@ -286,7 +288,7 @@ func (a *app) printResults(sum summary) error {
 	return nil
 }
 
-// reasonsOf are the reasons of problems, each once.
+// reasonsOf returns the distinct reasons of problems.
 func reasonsOf(l problem.List) []string {
 	var out []string
 	for _, p := range l {
@@ -297,8 +299,8 @@ func reasonsOf(l problem.List) []string {
 	return dedupe(out)
 }
 
-// outcomeText is "replaced: spec.hostname changed", "failed: CreateContainerError" and
-// the like.
+// outcomeText returns the outcome with its details, such as "replaced: spec.hostname
+// changed" or "failed: CreateContainerError".
 func outcomeText(p podResult) string {
 	text := p.Outcome
 	if p.Error != "" {
@@ -313,7 +315,8 @@ func outcomeText(p podResult) string {
 	return text
 }
 
-// renderer makes the renderer of the talk of a command that ends with a summary.
+// renderer returns the renderer for the messages of a command that prints a summary at
+// its end.
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
 	a.jsonTalk = a.output == "json"

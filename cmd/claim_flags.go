@@ -12,7 +12,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// objectFlags name what pods refer to, beside the pods' own files.
+// objectFlags specify the objects that pods refer to, in addition to the files of the
+// pods.
 type objectFlags struct {
 	configMaps, secrets, claims []string
 }
@@ -23,8 +24,8 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
-// serveClaims makes directories the volumes of claims: those of --pvc, each of
-// which some pod must use, and those of the settings.
+// serveClaims makes directories the volumes of claims: those of --pvc, which at least one
+// pod must use, and those of the settings.
 func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
 	paths := map[string]string{}
 	for _, text := range f.claims {
@@ -43,6 +44,6 @@ func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects, setting
 	}
 	others := maps.Clone(settings)
 	maps.DeleteFunc(others, func(name, _ string) bool { return paths[name] != "" })
-	_ = o.ServeClaims(others) // a setting of the host may be for other pods
+	_ = o.ServeClaims(others) // pods of other commands may use the claims in the host's settings
 	return nil
 }

@@ -19,12 +19,11 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// fieldPath matches a JSONPath expression with or without its braces and leading dot,
-// as --sort-by and -o custom-columns of kubectl accept it.
+// fieldPath matches a JSONPath expression with or without its braces and leading dot, as
+// in --sort-by and -o custom-columns of kubectl.
 var fieldPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`) })
 
-// parseField makes a parser of such an expression. A field that is missing gives no
-// value.
+// parseField parses such an expression. A missing field has no value.
 func parseField(text string) (*jsonpath.JSONPath, error) {
 	m := fieldPath().FindStringSubmatch(text)
 	if m == nil {
@@ -37,7 +36,7 @@ func parseField(text string) (*jsonpath.JSONPath, error) {
 	return parsed, nil
 }
 
-// columns prints the fields of pods as columns.
+// columns prints fields of pods as columns.
 type columns struct {
 	headings []string
 	fields   []*jsonpath.JSONPath
@@ -68,7 +67,7 @@ func newColumns(spec string, bare bool) (*columns, error) {
 	return c, nil
 }
 
-// splitColumns splits at commas outside of brackets, which hold a filter or a union.
+// splitColumns splits at commas outside of brackets, which enclose a filter or a union.
 func splitColumns(spec string) []string {
 	var out []string
 	depth, begin := 0, 0
@@ -85,7 +84,7 @@ func splitColumns(spec string) []string {
 	return append(out, spec[begin:])
 }
 
-// columnsOfFile turns the two lines of a file, headings and fields, into the form of
+// columnsOfFile converts the two lines of a file, headings and fields, to the syntax of
 // the flag.
 func columnsOfFile(text string) (string, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -102,7 +101,7 @@ func columnsOfFile(text string) (string, error) {
 	return strings.Join(headings, ","), nil
 }
 
-// PrintObj prints a pod, or each of a list.
+// PrintObj prints a pod or each pod of a list.
 func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	pods := []corev1.Pod{}
 	switch o := o.(type) {
@@ -137,7 +136,7 @@ func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	return tw.Flush()
 }
 
-// asJSON is a pod or a list as templates see it. Integers are int64.
+// asJSON converts a pod or a list to the form that templates require. Integers are int64.
 func asJSON(o runtime.Object) (any, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -148,7 +147,7 @@ func asJSON(o runtime.Object) (any, error) {
 	return out, err
 }
 
-// valuesOf finds the values of a field.
+// valuesOf returns the values of a field.
 func valuesOf(field *jsonpath.JSONPath, object any) ([]any, error) {
 	found, err := field.FindResults(object)
 	if err != nil {
@@ -165,7 +164,7 @@ func valuesOf(field *jsonpath.JSONPath, object any) ([]any, error) {
 	return out, nil
 }
 
-// textOf shows a value: text as it is, all else as JSON.
+// textOf formats a value: strings unchanged, everything else as JSON.
 func textOf(v any) string {
 	if text, ok := v.(string); ok {
 		return text
@@ -177,8 +176,8 @@ func textOf(v any) string {
 	return string(data)
 }
 
-// sortPods sorts pods by a field: those without it first, numbers and quantities by
-// their values, all else as text.
+// sortPods sorts pods by a field: pods without it first, numbers and quantities by their
+// values, everything else as text.
 func sortPods(pods []corev1.Pod, by string) error {
 	field, err := parseField(by)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// completeWithin limits how long a completion reads: a shell waits for it at every
-// tab. What is not known by then is not offered.
+// completeWithin is the time limit of a completion, because the shell blocks during it.
+// Words that are not found in time are not offered.
 const completeWithin = 25 * time.Millisecond
 
-// completer is a function of cobra that completes a word.
+// completer is cobra's type for functions that complete a word.
 type completer = func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective)
 
-// flagValues are the values of flags, by command and flag or by flag alone.
+// flagValues are the possible values of flags, by command and flag or by flag alone.
 var flagValues = map[string][]string{
 	"validate":              {"strict", "warn", "ignore"},
 	"dry-run":               {"none", "client", "server"},
@@ -49,24 +49,24 @@ var flagValues = map[string][]string{
 	"service status output": {"json", "yaml"},
 }
 
-// fileFlags are the flags whose values are manifests.
+// fileFlags are the flags that take a manifest.
 var fileFlags = []string{"filename", "configmap", "secret"}
 
-// completePods are the commands that take names of pods; several reports whether they
-// take more than one.
+// completePods are the commands that take names of pods, and whether they accept more
+// than one.
 var completePods = map[string]bool{
 	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false, "port-forward": false,
 }
 
-// asksCompletion reports whether an argument is the command by which a shell asks for
-// completions.
+// asksCompletion reports whether an argument is the hidden command that a shell runs to
+// request completions.
 func asksCompletion(arg string) bool {
 	return arg == cobra.ShellCompRequestCmd || arg == cobra.ShellCompNoDescRequestCmd
 }
 
-// addCompletions gives every command the functions that complete its arguments and
-// the values of its flags. It goes through all flags of all commands, which takes
-// several times as long as making them, so only a shell's request has it done.
+// addCompletions registers the functions that complete arguments and flag values of all
+// commands. It visits every flag, which takes several times as long as creating the
+// commands, so it runs only when a shell requests completions.
 func (a *app) addCompletions(root *cobra.Command) {
 	var each func(*cobra.Command)
 	each = func(of *cobra.Command) {
@@ -97,7 +97,7 @@ func (a *app) completeArgs(c *cobra.Command, path string) {
 	}
 }
 
-// completeFlag registers the completion of one flag. It cannot fail: each flag is
+// completeFlag registers the completion of one flag. It cannot fail, because each flag is
 // registered once.
 func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 	var do completer
@@ -125,7 +125,8 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 	_ = c.RegisterFlagCompletionFunc(f.Name, do)
 }
 
-// fixed completes to one of several words; after one that ends in = goes its value.
+// fixed completes to one of several words. A word that ends in = is followed by its
+// value, without a space.
 func fixed(values []string) completer {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
@@ -136,7 +137,7 @@ func fixed(values []string) completer {
 	}
 }
 
-// completeFields completes to a kind, or to a field of what was typed so far.
+// completeFields completes to a kind, or to a field of the path typed so far.
 func completeFields(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	if len(given) > 0 {
@@ -164,18 +165,19 @@ func completeManifests(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// words finds what a word may be. It returns nil for any error.
+// words returns the candidates for a word, or nil on any error.
 type words func(a *app, ctx context.Context, e *run.Engine, given []string) []string
 
-// completer completes to words that are read within completeWithin. No error reaches
-// the terminal.
+// completer completes to the words that read returns within completeWithin. Errors are
+// never printed to the terminal.
 func (a *app) completer(read words) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		return withPrefix(a.within(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// within reads with an engine that says nothing, until completeWithin.
+// within calls read with an engine that prints nothing; read must return within
+// completeWithin.
 func (a *app) within(ctx context.Context, read func(context.Context, *run.Engine) []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
@@ -199,8 +201,8 @@ func (a *app) within(ctx context.Context, read func(context.Context, *run.Engine
 	}
 }
 
-// podCompleter completes names of pods, in the form in which they were begun, and the
-// container after the pod of logs.
+// podCompleter completes names of pods, with or without the prefix pod/ as typed, and for
+// logs the container after the pod.
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named := given
@@ -227,7 +229,7 @@ func (a *app) podCompleter(path string, several bool) completer {
 	}
 }
 
-// stored are the pods of the namespace, or of all if it is empty.
+// stored returns the pods of the namespace, or of all namespaces if it is empty.
 func stored(e *run.Engine, namespace string) []identity.Pod {
 	pods, err := e.Stored()
 	if err != nil {
@@ -252,7 +254,7 @@ func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []str
 	return out
 }
 
-// containerWords are the containers of the pod that the command names.
+// containerWords returns the containers of the pod on the command line.
 func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) []string {
 	names, err := podNames(given, true)
 	if err != nil || len(names) == 0 {
@@ -272,7 +274,7 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) [
 	return out
 }
 
-// imageWords are the names of the runtime's images.
+// imageWords returns the names of the runtime's images.
 func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []string {
 	client, err := a.dial(ctx, &renderer{w: io.Discard}, &e.Settings, run.RuntimeLooks)
 	if err != nil {
@@ -295,7 +297,7 @@ func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []s
 	return out
 }
 
-// withPrefix are the words that begin with what was typed, sorted, each once.
+// withPrefix returns the distinct words that begin with typed, sorted.
 func withPrefix(all []string, typed string) []string {
 	var out []string
 	for _, w := range all {

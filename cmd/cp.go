@@ -41,10 +41,10 @@ this host that contains a colon as ./PATH.`,
 	return c
 }
 
-// podPath is a path, in a pod if that has a name.
+// podPath is a path in a pod, or on this host if pod is empty.
 type podPath struct{ namespace, pod, path string }
 
-// parsePodPath reads [[NAMESPACE/]POD:]PATH.
+// parsePodPath parses [[NAMESPACE/]POD:]PATH.
 func parsePodPath(spec string) (podPath, error) {
 	pod, path, ok := strings.Cut(spec, ":")
 	if !ok || strings.HasPrefix(spec, ".") || strings.HasPrefix(spec, "/") {

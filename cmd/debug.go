@@ -104,7 +104,8 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	return a.followDebug(c, engine, target)
 }
 
-// check checks the command line, and returns the pod's name and what follows --.
+// check validates the command line, and returns the pod's name and the arguments after
+// --.
 func (f *debugFlags) check(c *cobra.Command, given []string) (name string, command []string, err error) {
 	words := given
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -140,13 +141,13 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (name string, comma
 	return named[0], command, nil
 }
 
-// ephemeral is the container that the flags describe.
+// ephemeral returns the container that the flags describe.
 func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, error) {
 	out := &corev1.EphemeralContainer{TargetContainerName: f.target}
 	common := &out.EphemeralContainerCommon
 	common.Name, common.Image, common.ImagePullPolicy = f.container, f.image, corev1.PullPolicy(f.policy)
-	// kubectl leaves stdinOnce unset: a process that reads a pipe to its end, such as
-	// tar, would wait forever.
+	// kubectl leaves stdinOnce unset: a process that reads a pipe until EOF, such as tar,
+	// would wait forever.
 	common.Stdin, common.StdinOnce, common.TTY = f.stdin, f.stdin && !f.tty, f.tty
 	if common.Command = command; f.argumentsOnly {
 		common.Command, common.Args = nil, command
@@ -165,7 +166,7 @@ func (f *debugFlags) printf(a *app, format string, values ...any) {
 	}
 }
 
-// attachTerminal attaches to a container with a terminal until it ends.
+// attachTerminal attaches to a container with a terminal until the container exits.
 func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
 	if f.stdin {
 		f.printf(a, promptHint)
@@ -178,9 +179,9 @@ func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.Ex
 	return engine.Attach(c.Context(), target, streams)
 }
 
-// followDebug prints what the container writes until it ends: its log, which has also
-// what it wrote before podrun was attached. Standard input is passed to one that has
-// it.
+// followDebug prints the container's log until the container exits. Unlike the attached
+// streams, the log also has the output from before podrun attached. It passes on standard
+// input if the container has one.
 func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
 	logs, err := engine.Logs(c.Context(), run.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
 	if err != nil {

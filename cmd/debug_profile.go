@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they are for
-// ephemeral containers.
+// The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as applied to ephemeral
+// containers.
 const (
 	profileGeneral    = "general"
 	profileBaseline   = "baseline"
@@ -19,8 +19,8 @@ const (
 
 var debugProfiles = []string{profileGeneral, profileBaseline, profileRestricted, profileNetadmin, profileSysadmin}
 
-// debugProfile is the security context of a profile; nil for none. The error names
-// the profiles.
+// debugProfile returns the security context of a profile, or nil if the profile has none.
+// The error for an unknown profile lists the known ones.
 func debugProfile(name string) (*corev1.SecurityContext, error) {
 	yes, no := true, false
 	switch name {

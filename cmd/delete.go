@@ -43,7 +43,7 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
 	}
 	f.add(c.Flags())
-	f.relativePaths = true // a pod is deleted by its name, whatever it mounts
+	f.relativePaths = true // delete uses only the names of pods, not their mounts
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the pods of all namespaces")
@@ -115,7 +115,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	return a.report(c.Context(), results)
 }
 
-// missing reports pods that were not found, as an error unless that is ignored.
+// missing reports pods that were not found, as an error unless --ignore-not-found is set.
 func (f *deleteFlags) missing(a *app, sel run.Selector) (err error) {
 	f.Found = false
 	for _, name := range sel.Names {
@@ -128,7 +128,8 @@ func (f *deleteFlags) missing(a *app, sel run.Selector) (err error) {
 	return err
 }
 
-// knownPods are the pods as objects; of one whose checkpoint cannot be read, its name.
+// knownPods returns the pods as objects, with only their names if the checkpoint is
+// unreadable.
 func knownPods(known []run.Known) []corev1.Pod {
 	var out []corev1.Pod
 	for _, k := range known {
@@ -141,7 +142,7 @@ func knownPods(known []run.Known) []corev1.Pod {
 	return out
 }
 
-// check refuses contradictions of flags, and sets the grace period.
+// check rejects contradictory flags and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
@@ -170,7 +171,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	return nil
 }
 
-// selectors names the pods to delete, one selector each.
+// selectors returns one selector for each pod, or set of pods, to delete.
 func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
 	namespace := a.namespaceOr("default")
 	if f.all || f.labels != "" {

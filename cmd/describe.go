@@ -74,8 +74,8 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 	return nil
 }
 
-// readEvents reads a pod's journal; nil, which shows no table, if unwanted. A
-// journal that cannot be read is no reason not to show the pod.
+// readEvents reads a pod's events. It returns nil, for which no table is printed, if they
+// are not wanted. If the journal is unreadable, the pod is described anyway.
 func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []event.Event {
 	if !wanted {
 		return nil

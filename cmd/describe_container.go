@@ -44,7 +44,7 @@ func (d *description) containers(title string, pod *corev1.Pod, list []corev1.Co
 	}
 }
 
-// program says what a container runs, and on which ports it listens.
+// program describes what a container runs, and the ports on which it listens.
 func (d *description) program(c *corev1.Container, status *corev1.ContainerStatus) {
 	d.row(1, c.Name+":")
 	if status != nil {
@@ -78,7 +78,7 @@ func (d *description) ports(title string, ports []corev1.ContainerPort, number f
 	d.row(2, title+":", orNone(strings.Join(list, ", ")))
 }
 
-// words lists a command's, one a line.
+// words lists the words of a command, one per line.
 func (d *description) words(title string, words []string) {
 	if len(words) > 0 {
 		d.row(2, title+":")
@@ -122,7 +122,7 @@ func (d *description) probe(title string, p *corev1.Probe) {
 		handlerText(p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold))
 }
 
-// asked says what a probe asks.
+// handlerText describes the request of a probe.
 func handlerText(h corev1.ProbeHandler) string {
 	switch {
 	case h.Exec != nil:
@@ -145,8 +145,8 @@ func handlerText(h corev1.ProbeHandler) string {
 	return "unknown"
 }
 
-// environment lists the variables as the pod declares them: what comes from a
-// secret is never shown.
+// environment lists the variables as the pod declares them. Values from secrets are never
+// shown.
 func (d *description) environment(pod *corev1.Pod, c *corev1.Container) {
 	if len(c.EnvFrom) > 0 {
 		d.row(2, "Environment Variables from:")
@@ -192,9 +192,9 @@ func envFromCells(from corev1.EnvFromSource) []string {
 
 func optional(is *bool) string { return fmt.Sprintf("Optional: %t", is != nil && *is) }
 
-// sourceCells say where a variable's value is from, and, of the few that
-// kubectl looks up, what it is. fileKeyRef, which kubectl passes over, is shown
-// in the manner of the others.
+// sourceCells returns the source of a variable's value and, for the few sources that
+// kubectl resolves, the value. fileKeyRef, which kubectl omits, is shown like the other
+// references.
 func sourceCells(pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource) []string {
 	switch {
 	case from.FieldRef != nil:
@@ -247,7 +247,7 @@ func (d *description) mounts(c *corev1.Container) {
 	}
 }
 
-// ephemeral are the pod's ephemeral containers, as others.
+// ephemeral converts the pod's ephemeral containers to containers.
 func ephemeral(pod *corev1.Pod) []corev1.Container {
 	var out []corev1.Container
 	for i := range pod.Spec.EphemeralContainers {

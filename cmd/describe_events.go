@@ -13,8 +13,8 @@ func (d *description) events(events []event.Event) {
 		d.row(0, "Events:", "<none>")
 		return
 	}
-	// The table's columns are its own. What goes wrong here, the last Flush
-	// reports again.
+	// The column widths of the table are independent of the rows above it. A write error
+	// is sticky: the last Flush returns it, too.
 	_ = d.out.Flush()
 	d.row(0, "Events:")
 	d.row(1, "Type", "Reason", "Age", "From", "Message")

@@ -18,9 +18,10 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// describePod prints a pod as `kubectl describe pod` (v1.36) does, to the byte,
-// followed by events, the oldest first; nil shows no table of them. Times are
-// in now's zone. The text is escaped, and fitted to the screen. Known is when the state was known that is shown; zero is now.
+// describePod prints a pod exactly as `kubectl describe pod` (v1.36) does, followed by
+// events, the oldest first; if events is nil, it prints no table of events. Times are in
+// the time zone of now. The text is escaped and fitted to the screen. Known is the time
+// at which the state was observed; zero means now.
 func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
 	var text bytes.Buffer
 	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now, known: known} // kubectl's widths
@@ -48,7 +49,7 @@ func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, k
 	return nil
 }
 
-// fitDescription folds a description, and colors the pod's status.
+// fitDescription wraps a description and colors the pod's status.
 func fitDescription(s screen, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -62,23 +63,22 @@ func fitDescription(s screen, text string) string {
 	return b.String()
 }
 
-// description is a text of rows, whose cells are aligned with those of the rows
-// next to them.
+// description is a text in rows whose cells are aligned with those of adjacent rows.
 type description struct {
 	out *tabwriter.Writer
 	now time.Time
-	// known is when the pod's state was known; zero is now.
+	// known is the time at which the pod's state was observed; zero means now.
 	known time.Time
 }
 
-// row writes one row, indented by two spaces for each step of depth. It escapes
-// before the columns are measured, as kubectl does.
+// row writes one row, indented by two spaces per level of depth. It escapes the cells
+// before the tabwriter measures them, as kubectl does.
 func (d *description) row(depth int, cells ...string) {
-	// It writes to memory; what goes wrong all the same, Flush reports.
+	// This writes to memory; Flush returns the error, if there is one.
 	_, _ = io.WriteString(d.out, escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
 }
 
-// list writes values below each other, beside their title.
+// list writes values below each other, next to their title.
 func (d *description) list(title string, values []string) {
 	if len(values) == 0 {
 		d.row(0, title+":", "<none>")
@@ -94,9 +94,9 @@ func (d *description) list(title string, values []string) {
 	}
 }
 
-// given writes a row only where there is a value. Its further lines are indented below
-// the first: a container writes its termination message and could pass lines at column 0
-// for sections of the description.
+// given writes a row only if there is a value. The second and later lines of a value are
+// indented: a container controls its termination message, and lines at column 0 could
+// imitate sections of the description.
 func (d *description) given(depth int, title, value string) {
 	if value == "" {
 		return
@@ -114,7 +114,7 @@ func (d *description) given(depth int, title, value string) {
 
 func (d *description) time(t metav1.Time) string {
 	if t.IsZero() {
-		// kubectl prints year 1 in UTC, whatever the zone.
+		// kubectl prints year 1 in UTC, regardless of the time zone.
 		return t.Time.Format(time.RFC1123Z)
 	}
 	return t.Time.In(d.now.Location()).Format(time.RFC1123Z)
@@ -127,7 +127,7 @@ func (d *description) since(t time.Time) string {
 	return duration.HumanDuration(d.now.Sub(t))
 }
 
-// identity says which pod it is, and where.
+// identity writes the rows that identify the pod: name, namespace, node, labels and so on.
 func (d *description) identity(pod *corev1.Pod) {
 	d.row(0, "Name:", pod.Name)
 	d.row(0, "Namespace:", pod.Namespace)
@@ -151,7 +151,7 @@ func (d *description) identity(pod *corev1.Pod) {
 	d.list("Annotations", annotationLines(pod.Annotations))
 }
 
-// pairs are a map's entries as key=value, sorted.
+// pairs returns the entries of a map as key=value, sorted.
 func pairs(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -160,11 +160,12 @@ func pairs(m map[string]string) []string {
 	return out
 }
 
-// longestAnnotation is how much of one, in bytes, kubectl puts on a line.
+// longestAnnotation is the length in bytes up to which kubectl prints an annotation on
+// one line.
 const longestAnnotation = 140
 
-// annotationLines are the annotations, sorted; one that is long, or of several
-// lines, begins on a line of its own.
+// annotationLines returns the annotations, sorted. A long or multi-line value begins on
+// its own line.
 func annotationLines(annotations map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
@@ -187,11 +188,11 @@ func annotationLines(annotations map[string]string) []string {
 	return out
 }
 
-// state says how the pod as a whole is.
+// state writes the status of the pod as a whole.
 func (d *description) state(pod *corev1.Pod) {
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if pod.DeletionTimestamp != nil && !ended {
-		begun := pod.DeletionTimestamp.Time // kubectl counts from here, which is in the future until the grace period ends
+		begun := pod.DeletionTimestamp.Time // kubectl counts from this time, which is in the future until the grace period expires
 		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 			begun = begun.Add(-time.Duration(*grace) * time.Second)
 		}
@@ -226,7 +227,7 @@ func (d *description) state(pod *corev1.Pod) {
 	}
 }
 
-// seccomp names a profile, and at pathDepth the file that it is in.
+// seccomp writes a profile and, at pathDepth, its file.
 func (d *description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
 	if p == nil {
 		return
@@ -237,7 +238,7 @@ func (d *description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
 	}
 }
 
-// amounts lists resources by name; nothing where there are none.
+// amounts lists resources by name. It writes nothing if there are none.
 func (d *description) amounts(depth int, title string, list corev1.ResourceList) {
 	if len(list) == 0 {
 		return
@@ -271,7 +272,7 @@ func (d *description) conditions(pod *corev1.Pod) {
 	}
 }
 
-// placement says what the pod's place on a node hangs on.
+// placement writes the fields that affect scheduling.
 func (d *description) placement(pod *corev1.Pod) {
 	d.row(0, "QoS Class:", string(resource.QOSClass(pod)))
 	d.list("Node-Selectors", pairs(pod.Spec.NodeSelector))
@@ -293,7 +294,7 @@ func (d *description) placement(pod *corev1.Pod) {
 	}
 }
 
-// tolerationLine is key=value:effect, and what else there is to it.
+// tolerationLine returns key=value:effect, with the operator and the duration if set.
 func tolerationLine(t corev1.Toleration) string {
 	line := t.Key
 	if t.Value != "" {
@@ -311,7 +312,7 @@ func tolerationLine(t corev1.Toleration) string {
 	return line
 }
 
-// sortedBy returns a sorted copy: the pod is the caller's.
+// sortedBy returns a sorted copy, because the pod belongs to the caller.
 func sortedBy[T any](list []T, key func(T) string) []T {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }

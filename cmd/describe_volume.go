@@ -18,8 +18,8 @@ func (d *description) volumes(list []corev1.Volume) {
 	}
 }
 
-// volume describes the sources that podrun can mount; of others, which no pod of
-// its has, there is kubectl's word for what it does not know.
+// volume describes the sources that podrun can mount. For any other source, which no pod
+// of podrun has, it writes <unknown>, as kubectl does for sources that it does not know.
 func (d *description) volume(v *corev1.VolumeSource) {
 	kind := func(text string) { d.row(2, "Type:", text) }
 	switch {
@@ -65,7 +65,8 @@ func (d *description) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// object names one that files are made of, and says whether it may be missing.
+// object writes the name of the object that provides a volume's files, and whether it is
+// optional.
 func (d *description) object(title, name string, mayLack *bool) {
 	d.row(2, title+":", name)
 	d.row(2, "Optional:", fmt.Sprint(mayLack != nil && *mayLack))

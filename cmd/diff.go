@@ -66,12 +66,12 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	return nil
 }
 
-// maxDiffLines is the length of YAML above which podDiff lists fields instead of
-// lines: comparing lines takes the square of their number in time.
+// maxDiffLines is the length of YAML above which podDiff lists fields instead of lines:
+// the time to compare lines is quadratic in their number.
 const maxDiffLines = 20000
 
-// podDiff is a unified diff of two pods; empty if they are the same to apply.
-// Before is nil if there is none.
+// podDiff returns a unified diff of two pods, or "" if apply would change nothing. Before
+// is nil if the pod does not exist.
 func podDiff(before, after *corev1.Pod) (string, error) {
 	var was []string
 	name := after.Namespace + "/" + after.Name
@@ -100,7 +100,7 @@ func podDiff(before, after *corev1.Pod) (string, error) {
 		A: was, FromFile: "pod " + name + " on this host", B: is, ToFile: "pod " + name + " in the manifest", Context: 3})
 }
 
-// podLines is what apply compares of a pod, as lines of YAML.
+// podLines returns the fields of a pod that apply compares, as lines of YAML.
 func podLines(pod *corev1.Pod) ([]string, error) {
 	data, err := yaml.Marshal(manifest.Authored(pod))
 	if err != nil {

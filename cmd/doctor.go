@@ -85,7 +85,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	return diagnosis.Refusal()
 }
 
-// printDiagnosis writes a line a check, and below it how to fix it, and a summary.
+// printDiagnosis writes one line per check, each followed by its fix, and a summary.
 func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 	var b strings.Builder
 	count := map[string]int{}
@@ -131,7 +131,7 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 	return err
 }
 
-// diagnosisSummary counts the findings by status and says what follows from them.
+// diagnosisSummary counts the findings by status and states the conclusion.
 func diagnosisSummary(count map[string]int, d run.Diagnosis) string {
 	var parts []string
 	for _, status := range []string{"pass", "warn", "fail", "skip"} {

@@ -20,13 +20,14 @@ const (
 	dryServer = "server" // the manifest and this host: podrun plan
 )
 
-// addDryRun adds --dry-run. Without a value it is server, whose answer says more.
+// addDryRun adds --dry-run. The default value is server, because it checks more.
 func addDryRun(set *pflag.FlagSet, value *string) {
 	set.StringVar(value, "dry-run", dryNone, "change nothing: client checks the manifest, server also checks this host and prints the plan (like 'podrun plan')")
 	set.Lookup("dry-run").NoOptDefVal = dryServer
 }
 
-// dryRun does what --dry-run asks for. Done is false if that is nothing.
+// dryRun performs the dry run that --dry-run requests. Done is false if no dry run was
+// requested.
 func (a *app) dryRun(c *cobra.Command, value string, f *inputFlags, named []string) (done bool, err error) {
 	switch value {
 	case dryNone, "false":
@@ -39,7 +40,7 @@ func (a *app) dryRun(c *cobra.Command, value string, f *inputFlags, named []stri
 	return true, usage(c, fmt.Errorf("--dry-run=%s is not one of none, client, server", value))
 }
 
-// checkManifest reads and checks manifests, and prints the pods that they have.
+// checkManifest reads and validates manifests, and prints the pods in them.
 func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) error {
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
@@ -59,8 +60,8 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	return a.printDryPods(podsOf(objects), "is valid (client dry run: this host was not checked)")
 }
 
-// newEphemeral refuses ephemeral containers of pods that are not on this host, as apply does:
-// they can only be added to a pod that exists.
+// newEphemeral rejects ephemeral containers of pods that are not on this host, as apply
+// does: they can only be added to an existing pod.
 func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.List {
 	var out problem.List
 	for _, p := range objects.Pods {
@@ -71,7 +72,7 @@ func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.Lis
 	return out
 }
 
-// podsOf are the pods of a manifest, as an API server would show them.
+// podsOf returns the pods of a manifest as an API server would show them.
 func podsOf(objects *manifest.Objects) []corev1.Pod {
 	var out []corev1.Pod
 	for _, p := range objects.Pods {
@@ -82,7 +83,7 @@ func podsOf(objects *manifest.Objects) []corev1.Pod {
 	return out
 }
 
-// printDryPods prints pods that a dry run is about.
+// printDryPods prints the pods of a dry run.
 func (a *app) printDryPods(pods []corev1.Pod, outcome string) error {
 	switch {
 	case (a.output == "json" || a.output == "yaml") && len(pods) == 1:

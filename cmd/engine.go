@@ -12,12 +12,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// runtime is the container runtime of the settings.
+// runtime returns the container runtime that the settings specify.
 func (a *app) runtime(r *renderer, s nodeconfig.Settings) *run.Runtime {
 	return run.NewRuntime(s, run.RuntimeOptions{Command: a.commandLine, Note: r.note, Warn: r.warn})
 }
 
-// dial connects to the runtime of the settings, and puts its endpoint there.
+// dial connects to the runtime that the settings specify, and stores its endpoint in
+// them.
 func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use run.RuntimeUse) (*cri.Client, error) {
 	endpoint, err := a.runtime(r, *s).Open(ctx, use)
 	if err != nil {
@@ -34,7 +35,7 @@ func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use
 	return client, nil
 }
 
-// engine makes the engine of this command, and what ends its connection.
+// engine returns the engine for this command, and a function that closes its connection.
 func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
@@ -55,11 +56,11 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 		Command: a.commandLine, Invocation: run.NewInvocation(),
 	}}
 	e.UseAhead(a.ahead.facts)
-	// Nothing is lost when closing a connection fails.
+	// An error on close loses no data.
 	return e, func() { _ = client.Close() }, nil
 }
 
-// rootEngine is engine for commands that act, which root alone can.
+// rootEngine is engine for commands that change something, which requires root.
 func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
 	if err := needRoot(); err != nil {
 		return nil, nil, err
@@ -67,19 +68,21 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 	return a.engine(ctx, r, use)
 }
 
-// ahead is what a command that admits the pods of manifests begins while it reads them.
+// ahead is the work that a command that admits pods starts while it reads their
+// manifests.
 type ahead struct {
 	client *cri.Client
 	facts  *run.Ahead
 }
 
-// aheadGrace is how much longer the reading may take than the command: what ends the
-// command is its own limit, which has a name in the message.
+// aheadGrace is the time by which the limit of ReadAhead exceeds the limit of the
+// command, so that the command's own limit expires first: only that one is named in the
+// error.
 const aheadGrace = 5 * time.Second
 
-// readAhead begins to read the host's facts, which takes as long as to read manifests, for
-// the engine that is made afterwards; limit is the command's. It starts no runtime, and
-// what fails is tried again, and reported, by the engine.
+// readAhead starts to read the host's facts, which takes as long as reading manifests,
+// for the engine that is created afterwards; limit is that of the command. It starts no
+// runtime. The engine retries whatever fails, and reports the error.
 func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
 	settings, _, err := a.settings.settings()
 	if err != nil || needRoot() != nil {
@@ -106,8 +109,8 @@ func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (
 	}
 }
 
-// warnAbout returns the warnings about the settings file: fields that podrun
-// does not use only when asked to say more.
+// warnAbout prints the warnings about the settings file; it omits fields that podrun does
+// not use unless -v is set.
 func (a *app) warnAbout(r *renderer, notes problem.List) {
 	for _, n := range notes {
 		if n.Reason != nodeconfig.ReasonUnused || a.verbose {
@@ -116,7 +119,7 @@ func (a *app) warnAbout(r *renderer, notes problem.List) {
 	}
 }
 
-// needRoot refuses commands that act, where podrun cannot.
+// needRoot returns an error unless podrun runs as root.
 func needRoot() error {
 	if os.Geteuid() != 0 {
 		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}

@@ -78,7 +78,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	wanted := a.eventsWanted(f, named)
 	read := func(ctx context.Context) ([]event.Event, error) {
 		list, err := run.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
-		if err != nil && ctx.Err() == nil && list != nil { // those of the other pods are shown
+		if err != nil && ctx.Err() == nil && list != nil { // the events of the other pods are shown
 			r.warn(problem.List{problem.WarningOf(err)})
 			err = nil
 		}
@@ -103,7 +103,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 		}})
 }
 
-// eventsWanted selects the events of the pods that are asked for.
+// eventsWanted returns a function that selects the events of the named pods.
 func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) bool {
 	namespace := a.namespace
 	if namespace == "" {
@@ -114,12 +114,12 @@ func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) boo
 	}
 }
 
-// shows reports whether events of that type are asked for.
+// shows reports whether the flags select events of that type.
 func (f *eventsFlags) shows(e event.Event) bool {
 	return len(f.types) == 0 || slices.Contains(f.types, e.Type)
 }
 
-// printEvents prints events as kubectl events does, or an event a line of JSON.
+// printEvents prints events as kubectl events does, or as one JSON object per line.
 func (a *app) printEvents(w io.Writer, list []event.Event, f *eventsFlags, first bool) error {
 	if a.output == "json" {
 		encoder := json.NewEncoder(a.raw.Out)

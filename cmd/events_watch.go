@@ -7,19 +7,19 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// eventWatch is what a watch of events needs.
+// eventWatch has the parameters of watchEvents.
 type eventWatch struct {
-	read   func(context.Context) ([]event.Event, error) // those that the journals have
+	read   func(context.Context) ([]event.Event, error) // returns the events in the journals
 	stream func(context.Context) (<-chan event.Event, error)
 	wanted func(event.Event) bool
 	show   func([]event.Event) error
 }
 
-// shownEvents are the events that were shown, by what they say, with the time of their
-// last occurrence.
+// shownEvents maps each event that was shown, without its time and count, to the time of
+// its last occurrence.
 type shownEvents map[event.Event]time.Time
 
-// news are those events of a list that were not shown yet, or have occurred again.
+// news returns the events of a list that were not shown yet or have occurred again.
 func (s shownEvents) news(list []event.Event) []event.Event {
 	var out []event.Event
 	for _, e := range list {
@@ -33,8 +33,8 @@ func (s shownEvents) news(list []event.Event) []event.Event {
 	return out
 }
 
-// forget drops what was shown a while before the oldest of a list: a watch may last for
-// months.
+// forget removes events that are older than the list by more than a minute, because a
+// watch may run for months.
 func (s shownEvents) forget(list []event.Event) {
 	if len(s) < maxShown || len(list) == 0 {
 		return
@@ -46,12 +46,12 @@ func (s shownEvents) forget(list []event.Event) {
 	}
 }
 
-// maxShown is how many events a watch remembers before it forgets old ones.
+// maxShown is the number of events that a watch remembers before it removes old ones.
 const maxShown = 10000
 
-// watchEvents shows the events of the journals, and then those that happen, until ctx
-// ends: as the supervisor reports them where one runs, and what the journals have beside
-// that of other commands.
+// watchEvents shows the events in the journals, and then new events until ctx ends. A
+// supervisor, if one runs, streams its events; events of other commands are read from the
+// journals.
 func watchEvents(ctx context.Context, w eventWatch) error {
 	shown := shownEvents{}
 	var stream <-chan event.Event

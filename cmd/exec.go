@@ -87,7 +87,8 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	return a.execCode(code, err)
 }
 
-// execTarget finds a container of a pod, and says which was chosen of several.
+// execTarget finds a container of a pod, and reports which one it chose if there are
+// several.
 func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
 	target, err := engine.ExecTarget(ctx, namespace, pod, container)
 	if err == nil && len(target.Among) > 0 {
@@ -96,7 +97,7 @@ func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod
 	return target, err
 }
 
-// execCode makes the command's exit code podrun's own.
+// execCode converts the exit code of the command to podrun's own.
 func (a *app) execCode(code int, err error) error {
 	switch {
 	case err != nil && code != 0:
@@ -106,7 +107,7 @@ func (a *app) execCode(code int, err error) error {
 	case code == 0:
 		return nil
 	default:
-		// It distinguishes the command's 120 to 125 from podrun's.
+		// This distinguishes the command's 120 to 125 from podrun's.
 		fmt.Fprintf(a.streams.Err, "podrun: the command exited with code %d\n", code)
 	}
 	return exitStatus(code)

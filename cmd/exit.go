@@ -117,7 +117,7 @@ func worseCode(a, b int) int {
 	return a
 }
 
-// exitReason is the code's word in JSON summaries.
+// exitReason returns the reason for the code in JSON summaries.
 func exitReason(code int) string {
 	for _, row := range exitTable {
 		if row.code == code && row.kind != "" {

@@ -44,8 +44,8 @@ func (a *app) explain(path string, recursive bool) error {
 	return fielddoc.Print(a.streams.Out, f)
 }
 
-// findField finds what a path such as pod.spec.containers names. The kind may have its
-// group: deployments.apps.spec.
+// findField returns the field at a path such as pod.spec.containers. The kind may include
+// its group: deployments.apps.spec.
 func findField(path string) (fielddoc.Field, error) {
 	names := strings.Split(strings.Trim(path, "."), ".")
 	kind := fielddoc.Find(names[0])
@@ -67,7 +67,8 @@ func findField(path string) (fielddoc.Field, error) {
 	return f, err
 }
 
-// likelyField is the field that was perhaps meant; "" if there is not exactly one.
+// likelyField returns the name that was probably mistyped, or "" unless there is exactly
+// one candidate.
 func likelyField(e *fielddoc.UnknownError) string {
 	for _, known := range e.Known {
 		if strings.EqualFold(known, e.Field) || known == e.Field+"s" || known+"s" == e.Field {
@@ -77,7 +78,7 @@ func likelyField(e *fielddoc.UnknownError) string {
 	return likely(e.Field, e.Known)
 }
 
-// unknownKind is the error of a kind that podrun does not read.
+// unknownKind returns the error for a kind that podrun does not read.
 func unknownKind(name string) error {
 	var all, words []string
 	for _, k := range fielddoc.Kinds {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// sameAs are commands of kubectl, docker, podman and crictl that podrun has under
-// another name: their first words, and podrun's.
+// sameAs maps the first words of commands of kubectl, docker, podman and crictl to the
+// equivalent podrun commands.
 var sameAs = map[string][]string{
 	"create":     {"apply"},
 	"ps":         {"get"},
@@ -45,8 +45,8 @@ const (
 	noBuild     = "podrun does not build or publish images"
 )
 
-// useInstead are commands that podrun does not have, and what to use. Two words
-// come before one.
+// useInstead maps commands that podrun does not have to hints on what to use. Entries
+// with two words take precedence.
 var useInstead = map[string]string{
 	"port":          "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
 	"expose":        "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
@@ -136,8 +136,8 @@ var useInstead = map[string]string{
 	"image import":  "use 'podrun image load FILE'",
 }
 
-// translate turns a command line of a related tool into podrun's, or refuses it and
-// says what to use. Words that podrun knows stay as they are.
+// translate converts a command line of a related tool to podrun's, or returns an error
+// with a hint. Commands of podrun are not changed.
 func translate(root *cobra.Command, args []string) ([]string, error) {
 	at := wordsAt(root.PersistentFlags(), args)
 	if len(at) == 0 {
@@ -171,7 +171,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		return append(out, rest...), nil
 	}
 	if named(root, first) == nil && !slices.Contains(cobraCommands, first) {
-		return nil, usage(root, knownCommand(root, []string{first})) // before its flags are
+		return nil, usage(root, knownCommand(root, []string{first})) // otherwise cobra would report unknown flags first
 	}
 	return args, nil
 }
@@ -185,7 +185,7 @@ func isCommandName(root *cobra.Command, name string) bool {
 	return c != nil && !isTopic(c)
 }
 
-// named returns the command or the help topic of this name; nil if there is none.
+// named returns the command or help topic with this name, or nil.
 func named(root *cobra.Command, name string) *cobra.Command {
 	for _, c := range root.Commands() {
 		if c.Name() == name || c.HasAlias(name) {
@@ -195,8 +195,9 @@ func named(root *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// wordsAt finds the first two arguments that are neither flags nor values of global
-// flags; none if a flag before the first is not podrun's, which may have a value.
+// wordsAt returns the indexes of the first two arguments that are neither flags nor
+// values of global flags. It returns nil if an unknown flag precedes the first, because
+// that flag may take a value.
 func wordsAt(global *pflag.FlagSet, args []string) []int {
 	var out []int
 	for i := 0; i < len(args) && len(out) < 2 && args[i] != "--"; i++ {
@@ -224,9 +225,9 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 	return out
 }
 
-// likely finds the name that a mistyped one was meant to be: of at least four
-// letters, the first one right, and one letter too many, too few or different, or
-// two of them swapped. Empty if there is not exactly one.
+// likely returns the name that was probably mistyped, or "" unless there is exactly one
+// candidate. Both words have at least four letters and the same first letter, and differ
+// by one letter inserted, deleted or replaced, or by two letters swapped.
 func likely(typed string, names []string) string {
 	found := ""
 	for _, name := range names {
@@ -241,8 +242,8 @@ func likely(typed string, names []string) string {
 	return found
 }
 
-// oneEdit reports whether one insertion, deletion, replacement or swap of neighbors
-// makes b of a.
+// oneEdit reports whether one insertion, deletion, replacement or swap of adjacent
+// letters converts a to b.
 func oneEdit(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -262,7 +263,7 @@ func oneEdit(a, b string) bool {
 	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
-// knownCommand refuses a word that is not a command, where only a command may stand.
+// knownCommand rejects an unknown word in the position of a command.
 func knownCommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// inManifest is the answer to flags of docker run and kubectl run.
+// inManifest is the hint for flags of docker run and kubectl run.
 const inManifest = "podrun runs manifests: 'kubectl run NAME --image=IMAGE --dry-run=client -o yaml | podrun run -'"
 
-// foreignFlags are flags of related tools that podrun does not have, by command and
-// flag, or by flag alone for all commands; and what to use.
+// foreignFlags maps flags of related tools that podrun does not have to hints on what to
+// use. Keys are a command and a flag, or a flag alone for all commands.
 var foreignFlags = map[string]string{
 	"context":               "podrun uses no cluster: omit the flag",
 	"kubeconfig":            "podrun uses no cluster: omit the flag",
@@ -98,8 +98,8 @@ var foreignFlags = map[string]string{
 	"doctor fix":            "doctor changes nothing; it prints the command that fixes each finding",
 }
 
-// flagError is the usage error of a wrong flag: with what to use instead, or the flag
-// that was perhaps meant.
+// flagError returns the usage error for an unknown flag, with a hint on what to use
+// instead or the flag that was probably mistyped.
 func flagError(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

@@ -57,7 +57,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 	return printErr
 }
 
-// printLeftovers writes a line for each.
+// printLeftovers writes one line per leftover.
 func printLeftovers(w io.Writer, found []run.Leftover) error {
 	for _, l := range found {
 		what := "left over"

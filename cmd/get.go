@@ -64,7 +64,7 @@ that the probes last ran 5 minutes ago.
 
 func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if len(given) == 1 && strings.EqualFold(given[0], "all") {
-		given = nil // kubectl get all: podrun has nothing but pods
+		given = nil // kubectl get all: podrun has no other types
 	}
 	named, err := podNames(given, false)
 	if err != nil {
@@ -123,8 +123,8 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	return a.printPods(shown, f, single)
 }
 
-// readPods reads the pods of the namespace, or those named (podNames), which must
-// exist.
+// readPods reads the pods of the namespace, or the named pods (podNames), all of which
+// must exist.
 func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
 	pods, err := a.findPods(ctx, e, allNamespaces, named)
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	return pods, nil
 }
 
-// findPods reads the pods of the namespace, or those named that exist.
+// findPods reads the pods of the namespace, or those of the named pods that exist.
 func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
 	sel := run.Selector{Namespace: a.namespace, Names: named}
 	if sel.Namespace == "" && !allNamespaces {
@@ -162,8 +162,9 @@ func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	return pods, nil
 }
 
-// notFound is the error of a pod that was named and is not on this host; without a
-// name, of a selection without pods. A name that is the word for another type was perhaps meant as that.
+// notFound returns the error for a named pod that is not on this host or, if name is
+// empty, for a selection without pods. If the name is the name of another resource type,
+// the error is that of notPods.
 func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)

@@ -15,11 +15,11 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// claimTypes are kubectl's words for claims.
+// claimTypes are kubectl's names for claims.
 var claimTypes = []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}
 
-// claimNames are the names in 'pvc NAME...' and 'pvc/NAME...'; false if these are not words
-// about claims.
+// claimNames returns the names in 'pvc NAME...' and 'pvc/NAME...', and false if the
+// arguments do not refer to claims.
 func claimNames(given []string) (names []string, ok bool) {
 	for i, word := range given {
 		kind, name, slash := strings.Cut(word, "/")
@@ -37,7 +37,7 @@ func claimNames(given []string) (names []string, ok bool) {
 	return names, ok
 }
 
-// getClaims prints the claims that have directories of their own.
+// getClaims prints the claims that have directories.
 func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 	if f.watch || f.watchOnly || f.sources || f.selector != "" || f.sortBy != "" || len(f.labels) > 0 || f.showLabels {
 		return usage(c, errors.New("get pvc takes names, -A, -n, -o and --no-headers only"))
@@ -115,7 +115,7 @@ func (a *app) printClaims(claims []run.Claim, f *getFlags, single bool) error {
 	return w.Flush()
 }
 
-// accessModes are kubectl's abbreviations.
+// accessModes are kubectl's abbreviations of access modes.
 var accessModes = map[corev1.PersistentVolumeAccessMode]string{
 	corev1.ReadWriteOnce: "RWO", corev1.ReadOnlyMany: "ROX", corev1.ReadWriteMany: "RWX", corev1.ReadWriteOncePod: "RWOP",
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// How often `get --watch` reads the pods: often where no supervisor reports
-// events, and rarely for what is no event where one does. After an event it waits for
-// eventsSettle: events come in groups.
+// Intervals at which `get --watch` reads the pods: watchPoll without a supervisor;
+// watchRelist if a supervisor streams events, for changes without an event. After an
+// event, it waits for eventsSettle, because events arrive in groups.
 const (
 	watchPoll    = time.Second
 	watchRelist  = 5 * time.Second
 	eventsSettle = 100 * time.Millisecond
 )
 
-// watchPods calls show with the pods that have changed, each time that some have,
-// until ctx ends, and before with all pods unless only changes are wanted.
+// watchPods calls show with all pods, unless onlyChanges is set, and then with the
+// changed pods after each change until ctx ends.
 func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan event.Event, error), onlyChanges bool, show func([]corev1.Pod) error) error {
 	var before map[types.UID]*corev1.Pod
 	var signaled <-chan event.Event
@@ -65,13 +65,14 @@ func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, er
 			case <-time.After(eventsSettle):
 			}
 			for len(signaled) > 0 {
-				<-signaled // what is read now has it
+				<-signaled // the next read includes its change
 			}
 		}
 	}
 }
 
-// ended is the error of a watch: the signal that ended it, if one did.
+// ended returns the error of a watch: the signal that ended it, if there was one, else
+// err.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -79,17 +80,17 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reasonDeleted is the status of a pod that `get --watch` shows for the last time.
+// reasonDeleted is the status of a deleted pod, which `get --watch` shows once.
 const reasonDeleted = "Deleted"
 
-// changedPods are the pods whose definition or status is not what it was, and all by
-// UID. A pod that is gone is shown a last time, marked as deleted.
+// changedPods returns the pods whose definition or status has changed, and all pods by
+// UID. A deleted pod is included once, marked as deleted.
 func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed []corev1.Pod, now map[types.UID]*corev1.Pod) {
 	now = map[types.UID]*corev1.Pod{}
 	for i := range pods {
 		p := &pods[i]
 		key := p.UID
-		if key == "" { // one that could not be started
+		if key == "" { // a pod that could not be started
 			key = types.UID(p.Namespace + "/" + p.Name)
 		}
 		now[key] = p
@@ -136,7 +137,7 @@ func (a *app) getSources(ctx context.Context) error {
 	return w.Flush()
 }
 
-// watch prints pods and then what changes of them, until a signal.
+// watch prints pods, and then their changes until a signal arrives.
 func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
 	first := true
 	read := func(ctx context.Context) ([]corev1.Pod, error) {
@@ -151,8 +152,8 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []s
 	})
 }
 
-// printWatched prints pods that have changed: rows of a table without its head after
-// the first time, an object a line of JSON, or names.
+// printWatched prints changed pods: rows of a table, with the heading only the first
+// time, one JSON object per line, or names.
 func (a *app) printWatched(pods []corev1.Pod, f *getFlags, first bool) error {
 	switch a.output {
 	case "json":

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newOptions is `podrun options`, which lists the global flags: the help of each
-// command would hide its own flags among them.
+// newOptions returns `podrun options`, which lists the global flags: in the help of each
+// command they would obscure its own flags.
 func newOptions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
@@ -23,8 +23,8 @@ func newOptions() *cobra.Command {
 	}
 }
 
-// helpUsage prints how to use a command as cobra does, but for the global flags, of
-// which it names the command that lists them. Like cobra's own, it uses no template.
+// helpUsage prints the usage of a command as cobra does, but refers to `podrun options`
+// for global flags. Like cobra's own function, it uses no template.
 func helpUsage(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:\n")

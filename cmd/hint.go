@@ -13,10 +13,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hintTo is what a user can do about an error: its own hint, or else what the system's
-// error that it has calls for. Empty if neither is known.
+// hintTo returns the hint of an error or, if it has none, one for the system error that
+// it wraps. It returns "" if neither is known.
 func hintTo(err error) string {
-	// A program that failed (Failed) has the container's own permissions and files.
+	// The error of a program in a container (Failed) is about the container's files and
+	// permissions, not this host's.
 	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0 || e.Kind == problem.Failed) {
 		return e.Hint
 	}
@@ -29,8 +30,8 @@ func hintTo(err error) string {
 	return systemHint(err, path, inodesOut, os.Geteuid() == 0)
 }
 
-// systemErrors are errors that also come as the text of a runtime, with what to do. "%s"
-// is the path, or "this host".
+// systemErrors are errors that a runtime may also report as text, with the fix for each.
+// "%s" is replaced by the path, or by "this host".
 var systemErrors = []struct {
 	errno syscall.Errno
 	fix   string
@@ -42,11 +43,11 @@ var systemErrors = []struct {
 	{unix.ENOMEM, "free memory on this host"},
 }
 
-// outOfInodes is the hint for an ENOSPC that has this cause.
+// outOfInodes is the hint for ENOSPC if the file system has no free inodes.
 const outOfInodes = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
 
-// systemHint is the hint to an error of the system about path, which may be empty;
-// noInodes reports whether a path's file system has no free inodes.
+// systemHint returns the hint for a system error about path, which may be empty; noInodes
+// reports whether the file system of a path has no free inodes.
 func systemHint(err error, path string, noInodes func(string) bool, root bool) string {
 	where := path
 	if where == "" {
@@ -71,15 +72,15 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor and a network file system: 'podrun doctor' checks the host"
 }
 
-// has reports whether an error is, or a runtime's text ends with, an error of the system.
+// has reports whether err wraps errno or, as the error of a runtime, ends with its text.
 func has(err error, errno syscall.Errno) bool {
 	return errors.Is(err, errno) || strings.HasSuffix(strings.TrimSpace(err.Error()), ": "+errno.Error())
 }
 
-// inodesOut reports whether the file system of a path, or of the nearest directory above
-// it that exists, has fewer inodes left than blocks, each as a part of all. By the time
-// that an error is printed, podrun may have removed what it created, and none is 0. A file
-// system without a fixed number of inodes has none in all.
+// inodesOut reports whether the file system of a path, or of its nearest existing parent
+// directory, has a lower fraction of free inodes than of free blocks. It does not compare
+// with 0, because podrun may have removed its files by the time it prints the error. A
+// file system without a fixed number of inodes reports a total of 0.
 func inodesOut(path string) bool {
 	var st unix.Statfs_t
 	for {

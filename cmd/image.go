@@ -26,7 +26,7 @@ func newImage(a *app) *cobra.Command {
 	return c
 }
 
-// withEngine runs what a command does with an engine.
+// withEngine creates an engine and calls do with it.
 func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(context.Context, *run.Engine) error) error {
 	r := a.talk()
 	r.json = a.jsonTalk
@@ -92,7 +92,7 @@ func (a *app) printImages(images []run.Image) error {
 	return nil
 }
 
-// megabytes is a size as registries show it.
+// megabytes formats a size as registries do.
 func megabytes(bytes uint64) string { return fmt.Sprintf("%.1fMB", float64(bytes)/1e6) }
 
 func newImagePull(a *app) *cobra.Command {
@@ -117,7 +117,7 @@ func newImagePull(a *app) *cobra.Command {
 	return c
 }
 
-// printPulled prints the images that came, where that is asked for: they were
+// printPulled prints the pulled images to stdout if -o is set; otherwise they were
 // printed on stderr.
 func (a *app) printPulled(images []run.PulledImage) error {
 	switch a.output {
@@ -178,7 +178,8 @@ FILE is a path, or - for stdin.`,
 	}
 }
 
-// openWithin opens a file to read; a FIFO that nothing writes to ends with ctx.
+// openWithin opens a file for reading. Opening a FIFO without a writer fails when ctx
+// ends.
 func openWithin(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
 		file *os.File

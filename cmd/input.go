@@ -28,11 +28,11 @@ type inputFlags struct {
 	ignoreKinds   bool
 	skipKinds     []string
 	restartPolicy string
-	toEnd         bool // the command runs pods to their ends
+	toEnd         bool // pods run to completion
 	strictCluster bool
 	relativePaths bool
-	// goOn leaves out files that are invalid, and sets invalid; noneIsFine takes an
-	// input without a pod.
+	// goOn omits invalid files and sets invalid; noneIsFine accepts an input without
+	// pods.
 	goOn, noneIsFine bool
 	invalid          error
 }
@@ -51,9 +51,9 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 // hasFiles reports whether a flag names manifests.
 func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
-// loadWithin is load for a command with a --timeout, which holds for reading,
-// too: a FIFO or a server may never send the end. It sets spent to the time that reading
-// took, unless the limit is 0, which is none.
+// loadWithin is load for a command with --timeout, which also limits reading: a FIFO or a
+// server may never send EOF. It sets spent to the time that reading took, unless limit is
+// 0, which means no limit.
 func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	if limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)
@@ -66,13 +66,13 @@ func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *ap
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
 	*spent = time.Since(begin)
-	if err == nil && *spent >= limit { // this process did not run: a read would have been interrupted
+	if err == nil && *spent >= limit { // the process was suspended: otherwise the read would have been interrupted
 		return nil, late
 	}
 	return objects, err
 }
 
-// load reads and checks the manifests that the command names.
+// load reads and validates the manifests on the command line.
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
 	if len(names) == 0 && f.kustomize == "" {
@@ -106,15 +106,15 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	return objects, f.serveClaims(c, objects, settings.Claims)
 }
 
-// read reads the files of these names, and the kustomization. With an error come the
-// sources that could be read.
+// read reads the named files and the kustomization. If it returns an error, it also
+// returns the sources that could be read.
 func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manifest.Source, error) {
 	var sources []manifest.Source
 	var failed error
 	if len(names) > 0 {
 		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
 		if e, ok := errors.AsType[*problem.Error](failed); ok && f.toEnd && e.Hint == "" {
-			e.Hint = inManifest // an image may have been meant
+			e.Hint = inManifest // the argument may have been meant as an image
 		}
 	}
 	if f.kustomize != "" {
@@ -127,8 +127,8 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 	return sources, failed
 }
 
-// parse checks what was read. With goOn it leaves out the files with errors, as long
-// as any is left.
+// parse validates the sources. With goOn it omits files with errors, as long as any file
+// remains.
 func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
 	for {
 		objects, problems := manifest.Load(sources, manifest.Options{
@@ -156,7 +156,7 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 	}
 }
 
-// podIDs names the pods of the input.
+// podIDs returns the IDs of the pods in the input.
 func podIDs(objects *manifest.Objects) []identity.Pod {
 	var out []identity.Pod
 	for _, p := range objects.Pods {
@@ -165,7 +165,7 @@ func podIDs(objects *manifest.Objects) []identity.Pod {
 	return out
 }
 
-// longestGrace is the longest grace period of the pods.
+// longestGrace returns the longest grace period of the pods.
 func longestGrace(objects *manifest.Objects) (longest time.Duration) {
 	for _, p := range objects.Pods {
 		if seconds := p.Object.Spec.TerminationGracePeriodSeconds; seconds != nil {
@@ -175,7 +175,7 @@ func longestGrace(objects *manifest.Objects) (longest time.Duration) {
 	return longest
 }
 
-// withoutFiles leaves out the files that problems are about.
+// withoutFiles returns the sources whose files have no problems.
 func withoutFiles(sources []manifest.Source, problems problem.List) []manifest.Source {
 	var left []manifest.Source
 	for _, s := range sources {
@@ -186,8 +186,8 @@ func withoutFiles(sources []manifest.Source, problems problem.List) []manifest.S
 	return left
 }
 
-// otherNamespaces reports pods whose manifest names another namespace than -n
-// does, as kubectl does. A namespace from the environment is a default only.
+// otherNamespaces reports pods whose manifest specifies a namespace other than -n, as
+// kubectl does. A namespace from the environment is only a default.
 func (a *app) otherNamespaces(objects *manifest.Objects) problem.List {
 	var out problem.List
 	for _, p := range objects.Pods {

@@ -14,23 +14,24 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// How often the progress of a pull is printed where there is no terminal: when another tenth is
-// done, and after a while in any case. A quick pull prints nothing.
+// Intervals at which the progress of a pull is printed without a terminal: first after
+// tellAfter, then at each further 10 % but at most every tellTenth, and at least every
+// tellEvery. A quick pull prints nothing.
 const (
 	tellAfter = 3 * time.Second
 	tellTenth = 2 * time.Second
 	tellEvery = 15 * time.Second
 )
 
-// live shows how far the pulls under way are: on a terminal by a line each that
-// is drawn again and again below everything else, elsewhere by a line now and
-// then. The zero value is for no terminal. It is guarded by its renderer.
+// live shows the progress of the pulls under way: on a terminal with one line per pull,
+// redrawn below all other output, otherwise with occasional lines. The zero value is for
+// output without a terminal. The renderer's mutex guards it.
 type live struct {
-	terminal *os.File // nil: none
+	terminal *os.File // nil without a terminal
 	lines    []liveLine
-	drawn    int                // lines that are on the terminal now
-	held     bool               // others have begun a line that they have not ended
-	told     map[pullKey]tolled // where there is no terminal
+	drawn    int                // lines on the terminal now
+	held     bool               // other output has begun a line and not completed it
+	told     map[pullKey]tolled // used without a terminal
 }
 
 // pullKey is one pull.
@@ -46,12 +47,12 @@ type tolled struct {
 	at     time.Time
 	tenth  int64
 	state  event.PullState
-	silent bool // nothing was printed yet
+	silent bool // nothing has been printed yet
 }
 
 func keyOf(e event.Event) pullKey { return pullKey{e.UID, e.FieldPath, e.Pull.Image} }
 
-// due reports whether a progress is to be shown now.
+// due reports whether the progress should be shown now.
 func (l *live) due(e event.Event) bool {
 	if l.terminal != nil {
 		return true
@@ -81,7 +82,7 @@ func (l *live) due(e event.Event) bool {
 	return false
 }
 
-// keep takes what a pull's line is from now on.
+// keep stores the line of a pull, or removes it if the pull has ended.
 func (l *live) keep(e event.Event, who string) {
 	key := keyOf(e)
 	at := slices.IndexFunc(l.lines, func(line liveLine) bool { return line.key == key })
@@ -96,7 +97,7 @@ func (l *live) keep(e event.Event, who string) {
 	}
 }
 
-// erase takes the lines off the terminal, so that others can write.
+// erase removes the lines from the terminal, so that others can write.
 func (l *live) erase() {
 	if l.drawn > 0 {
 		fmt.Fprintf(l.terminal, "\x1b[%dA\r\x1b[J", l.drawn)
@@ -104,8 +105,7 @@ func (l *live) erase() {
 	}
 }
 
-// draw puts the lines on the terminal: as many as fit, each cut to
-// its width.
+// draw writes the lines to the terminal: as many as fit, each truncated to its width.
 func (l *live) draw() {
 	if l.terminal == nil || l.held || len(l.lines) == 0 || l.drawn > 0 {
 		return
@@ -124,7 +124,7 @@ func (l *live) draw() {
 	io.WriteString(l.terminal, b.String())
 }
 
-// sizeOf is a terminal's size, which may change at any time.
+// sizeOf returns the current size of a terminal.
 func sizeOf(terminal *os.File) (width, height int) {
 	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 || size.Row == 0 { // a serial line
@@ -133,8 +133,7 @@ func sizeOf(terminal *os.File) (width, height int) {
 	return int(size.Col), max(int(size.Row), 4)
 }
 
-// terminalOf is a stream that is a terminal which understands to be drawn upon;
-// nil if it is none.
+// terminalOf returns w if it is a terminal that supports escape sequences, else nil.
 func terminalOf(w io.Writer) *os.File {
 	if os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
 		return nil
@@ -142,10 +141,11 @@ func terminalOf(w io.Writer) *os.File {
 	return isTerminal(w)
 }
 
-// talk makes the renderer of a command's talk. On a terminal what the command
-// writes from then on keeps clear of the lines of pulls.
+// talk returns the renderer for a command's messages. On a terminal, it wraps the
+// command's streams, so that their output and the progress of pulls do not overwrite each
+// other.
 func (a *app) talk() *renderer {
-	stderr := a.raw.Err // the renderer's lines do not pass by itself
+	stderr := a.raw.Err // the renderer erases and draws these lines itself
 	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json"}
 	if r.json {
 		return r
@@ -160,13 +160,13 @@ func (a *app) talk() *renderer {
 	return r
 }
 
-// beside writes to the terminal that a renderer draws on.
+// beside writes to the terminal on which a renderer draws.
 type beside struct {
 	r *renderer
 	w io.Writer
 }
 
-// Write writes, with the lines of pulls out of the way.
+// Write erases the progress of pulls, writes p, and draws the progress again.
 func (b *beside) Write(p []byte) (int, error) {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()

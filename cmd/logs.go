@@ -28,8 +28,8 @@ type logsFlags struct {
 	maxRequests   int
 }
 
-// selectedTail is how many lines of each log are printed where pods are selected and
-// --tail is not given, as in kubectl.
+// selectedTail is the number of lines printed of each log if -l selects the pods and
+// --tail is not set, as in kubectl.
 const selectedTail = 10
 
 func newLogs(a *app) *cobra.Command {
@@ -105,7 +105,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
 
-// check checks how pods are chosen, and makes what -l matches.
+// check validates how pods are chosen, and returns the match function of -l.
 func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:
@@ -127,8 +127,8 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 	return match, nil
 }
 
-// selectedLogs finds the logs of the pods that match. A pod that has none yet is a
-// warning, unless no pod has one.
+// selectedLogs finds the logs of the matching pods. A pod without a log is a warning,
+// unless no pod has one.
 func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
 	known, err := engine.Find(ctx, run.Selector{Namespace: r.Namespace})
 	if err != nil {
@@ -166,11 +166,11 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRe
 	return out, nil
 }
 
-// names are the pod's name and perhaps the container's. Where the first word is the
-// type, as in "logs pod web", the name follows.
+// names returns the pod's name and, if given, the container's. The type may precede them,
+// as in "logs pod web".
 func (f *logsFlags) names(given []string) ([]string, error) {
 	if len(given) == 0 {
-		return nil, nil // by -l
+		return nil, nil // -l selects the pods
 	}
 	rest := []string{}
 	if isPodType(given[0]) && len(given) > 1 {
@@ -213,7 +213,7 @@ func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
 	return o, nil
 }
 
-// sources makes a source of each container's log.
+// sources returns a source for each container's log.
 func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, logs []run.Log) []podlog.Source {
 	var out []podlog.Source
 	pods := map[string]bool{}

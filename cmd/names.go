@@ -9,17 +9,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// podTypes are kubectl's words for pods (its resource, singular and short names);
-// kubectl ignores their case.
+// podTypes are kubectl's names of the pod resource (plural, singular and short); case is
+// ignored, as in kubectl.
 var podTypes = []string{"pod", "pods", "po"}
 
 func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
 
-// podNames turns kubectl's ways to name pods into plain names: NAME, pod/NAME, and
-// names after the word pod, pods or po. AloneIsName says what that word means where
-// nothing follows it: a pod of that name, as in kubectl logs and kubectl exec, or
-// all pods, as in kubectl get. Names is nil if no pod is named. A name of another
-// type is a usage error.
+// podNames accepts kubectl's ways to name pods: NAME, pod/NAME, and names after the word
+// pod, pods or po. AloneIsName specifies the meaning of such a word without names: the
+// name of a pod, as in kubectl logs and kubectl exec, or all pods, as in kubectl get.
+// podNames returns nil if no pod is named. The name of another type is a usage error.
 func podNames(given []string, aloneIsName bool) (names []string, err error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -44,8 +43,8 @@ func podNames(given []string, aloneIsName bool) (names []string, err error) {
 	return names, nil
 }
 
-// podTypeList refuses a list of types, such as pods,services, that has others than
-// pods.
+// podTypeList rejects a list of types, such as pods,services, that includes types other
+// than pods.
 func podTypeList(list string) error {
 	for word := range strings.SplitSeq(list, ",") {
 		if !isPodType(word) {
@@ -55,7 +54,7 @@ func podTypeList(list string) error {
 	return nil
 }
 
-// podName is the name in NAME or pod/NAME.
+// podName returns the name in NAME or pod/NAME.
 func podName(word string) (string, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
@@ -73,8 +72,8 @@ func podName(word string) (string, error) {
 	return name, nil
 }
 
-// looksLikeFile reports whether a word is a path or standard input rather than the
-// name of a pod.
+// looksLikeFile reports whether a word looks like a path, or - for standard input, rather
+// than the name of a pod.
 func looksLikeFile(word string) bool {
 	for _, end := range []string{".yaml", ".yml", ".json"} {
 		if len(word) > len(end) && strings.HasSuffix(word, end) {
@@ -85,7 +84,7 @@ func looksLikeFile(word string) bool {
 		strings.HasSuffix(word, "/") && !isPodType(strings.TrimSuffix(word, "/"))
 }
 
-// notPods is the usage error of a type that podrun does not have.
+// notPods returns the usage error for a type that podrun does not have.
 func notPods(kind string) error {
 	hint := instead(kind)
 	if hint == "" {
@@ -98,7 +97,7 @@ func namesError(err error, hint string) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
 }
 
-// otherType is a type of Kubernetes that podrun does not have, and what to use.
+// otherType is a Kubernetes type that podrun does not have, and a hint on what to use.
 type otherType struct {
 	names []string // resource name, singular, short names
 	use   string
@@ -140,8 +139,8 @@ var otherTypes = []otherType{
 	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
 }
 
-// instead is what to use instead of a type that podrun does not have; empty if it
-// is not a known type.
+// instead returns the hint for a type that podrun does not have, or "" for an unknown
+// type.
 func instead(kind string) string {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps
 	for _, t := range otherTypes {

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// checkOutput refuses a value of -o that the command does not know.
+// checkOutput rejects a value of -o that the command does not support.
 func checkOutput(given string, known ...string) error {
 	if given == "" || slices.Contains(known, given) {
 		return nil
@@ -38,24 +38,25 @@ func printData(w io.Writer, format string, v any) error {
 	return err
 }
 
-// renderer writes events as they happen: a line of text each, or, with -o json,
-// a JSON object each. Both go to stderr, which is for talk; the JSON summary
-// goes to stdout.
+// renderer writes each event when it happens, as a line of text or, with -o json, as a
+// JSON object. Both are written to stderr, which is for messages; the JSON summary is
+// written to stdout.
 type renderer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	json bool
-	// raw is w without escaping, and screen how lines are fitted to it; both are nil where
-	// lines stay as they are.
+	// raw is w without escaping, and screen returns how lines are fitted to it; both are
+	// nil if lines are not changed.
 	raw    io.Writer
 	screen func() screen
-	// many says that several pods are under way, so that lines name theirs.
+	// many reports whether the command processes several pods, so that lines include the
+	// pod's name.
 	many bool
-	// quiet leaves events out.
+	// quiet omits events.
 	quiet bool
-	// live are the pulls under way.
+	// live shows the pulls under way.
 	live live
-	// repeats are the events that come again and again.
+	// repeats counts recurring events.
 	repeats repeats
 }
 
@@ -86,7 +87,7 @@ func (r *renderer) event(e event.Event) {
 	}
 }
 
-// println writes a line, whose first word is colored as a status is.
+// println writes a line, in which the first word is colored as a status.
 func (r *renderer) println(text, status string) {
 	if r.screen == nil {
 		fmt.Fprintln(r.w, text)
@@ -110,7 +111,7 @@ func (r *renderer) line(e event.Event) string {
 	return b.String()
 }
 
-// object names the object of an event, for the beginning of a line.
+// object names the object of an event, as the prefix of a line.
 func (r *renderer) object(e event.Event) string {
 	who := ""
 	if r.many {
@@ -122,7 +123,7 @@ func (r *renderer) object(e event.Event) string {
 	return who
 }
 
-// containerOf gets app out of spec.containers{app}.
+// containerOf extracts app from spec.containers{app}.
 func containerOf(fieldPath string) string {
 	_, rest, ok := strings.Cut(fieldPath, "{")
 	if !ok {
@@ -131,7 +132,7 @@ func containerOf(fieldPath string) string {
 	return strings.TrimSuffix(rest, "}")
 }
 
-// shownProblems are problems as shownText words them.
+// shownProblems returns problems with their texts as shownText returns them.
 func shownProblems(l problem.List) problem.List {
 	out := slices.Clone(l)
 	for i := range out {
@@ -157,14 +158,14 @@ func (r *renderer) warn(l problem.List) {
 	}
 }
 
-// note writes a line that is no warning, on stderr, unless events are unwanted.
+// note writes a line that is not a warning to stderr, unless quiet is set.
 func (r *renderer) note(text string) {
 	if !r.quiet {
 		r.print(text)
 	}
 }
 
-// print writes a line that is no warning, on stderr.
+// print writes a line that is not a warning to stderr.
 func (r *renderer) print(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// pickFlags choose pods of the namespace by name, by labels, or all of them.
+// pickFlags select pods of the namespace by name, by labels, or all of them.
 type pickFlags struct {
 	selector string
 	all      bool
@@ -25,7 +25,8 @@ func (f *pickFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.all, "all", false, "all pods of the namespace")
 }
 
-// check takes the names of the command line, and refuses none and contradictions.
+// check parses the names on the command line, and rejects an empty selection and
+// contradictory flags.
 func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	several := f.all || f.selector != ""
 	names, err := podNames(given, !several)
@@ -45,8 +46,8 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the pods, after check. One that was named and is not on this host is
-// an error, and so is that no pod matches, unless goneIsFine.
+// pods finds the selected pods; call check first. A named pod that is not on this host is
+// an error, as is a selector that matches no pod, unless goneIsFine is set.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	namespace := a.namespaceOr("default")
 	selectors := []run.Selector{{Namespace: namespace}}
@@ -75,8 +76,8 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 	return pods, missing
 }
 
-// matches reports whether the labels of a pod match. Those of a pod without a
-// readable checkpoint are unknown: only an empty selector matches it.
+// matches reports whether the labels of a pod match. The labels of a pod whose checkpoint
+// is unreadable are unknown: only an empty selector matches it.
 func (f *pickFlags) matches(k run.Known) bool {
 	if k.Pod == nil {
 		return f.selector == ""
@@ -84,7 +85,7 @@ func (f *pickFlags) matches(k run.Known) bool {
 	return f.match(k.Pod.Labels)
 }
 
-// namespaceOr is the namespace of the flags or settings, else the one given.
+// namespaceOr returns the namespace of the flags or settings, or other if neither is set.
 func (a *app) namespaceOr(other string) string {
 	if a.namespace == "" {
 		return other
@@ -92,8 +93,8 @@ func (a *app) namespaceOr(other string) string {
 	return a.namespace
 }
 
-// findAll finds the pods of all selectors, each once. Missing is called for a
-// selector that matches none.
+// findAll finds the pods of all selectors, each pod once. It calls missing for each
+// selector without matches.
 func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
 	var out []run.Known
 	seen := map[string]bool{}

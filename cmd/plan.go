@@ -105,17 +105,17 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	return problem.Refuse(problem.Refused, problems)
 }
 
-// planList is what plan prints.
+// planList is the output of plan.
 type planList struct {
 	Problems problem.List       `json:"problems,omitempty"`
 	Plans    []prepare.PlanView `json:"plans"`
 }
 
-// planInvocation stands for the random id of the apply to come.
+// planInvocation replaces the random ID of an invocation of apply.
 const planInvocation = "(invocation)"
 
-// planEngine makes the engine of plan, which needs no runtime where the facts
-// come from a file.
+// planEngine returns the engine for plan, which requires no runtime if the facts are read
+// from a file.
 func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
 		engine, closeAll, err := a.engine(ctx, r, run.RuntimeReads)
@@ -135,7 +135,7 @@ func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.E
 // maxFacts bounds the file of --facts, in bytes.
 const maxFacts = 10 << 20
 
-// readFacts reads the facts of a file; nil for none.
+// readFacts reads the facts in a file, or returns nil if path is empty.
 func readFacts(ctx context.Context, path string) (*host.Facts, error) {
 	if path == "" {
 		return nil, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// maxListed is the number of items that a line of the summary lists at most.
+// maxListed is the maximum number of items on a line of the summary.
 const maxListed = 8
 
-// planSummary prints a few lines for each pod: what changes, its images, why it is
-// refused, and the order of its containers.
+// planSummary prints a few lines for each pod: its changes, its images, the reasons for a
+// refusal, and the order of its containers.
 func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 	for i, v := range views {
 		if i > 0 {
@@ -47,7 +47,7 @@ func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 	}
 }
 
-// changeText is what apply would do with the pod.
+// changeText describes what apply would do with the pod.
 func changeText(v prepare.PlanView) string {
 	switch v.Change {
 	case prepare.ChangeNew:
@@ -58,7 +58,7 @@ func changeText(v prepare.PlanView) string {
 	return string(v.Change)
 }
 
-// listed joins items, and counts those above maxListed.
+// listed joins items; it counts items beyond maxListed instead of listing them.
 func listed(items []string, by string) string {
 	if more := len(items) - maxListed; more > 0 {
 		return strings.Join(items[:maxListed], by) + fmt.Sprintf(" and %d more", more)
@@ -74,7 +74,8 @@ func podList(pods []identity.Pod) string {
 	return listed(out, ", ")
 }
 
-// refusals are the reasons why the pod is refused; stderr has them in full.
+// refusals returns the reasons for which the pod is refused; stderr has the full
+// messages.
 func refusals(v prepare.PlanView, problems problem.List) []string {
 	var out []string
 	for _, p := range problems.Errors() {

@@ -9,13 +9,13 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// podSummary is a pod in a few words, by kubectl's rules
+// podSummary summarizes a pod by kubectl's rules
 // (pkg/printers/internalversion/printers.go).
 type podSummary struct {
 	ready, total int // app containers and sidecars
 	status       string
 	restarts     int
-	restarted    time.Time // the end of the last attempt that was followed by a restart
+	restarted    time.Time // the end of the last attempt before a restart
 }
 
 func (s *podSummary) addRestarts(c *corev1.ContainerStatus) {
@@ -25,8 +25,8 @@ func (s *podSummary) addRestarts(c *corev1.ContainerStatus) {
 	}
 }
 
-// summarize says how a pod is: what its first unfinished init container does,
-// or else what its app containers do, or else its phase.
+// summarize returns the state of the first unfinished init container, or else that of the
+// app containers, or else the pod's phase.
 func summarize(pod *corev1.Pod) podSummary {
 	s := podSummary{status: string(pod.Status.Phase), total: len(pod.Spec.Containers)}
 	if pod.Status.Reason != "" {
@@ -51,9 +51,9 @@ func summarize(pod *corev1.Pod) podSummary {
 	return s
 }
 
-// inits takes in the init containers, up to and including the first that is not
-// done, and reports whether there is one. It also returns the restarts of the
-// sidecars alone, of those it came to, as kubectl counts them.
+// inits adds the init containers, up to and including the first unfinished one, and
+// reports whether there is one. It also returns the restarts of those of them that are
+// sidecars, as kubectl counts them.
 func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
@@ -84,8 +84,9 @@ func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing b
 	return sidecars, false
 }
 
-// apps takes in the app containers. The first in the list has the last word,
-// and init containers' restarts no longer count, sidecars' excepted.
+// apps adds the app containers. The first in the list that has a status to show
+// determines the pod's, and restarts of init containers other than sidecars no longer
+// count.
 func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
 	s.restarts, s.restarted = sidecars.restarts, sidecars.restarted
 	running, failure := false, ""
@@ -107,7 +108,7 @@ func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
 	if s.status != "Completed" {
 		return
 	}
-	switch { // one container has completed; that is not yet the pod's state
+	switch { // a container has completed, but perhaps not the pod
 	case running && hasCondition(pod, corev1.PodReady):
 		s.status = "Running"
 	case failure != "":
@@ -117,8 +118,8 @@ func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
 	}
 }
 
-// endWord says how a container ended: the runtime's word, or the signal or
-// code where it has none.
+// endWord returns how a container ended: the runtime's reason or, if there is none, the
+// signal or exit code.
 func endWord(end *corev1.ContainerStateTerminated) string {
 	switch {
 	case end.Reason != "":

@@ -72,8 +72,8 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	return engine.Forward(c.Context(), o)
 }
 
-// parseForward reads [LOCAL:]REMOTE. A REMOTE that is no number is a port's name, whose
-// LOCAL is any free port unless it is given.
+// parseForward parses [LOCAL:]REMOTE. A REMOTE that is not a number is the name of a
+// port; LOCAL then defaults to any free port.
 func parseForward(spec string) (run.ForwardPort, error) {
 	local, remote, both := strings.Cut(spec, ":")
 	if !both {

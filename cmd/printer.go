@@ -18,19 +18,19 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// plainOutputs are the values of get's -o that take no template.
+// plainOutputs are the values of -o of get that take no template.
 var plainOutputs = []string{"wide", "json", "yaml", "name"}
 
-// templateOutputs are those that take one, as in jsonpath={.metadata.name}. Those
-// with -file take the name of a file.
+// templateOutputs are the values that take a template, as in jsonpath={.metadata.name},
+// or with -file the name of a file.
 var templateOutputs = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
 
-// maxTemplate is the largest file of a template, in bytes.
+// maxTemplate is the maximum size of a template file in bytes.
 const maxTemplate = 1 << 20
 
-// printFlags are kubectl's flags of how to print pods.
+// printFlags are kubectl's flags for printing pods.
 type printFlags struct {
-	template    string // with -o jsonpath and -o go-template without a value
+	template    string // for -o jsonpath and -o go-template without a value
 	allowMissed bool
 	noHeaders   bool
 	showLabels  bool
@@ -52,11 +52,11 @@ type podPrinter interface {
 	PrintObj(runtime.Object, *bytes.Buffer) error
 }
 
-// adapted is a printer of k8s.io/cli-runtime.
+// adapted wraps a printer of k8s.io/cli-runtime.
 type adapted struct{ printers.ResourcePrinter }
 
-// PrintObj leaves out what these printers append to an error for debugging: the
-// whole object.
+// PrintObj removes the debugging aid that these printers append to an error: the whole
+// object.
 func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	err := p.ResourcePrinter.PrintObj(o, w)
 	if err == nil {
@@ -66,8 +66,8 @@ func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	return errors.New(text)
 }
 
-// printer makes the printer of a value of -o that takes a template, or nil for any
-// other value that get knows. Any error is a usage error.
+// printer returns the printer for a value of -o that takes a template, or nil for any
+// other value that get supports. Every error is a usage error.
 func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, error) {
 	format, template, given := strings.Cut(output, "=")
 	if output == "" || slices.Contains(plainOutputs, output) {
@@ -126,8 +126,8 @@ func (f *printFlags) templatePrinter(format, template string) (podPrinter, error
 	return newColumns(template, f.noHeaders)
 }
 
-// printTemplate prints pods by a template: one that was named as an object, others
-// as a list.
+// printTemplate prints pods by a template: a single named pod as an object, otherwise a
+// list.
 func (a *app) printTemplate(p podPrinter, pods []corev1.Pod, single bool) error {
 	var object runtime.Object = listOf(pods)
 	if single {
@@ -141,7 +141,7 @@ func (a *app) printTemplate(p podPrinter, pods []corev1.Pod, single bool) error 
 	return err
 }
 
-// listOf is the list that kubectl prints.
+// listOf returns the list that kubectl would print.
 func listOf(pods []corev1.Pod) *corev1.PodList {
 	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: pods}
 	if list.Items == nil {

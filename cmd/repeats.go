@@ -8,15 +8,14 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// repeats chooses which of the events that come again and again are printed:
-// what probes report and back-offs, at their first, second, fourth, eighth …
-// occurrence, with the count. A probe that fails every 10 s thus has 6 lines in
-// the first 6 minutes and 12 in the first 12 hours. All other events are
-// printed, however often they come: each start of a container is news. When a
-// container starts, its events count from one again.
+// repeats decides which recurring events are printed. It prints probe results and
+// back-offs only at their first, second, fourth, eighth … occurrence, with the count: a
+// probe that fails every 10 s thus has 6 lines in the first 6 minutes and 12 in the first
+// 12 hours. It prints all other events every time, because each start of a container is
+// news. When a container starts, the counts of its events restart at one.
 type repeats struct{ seen event.Correlator }
 
-// due returns an event with its count, and whether it is printed.
+// due returns an event with its count, and reports whether to print it.
 func (r *repeats) due(e event.Event) (event.Event, bool) {
 	switch e.Reason {
 	case event.StartedContainer:
@@ -28,7 +27,8 @@ func (r *repeats) due(e event.Event) (event.Event, bool) {
 	return e, true
 }
 
-// times is how often an event occurred, in kubectl's words; empty for once.
+// times returns how often an event occurred, as kubectl formats it, or "" for one
+// occurrence.
 func times(e event.Event) string {
 	if e.Count < 2 {
 		return ""

@@ -38,7 +38,7 @@ func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Durat
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 }
 
-// idsOf names the pods.
+// idsOf returns the IDs of pods.
 func idsOf(pods []run.Known) []identity.Pod {
 	var out []identity.Pod
 	for _, k := range pods {
@@ -47,8 +47,9 @@ func idsOf(pods []run.Known) []identity.Pod {
 	return out
 }
 
-// onPods does something with the pods of these names, within the timeout, and reports.
-// Undo is for how long it may go on after a signal; 0 if it ends at once.
+// onPods calls do with the selected pods, within the timeout, and reports the results.
+// Undo is the time for which do may continue after a signal, or 0 if it stops
+// immediately.
 func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err

@@ -28,16 +28,15 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// app is what every command shares.
+// app is the state that all commands share.
 type app struct {
-	// streams take text, which is escaped; raw are the same streams for data: what
-	// containers write, JSON and YAML.
+	// streams escape text; raw are the same streams for data: output of containers, JSON
+	// and YAML.
 	streams, raw Streams
-	// rawTerminal says that a process in a container has the terminal.
+	// rawTerminal is set while a process in a container uses the terminal.
 	rawTerminal atomic.Bool
 
-	// outTerminal and errTerminal are those of the streams that are terminals; nil if
-	// they are none.
+	// outTerminal and errTerminal are the streams if they are terminals, else nil.
 	outTerminal, errTerminal *os.File
 	color                    string // --color
 
@@ -52,24 +51,24 @@ type app struct {
 	output       string
 	verbose      bool
 	allowKubelet bool
-	// commandLine names this invocation to others, in locks.
+	// commandLine identifies this invocation to other podrun processes, in locks.
 	commandLine string
-	// namespaceGiven says that -n stood on the command line.
+	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
-	// jsonTalk says that stderr is JSON lines.
+	// jsonTalk is set if messages on stderr are JSON lines.
 	jsonTalk bool
-	// summaryDue says that the command has yet to print its summary.
+	// summaryDue is set until the command has printed its summary.
 	summaryDue bool
-	// knownAt are the times at which the states of pods were known that nothing watches
-	// (run.View), by UID.
+	// knownAt maps the UIDs of unsupervised pods to the times at which their states were
+	// observed (run.View).
 	knownAt map[types.UID]time.Time
-	// work is what signals interrupt.
+	// work is the work that signals interrupt.
 	work work
 }
 
 // Main runs the command line and returns its exit code. It catches signals
-// (catchSignals); the second of a kind ends the process. Began is when the process began,
-// for --trace.
+// (catchSignals); a second signal of the same kind ends the process. Began is the start
+// time of the process, for --trace.
 func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
 	a := newApp(streams)
 	ctx, stop := a.catchSignals(parent)
@@ -91,7 +90,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
-	// The cause of a context that ended says more than "context canceled".
+	// The cause of a canceled context is more specific than "context canceled".
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
@@ -100,8 +99,8 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	return exitCode(err)
 }
 
-// shownCommand is a command line without the credentials of its URLs, and without what
-// follows --, which is for a container.
+// shownCommand returns a command line without credentials in URLs and without the
+// arguments after --, which are for a container.
 func shownCommand(args []string) string {
 	words := []string{"podrun"}
 	for _, arg := range args {
@@ -113,8 +112,8 @@ func shownCommand(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// printErrors writes an error, of joined ones each, for people or, with -o json, for
-// scripts.
+// printErrors writes an error, or each of several joined errors, as text or, with -o
+// json, as JSON.
 func (a *app) printErrors(err error) {
 	printed := printError
 	if a.jsonTalk {
@@ -123,7 +122,7 @@ func (a *app) printErrors(err error) {
 	eachError(err, func(e error) { printed(a.streams.Err, e) })
 }
 
-// newApp makes the app of one command line.
+// newApp returns the app for one command line.
 func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
@@ -132,13 +131,13 @@ func newApp(streams Streams) *app {
 	return a
 }
 
-// exitStatus is an outcome that was reported already: only the code is left.
+// exitStatus is an error that was reported already: only its exit code is used.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Commands returns podrun's commands with their flags and help, from which hack/manual
-// writes the manual. They are not to be executed.
+// Commands returns podrun's commands with their flags and help, for hack/manual. They
+// must not be executed.
 func Commands() *cobra.Command {
 	root := newRoot(newApp(Streams{Out: io.Discard, Err: io.Discard}))
 	root.InitDefaultHelpCmd()
@@ -171,8 +170,8 @@ variable, and the variable over the file.`,
 			}
 			return a.takeSettings(c)
 		},
-		// Cobra's own check of the command's name would not exit as a wrong
-		// command line does.
+		// Cobra's own check of the command's name would exit with another code than a
+		// usage error.
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version {
@@ -200,7 +199,7 @@ variable, and the variable over the file.`,
 	return root
 }
 
-// addGlobalFlags adds the flags that every command has.
+// addGlobalFlags adds the flags of all commands.
 func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	a.settings = addSettingsFlags(flags)
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
@@ -215,12 +214,12 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 }
 
-// withoutSettings are the commands that work whatever the settings are. Of these,
-// version reads them when it asks the runtime, and service when it installs.
+// withoutSettings are the commands that do not require valid settings. Of these, version
+// reads the settings if it queries the runtime, and service if it installs.
 var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// takeSettings reads the settings before a command runs, so that a wrong file
-// ends every command in the same way, and takes those that are the app's own.
+// takeSettings reads the settings before a command runs, so that an invalid file has the
+// same effect on all commands, and stores those that belong to the app.
 func (a *app) takeSettings(c *cobra.Command) error {
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
@@ -239,12 +238,12 @@ func (a *app) takeSettings(c *cobra.Command) error {
 	return nil
 }
 
-// usage makes a usage error of err.
+// usage wraps err in a usage error.
 func usage(c *cobra.Command, err error) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
 }
 
-// args wraps a check of positional arguments, so that it exits with 120.
+// args wraps a check of positional arguments, so that podrun exits with 120 if it fails.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if err := check(c, given); err != nil {
@@ -254,7 +253,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// eachError takes joined errors apart.
+// eachError calls do with each of several joined errors.
 func eachError(err error, do func(error)) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -266,8 +265,7 @@ func eachError(err error, do func(error)) {
 	}
 }
 
-// printError writes an error, of joined ones one, for a person: one line a
-// problem, then the hint.
+// printError writes one error as text: one line per problem, then the hint.
 func printError(w io.Writer, err error) {
 	text := shownText(err.Error())
 	if _, ok := errors.AsType[*problem.Error](err); ok {
@@ -282,9 +280,9 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// shownText is a text of an error or a warning: without the credentials of URLs, also of
-// one where none belongs (podrun image pull https://…), and with bounded lines, because
-// runtimes and registries word some of it.
+// shownText returns the text of an error or a warning, parts of which come from runtimes
+// and registries, with bounded lines and without the credentials of URLs, also of URLs in
+// places where none belongs (podrun image pull https://…).
 func shownText(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(problem.ShownURLs(text)) {
@@ -297,7 +295,7 @@ func shownText(text string) string {
 	return b.String()
 }
 
-// errorLine is an error among the JSON lines on stderr.
+// errorLine is an error in the JSON lines on stderr.
 type errorLine struct {
 	Error    string       `json:"error"`
 	Hint     string       `json:"hint,omitempty"`
@@ -306,7 +304,7 @@ type errorLine struct {
 	Problems problem.List `json:"problems,omitempty"`
 }
 
-// printErrorJSON writes an error for a script: a JSON object on a line.
+// printErrorJSON writes an error as one line of JSON.
 func printErrorJSON(w io.Writer, err error) {
 	code := exitCode(err)
 	line := errorLine{Error: shownText(err.Error()), Hint: hintTo(err), ExitCode: code, Reason: exitReason(code)}

@@ -68,12 +68,12 @@ kubectl.kubernetes.io/default-container names, or else to the first.`,
 	return c
 }
 
-// runPullLimit is the limit of an image's pull for run without --pull-timeout: run has
-// no --timeout by default, and a registry that is down must not hold up a CI job until
-// the job's own limit. It is apply's default --timeout.
+// runPullLimit is the default --pull-timeout of run: run has no --timeout by default, and
+// a registry that is down must not block a CI job until the job's own limit expires. It
+// equals apply's default --timeout.
 const runPullLimit = 10 * time.Minute
 
-// check refuses values that the flags do not know.
+// check validates the values of flags.
 func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	return a.reportRun(results, f)
 }
 
-// checkExitFrom refuses a container that no pod has.
+// checkExitFrom rejects the name of a container that no pod has.
 func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) error {
 	if f.ExitFrom == "" {
 		return nil
@@ -156,7 +156,7 @@ func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) er
 	return usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.ExitFrom))
 }
 
-// runPod is a pod in the summary of run.
+// runPod describes a pod in the summary of run.
 type runPod struct {
 	podResult
 	ExitCode   int               `json:"exitCode"`
@@ -169,7 +169,8 @@ type runSummary struct {
 	Reason   string   `json:"reason"`
 }
 
-// reportRun prints how the pods ended, and makes the command's exit code.
+// reportRun prints the results of the pods, and returns an error with the exit code of
+// the command.
 func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	a.summaryDue = false
 	sum := runSummary{Pods: []runPod{}}
@@ -203,13 +204,14 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err != nil {
 		a.printErrors(err)
 	}
-	if !a.jsonTalk { // the summary has it
+	if !a.jsonTalk { // the summary includes it
 		a.printWhoseCode(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
 }
 
-// printWhoseCode prints whose exit code the command's is: it may look like podrun's.
+// printWhoseCode prints which container exited with the code that the command returns,
+// because the code may look like podrun's own.
 func (a *app) printWhoseCode(results []run.RunResult, code int) {
 	for _, r := range results {
 		for _, c := range r.Containers {
@@ -221,13 +223,13 @@ func (a *app) printWhoseCode(results []run.RunResult, code int) {
 	}
 }
 
-// podCode is the exit code of one pod, and the error if it is podrun's.
+// podCode returns the exit code of one pod, and the error if the code is podrun's.
 func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, error) {
 	if r.Err != nil {
 		return exitCode(r.Err), r.Err
 	}
 	if from != "" && !hasContainer(r.Status, from) {
-		return ExitOK, nil // a pod beside that of the container
+		return ExitOK, nil // another pod has the container
 	}
 	code, ok := lifecycle.ExitCode(r.Status, r.Containers, policy, from)
 	if ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// interact changes the pod for -i and -t as `kubectl run` does, and returns the name
-// of the container that is attached to; "" without these flags.
+// interact changes the pod for -i and -t as `kubectl run` does, and returns the name of
+// the container to attach to, or "" without these flags.
 func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects) (string, error) {
 	if !f.stdin && !f.tty {
 		return "", nil
@@ -40,7 +40,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 	return name, nil
 }
 
-// interactor attaches to one container, and prints the logs of the others.
+// interactor attaches to one container and prints the logs of the others.
 type interactor struct {
 	*logReader
 	app       *app
@@ -50,13 +50,13 @@ type interactor struct {
 	quiet     bool
 }
 
-// start is for one run of a container what logReader.start is. What a terminal shows
-// comes by the attached streams; anything else from the log, which has also what was
-// written before podrun was attached.
+// start does for one run of a container what logReader.start does. With a terminal, the
+// output is read from the attached streams; otherwise from the log, which also has the
+// output from before podrun attached.
 func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {
 		if i.tty {
-			return func() {} // it would be in the way on the terminal
+			return func() {} // other output would disturb the terminal
 		}
 		return i.logReader.start(log, exited)
 	}
@@ -67,7 +67,7 @@ func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
 	ctx, cancel := context.WithCancel(i.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if i.attach(ctx, log) { // too late: its output is in the log
+		if i.attach(ctx, log) { // too late to attach: the log has its output
 			i.logReader.start(log, exited)()
 		}
 	})
@@ -78,8 +78,8 @@ func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
 	}
 }
 
-// attach attaches until the container has ended, and reports whether it had before, so
-// that a terminal has shown nothing of it.
+// attach attaches until the container exits. It returns true if the container had exited
+// before, so that the terminal shows none of its output.
 func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()

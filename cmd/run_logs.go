@@ -21,8 +21,8 @@ type logReader struct {
 	merger *podlog.Merger
 	warn   func(error)
 	prefix func(run.Log) string
-	// json is where each line is written as a JSON object, among podrun's own; nil where
-	// lines stay as they are.
+	// json receives each line as a JSON object, interleaved with podrun's own; if it is
+	// nil, lines are not changed.
 	json io.Writer
 }
 
@@ -42,8 +42,8 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	case containers > 1:
 		prefix = func(l run.Log) string { return "[" + l.Container + "] " }
 	}
-	// The logs are read to their ends also when a signal has ended ctx: the
-	// containers go on to write until they are stopped.
+	// The logs are read to their ends even after a signal has canceled ctx, because
+	// containers write until they are stopped.
 	l := &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), prefix: prefix,
 		warn: func(err error) { r.warn(problem.List{{Message: err.Error(), Warning: true}}) }}
 	if a.jsonTalk {
@@ -52,7 +52,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	return l
 }
 
-// output is where the log of a container goes.
+// output returns the destination of a container's log.
 func (l *logReader) output(log run.Log) podlog.Output {
 	if l.json == nil {
 		return l.merger.Output(l.prefix(log))
@@ -63,7 +63,7 @@ func (l *logReader) output(log run.Log) podlog.Output {
 	return podlog.Output{Stdout: to("stdout"), Stderr: to("stderr")}
 }
 
-// logLine is a line of a container among the JSON lines on stderr.
+// logLine is a line of a container in the JSON lines on stderr.
 type logLine struct {
 	Log       string `json:"log"`
 	Namespace string `json:"namespace"`
@@ -72,8 +72,9 @@ type logLine struct {
 	Stream    string `json:"stream"` // stdout or stderr
 }
 
-// logLines writes each line of a container as a JSON object: a container may write JSON
-// itself, such as an error or an event of podrun's. Bytes that are not UTF-8 become U+FFFD.
+// logLines writes each line of a container as a JSON object, because a container may
+// itself write JSON that looks like an error or event of podrun. Bytes that are not UTF-8
+// become U+FFFD.
 type logLines struct {
 	to io.Writer
 	of logLine
@@ -95,8 +96,8 @@ func (l *logLines) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// start reads a container's log until it has ended; what it returns is called
-// when everything has stopped, and waits until the log is read.
+// start reads a container's log until the container has exited. Call the returned
+// function when everything has stopped: it waits until the log has been read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup
 	last := make(chan struct{})

@@ -31,7 +31,7 @@ which one it uses; --runtime can change the choice while there are no pods.`,
 	return c
 }
 
-// withRuntime runs what a command does with the runtime itself.
+// withRuntime calls do with the container runtime, without an engine.
 func (a *app) withRuntime(do func(*run.Runtime) error) error {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
@@ -64,7 +64,7 @@ func newRuntimeStatus(a *app) *cobra.Command {
 	return c
 }
 
-// printRuntime prints a line a property.
+// printRuntime prints one property per line.
 func (a *app) printRuntime(s run.RuntimeStatus) error {
 	if a.output != "" {
 		return printData(a.raw.Out, a.output, s)
@@ -151,7 +151,7 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil { // the runtime may not start: its pods are removed without it
+		if err != nil { // without the runtime, which may fail to start, its pods are removed anyway
 			a.renderer().warn(problem.List{problem.WarningOf(err)})
 		}
 	}
@@ -162,8 +162,8 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 	return nil
 }
 
-// removePods kills and removes all pods of the root directory, for which the runtime is
-// started if it does not run.
+// removePods kills and removes all pods of the root directory; it starts the runtime if
+// necessary.
 func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
 	if used, err := rt.HasPods(ctx); err != nil || !used {
 		return err

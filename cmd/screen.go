@@ -18,13 +18,13 @@ const (
 	colorNever  = "never"
 )
 
-// screen is how text is fitted to a stream. The zero value changes nothing.
+// screen specifies how text is fitted to a stream. The zero value changes nothing.
 type screen struct {
-	width int // in columns; 0 for no terminal
+	width int // in columns; 0 without a terminal
 	color bool
 }
 
-// isTerminal returns a stream that is a terminal; nil if it is none.
+// isTerminal returns w if it is a terminal, else nil.
 func isTerminal(w io.Writer) *os.File {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -36,8 +36,8 @@ func isTerminal(w io.Writer) *os.File {
 	return f
 }
 
-// screenOf is the screen of a stream as it is now; nil is a stream that is no terminal.
-// NO_COLOR is no-color.org's, and a dumb terminal shows escape sequences.
+// screenOf returns the current screen of a terminal, or the zero screen for nil. It
+// honors NO_COLOR (no-color.org); a dumb terminal would print escape sequences.
 func (a *app) screenOf(terminal *os.File) screen {
 	s := screen{color: a.color == colorAlways}
 	if terminal == nil {
@@ -69,8 +69,8 @@ func (s screen) paint(text string, h hue) string {
 	return "\x1b[" + string(h) + "m" + text + "\x1b[0m"
 }
 
-// hueOf is the color of a status word: green for what is as it should be, yellow for
-// what is on its way or a warning, red for what has failed.
+// hueOf returns the color of a status word: green for the desired state, yellow for
+// progress or a warning, red for a failure.
 func hueOf(status string) hue {
 	switch status {
 	case "Running", "Succeeded", "Completed", "pass":
@@ -86,22 +86,23 @@ func hueOf(status string) hue {
 	return red
 }
 
-// cell is a part of a line, with its color.
+// cell is a colored part of a line.
 type cell struct {
 	text string
 	hue  hue
 }
 
-// Of kubectl's tables: the least width of a column, and the space after it.
+// kubectl's minimum width of a column, and the space after it.
 const (
 	columnLeast = 6
 	columnSpace = 3
-	// columnShort is what is left, with its space, of a column that is cut.
+	// columnShort is the width, including its space, below which a column is not
+	// shortened.
 	columnShort = 16
 )
 
-// table writes rows of cells in columns, as wide as kubectl's. On a terminal that is too
-// narrow the widest columns are cut first, down to columnShort, and then the ends of
+// table writes rows of cells in columns with kubectl's widths. If the terminal is too
+// narrow, it first shortens the widest columns, down to columnShort, and then truncates
 // lines. All rows have the same number of cells, which are escaped.
 func (s screen) table(w io.Writer, rows [][]cell) error {
 	var widths []int
@@ -130,8 +131,8 @@ func (s screen) table(w io.Writer, rows [][]cell) error {
 	return err
 }
 
-// shrink makes the widest columns narrower, as far as the terminal asks for it. The last
-// one has no space after it.
+// shrink reduces the widest columns until the table fits the terminal. The last column
+// has no space after it.
 func (s screen) shrink(widths []int) {
 	over := -s.width - columnSpace
 	for _, n := range widths {
@@ -151,7 +152,7 @@ func (s screen) shrink(widths []int) {
 	}
 }
 
-// line joins cells, cuts what is wider than the terminal, and colors the rest.
+// line joins cells, truncates the line to the width of the terminal, and colors it.
 func (s screen) line(cells []cell) string {
 	var b strings.Builder
 	total := 0
@@ -175,8 +176,8 @@ func (s screen) line(cells []cell) string {
 	return b.String()
 }
 
-// fold breaks lines that are wider than the terminal between words, and indents what
-// follows to the line's second column, if it has one.
+// fold breaks lines that are wider than the terminal between words, and indents the
+// continuation lines to the line's second column, if it has one.
 func (s screen) fold(text string) string {
 	if s.width <= 0 {
 		return text
@@ -201,7 +202,7 @@ func folded(line []rune, width int) (out []string) {
 			at--
 		}
 		if at <= begin {
-			at = room // one long word
+			at = room // a word longer than the line
 		}
 		out = append(out, prefix+strings.TrimRight(string(line[:at]), " "))
 		line = []rune(strings.TrimLeft(string(line[at:]), " "))
@@ -210,8 +211,8 @@ func folded(line []rune, width int) (out []string) {
 	return append(out, prefix+string(line))
 }
 
-// secondColumn is where a line continues after the first gap of two spaces or more that
-// is not at its beginning, or after its own indentation.
+// secondColumn returns the position after the first gap of at least two spaces, apart
+// from the indentation, or a small indentation if there is no gap.
 func secondColumn(line []rune) int {
 	text := string(line)
 	margin := len(text) - len(strings.TrimLeft(text, " "))
@@ -223,8 +224,9 @@ func secondColumn(line []rune) int {
 	return len(line) - utf8.RuneCountInString(rest)
 }
 
-// fitPull puts the image and the progress of its pull on a line of that width. Of what is
-// name the end is the more specific part, and the progress comes first.
+// fitPull fits the image and the progress of its pull to a line of that width. The
+// progress takes precedence; a name is truncated at its beginning, because its end is
+// more specific.
 func fitPull(name, message string, width int) string {
 	n, m := []rune(name), []rune(message)
 	room := width - len(m) - 2
@@ -237,7 +239,7 @@ func fitPull(name, message string, width int) string {
 	return string(m[:min(len(m), max(width, 0))])
 }
 
-// checkColor refuses a value that --color does not know.
+// checkColor rejects an invalid value of --color.
 func checkColor(value string) error {
 	if value == "" || value == colorAuto || value == colorAlways || value == colorNever {
 		return nil

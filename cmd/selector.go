@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// parseSelector makes a label selector of -l's value; an empty one matches all.
+// parseSelector parses the value of -l; an empty selector matches everything.
 func parseSelector(text string) (func(map[string]string) bool, error) {
 	sel, err := labels.Parse(text)
 	if err != nil {

@@ -75,7 +75,7 @@ pods of 'podrun apply' must be applied again.`,
 	return c
 }
 
-// serve supervises until a signal ends it, which is no failure.
+// serve supervises pods until a signal arrives, which is not an error.
 func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err := checkOutput(a.output, "json"); err != nil {
 		return err
@@ -92,12 +92,12 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err := needRoot(); err != nil {
 		return err
 	}
-	signal.Reset(syscall.SIGHUP) // it ends other commands, and is a reload for this one
+	signal.Reset(syscall.SIGHUP) // SIGHUP ends other commands, but reloads the settings of this one
 	notifier, err := systemd.NewNotifier(os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
 		return err
 	}
-	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; it cannot fail
+	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; Unsetenv cannot fail
 	r := a.renderer()
 	settings, notes, err := a.settings.settings()
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	return err
 }
 
-// options are those of the supervisor.
+// options returns the options of the supervisor.
 func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) serve.Options {
 	fromSettings := len(dirs) == 0
 	if fromSettings {
@@ -154,7 +154,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 	}
 }
 
-// server is what a supervisor keeps over reloads.
+// server is the state of a supervisor that a reload keeps.
 type server struct {
 	app      *app
 	renderer *renderer
@@ -163,25 +163,26 @@ type server struct {
 	shutdown shutdownFlags
 }
 
-// warnNotSent warns that systemd could not be notified; an error is reported once.
+// warnNotSent warns that systemd could not be notified; the notifier returns an error
+// only once.
 func (s *server) warnNotSent(err error) {
 	if err != nil {
 		s.renderer.warn(problem.List{problem.WarningOf(err)})
 	}
 }
 
-// node is what the pods share under settings.
+// node returns the state that pods with these settings share.
 func (s *server) node(settings nodeconfig.Settings) *run.Node {
 	return &run.Node{Client: s.client, Settings: settings, Emit: s.renderer.event, Warn: s.renderer.warn,
 		Command: s.app.commandLine, Invocation: run.NewInvocation()}
 }
 
-// startPatience is how long systemd is kept waiting for a runtime that is being started: less
-// than the TimeoutStartSec and the WatchdogSec of podrun.service.
+// startPatience is the interval at which systemd is notified while a runtime starts. It
+// is less than TimeoutStartSec and WatchdogSec of podrun.service.
 const startPatience = 20 * time.Second
 
-// connect connects to the runtime. One that is not installed yet, or not started, is
-// waited for; nil is returned when a signal ends that.
+// connect connects to the runtime, and waits for it if it is not installed or not
+// running. It returns nil, nil if a signal interrupts the wait.
 func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
 	waiting := false
 	wait := func() {
@@ -214,7 +215,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 	}
 }
 
-// during calls do and returns its error; until do returns, it calls each at intervals.
+// during calls do and returns its error; it calls each at intervals until do returns.
 func during(interval time.Duration, each func(), do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -230,8 +231,8 @@ func during(interval time.Duration, each func(), do func() error) error {
 	}
 }
 
-// reloads gets the settings to continue with at each SIGHUP. Settings that are wrong are
-// reported, and those before stay.
+// reloads sends the new settings after each SIGHUP. It reports invalid settings, and the
+// previous ones remain in effect.
 func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 	out := make(chan *run.Node)
 	signals := make(chan os.Signal, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// apiFlags are the flags of serve about its HTTP API.
+// apiFlags are the flags for the HTTP API of serve.
 type apiFlags struct {
 	socket, group, listen string
 	readOnly              string
@@ -26,10 +26,10 @@ func (f *apiFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.clientCA, "client-ca-file", "", "PEM `file` with the certificate authorities for client certificates of --listen")
 }
 
-// defaultSocket stands for the root directory's socket.
+// defaultSocket selects the socket in the root directory.
 const defaultSocket = "auto"
 
-// check checks the flags together.
+// check validates the flags in combination.
 func (f *apiFlags) check() error {
 	files := 0
 	for _, file := range []string{f.cert, f.key, f.clientCA} {
@@ -50,7 +50,7 @@ func (f *apiFlags) check() error {
 	return nil
 }
 
-// options are those of the engine.
+// options returns the engine's options for the API.
 func (f *apiFlags) options(settings nodeconfig.Settings) serve.APIOptions {
 	o := serve.APIOptions{Socket: serve.APISocket{Path: f.socket, Group: f.group}, Status: serve.APISocket{Path: f.readOnly}, Listen: f.listen}
 	layout := settings.Layout()

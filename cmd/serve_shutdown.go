@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// shutdownFlags are the periods that pods get to end before the host shuts down. Where
-// they are given they win over the settings file, as every flag does.
+// shutdownFlags are the grace periods of pods when the host shuts down. Like all flags,
+// they override the settings file if they are set.
 type shutdownFlags struct {
 	period, critical time.Duration
 	given            bool
@@ -26,8 +26,8 @@ func (f *shutdownFlags) add(set *pflag.FlagSet, period, critical time.Duration) 
 	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "part of --shutdown-grace-period that is reserved for critical pods, which terminate last")
 }
 
-// check checks the flags as the settings file is checked, and notes whether they were
-// given.
+// check validates the flags by the rules of the settings file, and records whether they
+// were set.
 func (f *shutdownFlags) check(set *pflag.FlagSet) error {
 	f.given = set.Changed(shutdownFlag) || set.Changed(shutdownCriticalFlag)
 	for name, value := range map[string]time.Duration{shutdownFlag: f.period, shutdownCriticalFlag: f.critical} {
@@ -44,14 +44,14 @@ func (f *shutdownFlags) check(set *pflag.FlagSet) error {
 	return nil
 }
 
-// over puts the flags over settings, if they were given.
+// over overrides the settings with the flags, if they were set.
 func (f *shutdownFlags) over(s *nodeconfig.Settings) {
 	if f.given {
 		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = f.period, f.critical, nil
 	}
 }
 
-// arguments are the flags of the service: those that were given, or these defaults if
+// arguments returns the flags for the service: those that were set, or their defaults if
 // the settings file has no periods.
 func (f *shutdownFlags) arguments(s *nodeconfig.Settings) []string {
 	f.given = f.given || s.ShutdownDelay() == 0

@@ -141,8 +141,8 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	return nil
 }
 
-// service is the service of this host, for which podrun must be root, or of the
-// one whose files are below --prefix.
+// service returns the service of this host, which requires root, or with --prefix that of
+// another root file system.
 func (a *app) service(f *serviceFlags) (systemd.Service, error) {
 	if f.prefix != "" {
 		prefix, err := filepath.Abs(f.prefix)
@@ -154,12 +154,12 @@ func (a *app) service(f *serviceFlags) (systemd.Service, error) {
 	return systemd.Service{Manager: a.systemd}, nil
 }
 
-// pathFlags are the global flags whose values are paths of this host.
+// pathFlags are the global flags whose values are paths on this host.
 var pathFlags = []string{"config", "root-dir", "pod-logs-dir", "container-logs-dir", "resolv-conf", "registry-auth",
 	"image-credential-provider-config", "image-credential-provider-bin-dir"}
 
-// serviceArguments are flags as arguments of the service, which has another working
-// directory: relative paths become absolute.
+// serviceArguments converts flags to arguments of the service. Relative paths become
+// absolute, because the service has another working directory.
 func serviceArguments(given []*pflag.Flag) []string {
 	var out []string
 	for _, flag := range given {
@@ -178,7 +178,7 @@ func serviceArguments(given []*pflag.Flag) []string {
 	return out
 }
 
-// warnOfEnvironment reports the variables that the service will not have.
+// warnOfEnvironment warns about variables that the service does not inherit.
 func (a *app) warnOfEnvironment() {
 	r := &renderer{w: a.streams.Err}
 	for _, flag := range a.settings.asked {

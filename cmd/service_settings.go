@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/serve/systemd"
 )
 
-// settingsText is the settings file of a new service. 'podrun service uninstall' removes a
-// file with this text only.
+// settingsText is the settings file of a new service. 'podrun service uninstall' removes
+// the file only if it still has this text.
 const settingsText = `# Settings of podrun, for commands and for podrun.service: podrun-config(5).
 # Written by 'podrun service install', because there was no settings file.
 # A flag takes precedence over its PODRUN_ variable, and the variable over this file.
@@ -21,14 +21,14 @@ kind: KubeletConfiguration
 seccompDefault: true
 `
 
-// settingsCreated is the notice that the file was written.
+// settingsCreated is the notice that the settings file was created.
 const settingsCreated = nodeconfig.DefaultFile + " written; all commands read it: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
 
 func newSettings() *systemd.File {
 	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}
 }
 
-// givenAny reports whether one of these flags is on the command line.
+// givenAny reports whether one of these flags was on the command line.
 func (f *settingsFlags) givenAny(names ...string) bool {
 	return slices.ContainsFunc(f.given, func(flag *pflag.Flag) bool { return slices.Contains(names, flag.Name) })
 }

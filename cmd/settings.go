@@ -18,26 +18,26 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// settingsFlags binds the node's settings to flags with the kubelet's names.
-// Each flag writes into the settings when it was given on the command line or
-// by PODRUN_<FLAG>, after the file was read.
+// settingsFlags binds the node's settings to flags with the kubelet's names. A flag
+// overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
 type settingsFlags struct {
 	ctx    context.Context // of the command, once it runs
 	config string
 	set    *pflag.FlagSet
 	into   map[string]func(*nodeconfig.Settings)
-	merged *mergedSettings // what reload returned last; nil before
-	given  []*pflag.Flag   // those of the command line
-	asked  []*pflag.Flag   // those of the environment
+	merged *mergedSettings // the last result of reload; nil before the first
+	given  []*pflag.Flag   // set on the command line
+	asked  []*pflag.Flag   // set by environment variables
 }
 
-// mergedSettings are settings with the warnings about their file.
+// mergedSettings are settings and the warnings about their file.
 type mergedSettings struct {
 	nodeconfig.Settings
 	notes problem.List
 }
 
-// envName is the environment variable of a flag: PODRUN_ROOT_DIR for --root-dir.
+// envName returns the environment variable of a flag, such as PODRUN_ROOT_DIR for
+// --root-dir.
 func envName(flag string) string {
 	return "PODRUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -119,14 +119,14 @@ func (f *settingsFlags) text(name, def, usage string, into func(*nodeconfig.Sett
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// choice is a text that is one of several.
+// choice adds a flag that accepts one of several words.
 func (f *settingsFlags) choice(name, def string, of []string, usage string, into func(*nodeconfig.Settings, string)) {
 	v := &oneOf{value: def, of: of}
 	f.set.Var(v, name, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, v.value) }
 }
 
-// oneOf is the value of a flag that is one of several words.
+// oneOf is the value of a flag that accepts one of several words.
 type oneOf struct {
 	value string
 	of    []string
@@ -135,7 +135,7 @@ type oneOf struct {
 func (o *oneOf) String() string { return o.value }
 func (o *oneOf) Type() string   { return "string" }
 
-// Set takes the word.
+// Set stores the word if it is valid.
 func (o *oneOf) Set(v string) error {
 	if !slices.Contains(o.of, v) {
 		return fmt.Errorf("not %s", strings.Join(o.of, " or "))
@@ -144,14 +144,14 @@ func (o *oneOf) Set(v string) error {
 	return nil
 }
 
-// parsed is a text that may be refused, when it is given.
+// parsed adds a text flag whose value is validated when it is set.
 func (f *settingsFlags) parsed(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
 	v := &parsedText{text: def, check: func(text string) error { return into(&nodeconfig.Settings{}, text) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // was checked
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // parse checked it
 }
 
-// parsedText is a flag's value that is checked when it is set.
+// parsedText is a flag's value that is validated when it is set.
 type parsedText struct {
 	text  string
 	check func(string) error
@@ -169,14 +169,14 @@ func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings,
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// several is a list that may be refused, when it is given.
+// several adds a list flag whose values are validated when they are set.
 func (f *settingsFlags) several(name, usage string, into func(*nodeconfig.Settings, []string) error) {
 	v := &checkedList{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // was checked
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedList.Set checked it
 }
 
-// checkedList is the value of a flag that may be repeated, or has commas.
+// checkedList is the value of a flag that may be repeated or have commas.
 type checkedList struct {
 	list  []string
 	check func([]string) error
@@ -185,7 +185,7 @@ type checkedList struct {
 func (v *checkedList) String() string { return strings.Join(v.list, ",") }
 func (v *checkedList) Type() string   { return "strings" }
 
-// Set adds to the list.
+// Set appends to the list.
 func (v *checkedList) Set(text string) error {
 	v.list = append(v.list, strings.Split(text, ",")...)
 	return v.check(v.list)
@@ -196,7 +196,7 @@ func (f *settingsFlags) pairs(name, usage string, into func(*nodeconfig.Settings
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// thresholds takes signal<value pairs, as the kubelet's flag does.
+// thresholds adds a flag with signal<value pairs, as the kubelet's --eviction-hard.
 func (f *settingsFlags) thresholds(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
 	v := &thresholds{}
 	f.set.Var(v, name, usage)
@@ -206,7 +206,7 @@ func (f *settingsFlags) thresholds(name, usage string, into func(*nodeconfig.Set
 // thresholds is the value of --eviction-hard.
 type thresholds map[string]string
 
-// Set reads signal<value,…; each call replaces what was set.
+// Set parses signal<value,…; each call replaces the previous value.
 func (t *thresholds) Set(text string) error {
 	*t = thresholds{}
 	for _, pair := range strings.Split(text, ",") {
@@ -222,8 +222,8 @@ func (t *thresholds) Set(text string) error {
 	return nil
 }
 
-// String writes the pairs in order; nothing where none is set, so that the help
-// shows no default.
+// String returns the sorted pairs, or "" if none are set, so that the help shows no
+// default.
 func (t *thresholds) String() string {
 	var pairs []string
 	for _, signal := range slices.Sorted(maps.Keys(*t)) {
@@ -232,7 +232,7 @@ func (t *thresholds) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// Type is the word for the value in the help.
+// Type returns the name of the value in the help.
 func (t *thresholds) Type() string { return "thresholds" }
 
 func (f *settingsFlags) truth(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
@@ -250,9 +250,9 @@ func (f *settingsFlags) duration(name string, def time.Duration, usage string, i
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// settings merges the defaults, the file, the environment and the flags, each
-// winning over the one before it. The problems are warnings about the file. The
-// file is read once in a command: it may be a pipe.
+// settings merges the defaults, the file, the environment and the flags, each overriding
+// the one before it. The problems are warnings about the file. A command reads the file
+// only once, because it may be a pipe.
 func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	if f.merged == nil {
 		return f.reload()
@@ -260,8 +260,8 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	return f.merged.Settings, f.merged.notes, nil
 }
 
-// reload is settings with the file read again, for SIGHUP. After an error the
-// settings stay those that they were.
+// reload is settings, but reads the file again, for SIGHUP. After an error, the previous
+// settings remain in effect.
 func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	s, notes, err := f.file()
 	if err != nil {
@@ -273,7 +273,7 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 		}
 	})
 	if dir, err := filepath.Abs(s.RootDir); err == nil {
-		s.RootDir = dir // by which podrun knows its own pods
+		s.RootDir = dir // podrun recognizes its own pods by this path
 	}
 	if err := f.oneRuntime(&s); err != nil {
 		return s, nil, err
@@ -282,9 +282,9 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	return s, notes, nil
 }
 
-// oneRuntime makes one setting of --runtime and --container-runtime-endpoint, which
-// name the same thing: the one that takes precedence counts. CONTAINER_RUNTIME_ENDPOINT,
-// crictl's variable, counts only if there is nothing else.
+// oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same
+// thing: the source with the higher precedence wins. CONTAINER_RUNTIME_ENDPOINT, crictl's
+// variable, is used only if neither is set.
 func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
 	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {
@@ -304,8 +304,8 @@ func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 	return nil
 }
 
-// precedence says where the value of a flag comes from: 3 the command line, 2 the
-// environment, 1 the file, 0 nowhere.
+// precedence returns the source of a flag's value: 3 for the command line, 2 for the
+// environment, 1 for the file, 0 for none.
 func (f *settingsFlags) precedence(flag, value string) int {
 	switch g := f.set.Lookup(flag); {
 	case value == "":
@@ -318,8 +318,8 @@ func (f *settingsFlags) precedence(flag, value string) int {
 	return 1
 }
 
-// file puts the settings file over the defaults. The default file may be missing;
-// one that --config or PODRUN_CONFIG names may not.
+// file applies the settings file to the defaults. The default file is optional; a file
+// named by --config or PODRUN_CONFIG must exist.
 func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	s := nodeconfig.Default()
 	if f.config == "" {
@@ -344,8 +344,8 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	return s, notes, problem.Refuse(problem.Usage, notes)
 }
 
-// setFromEnv sets every flag that the command line did not give from its
-// PODRUN_<FLAG> variable, and notes which came from where.
+// setFromEnv sets each flag that is not on the command line from its PODRUN_<FLAG>
+// variable, and records the source of each flag.
 func (f *settingsFlags) setFromEnv() error {
 	var first error
 	f.set.VisitAll(func(flag *pflag.Flag) {

@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// sameWithin is how close together two equal signals are one: timeout(1) signals its
-// child and then its process group, some 0.2 ms later.
+// sameWithin is the interval within which two equal signals count as one: timeout(1)
+// signals its child and then its process group, about 0.2 ms later.
 const sameWithin = 100 * time.Millisecond
 
-// verdict is what a signal means after those before it.
+// verdict is the effect of a signal, given the signals before it.
 type verdict string
 
 const (
@@ -31,18 +31,18 @@ const (
 	noNews      verdict = "ignore"
 )
 
-// interrupts is the signals so far.
+// interrupts records the signals received so far.
 type interrupts struct {
 	seen map[syscall.Signal]bool
 	last syscall.Signal
 	at   time.Time
 }
 
-// next decides what a signal means. The same signal again abandons the work, and so
-// does Ctrl-C after any. A SIGTERM after another signal comes from what is about to
-// kill podrun: GitHub's runner sends SIGINT, 7.5 s later SIGTERM, and 2.5 s later
-// SIGKILL. A SIGHUP after another signal means nothing more: systemd sends one right
-// after SIGTERM where SendSIGHUP is set.
+// next returns the effect of a signal. Repeating a signal abandons the work, and so does
+// Ctrl-C after any signal. A SIGTERM after another signal means that podrun is about to
+// be killed: GitHub's runner sends SIGINT, 7.5 s later SIGTERM, and 2.5 s later SIGKILL.
+// A SIGHUP after another signal has no effect: systemd sends one right after SIGTERM if
+// SendSIGHUP is set.
 func (i *interrupts) next(s syscall.Signal, at time.Time) verdict {
 	if s == i.last && at.Sub(i.at) < sameWithin {
 		return noNews
@@ -64,29 +64,30 @@ func (i *interrupts) next(s syscall.Signal, at time.Time) verdict {
 	return noNews
 }
 
-// work is what signals interrupt.
+// work is the work that signals interrupt.
 type work struct {
 	hurry chan struct{} // closed when podrun is about to be killed
 
 	mu       sync.Mutex
-	stopping func(syscall.Signal) // says what the first signal does; nil if that takes no time
-	remains  func() []string      // the pods of the command that are on this host; nil for none
-	restore  func()               // makes the terminal as it was; nil if it is
+	stopping func(syscall.Signal) // prints the effect of the first signal; nil if the command stops immediately
+	remains  func() []string      // the command's pods that remain on this host; nil for none
+	restore  func()               // restores the terminal; nil if it is unchanged
 }
 
-// restoresBy sets how the terminal becomes as it was, for a command that is abandoned.
+// restoresBy sets the function that restores the terminal if the command is abandoned.
 func (w *work) restoresBy(restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restore = restore
 }
 
-// printLimit bounds what is written at a signal: the terminal may be held up.
+// printLimit is the time limit for messages about a signal, because writes to the
+// terminal may block.
 const printLimit = time.Second
 
-// catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with
-// the signal as its cause: signal.NotifyContext cannot distinguish them. SIGHUP stays
-// ignored where it was (nohup), and `podrun serve` takes it over.
+// catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels with
+// the signal as its cause: signal.NotifyContext does not provide the signal. SIGHUP
+// remains ignored if it was ignored (nohup); `podrun serve` handles it itself.
 func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 8)
@@ -102,7 +103,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			case stopWork:
 				boundedBy(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
-				before.at = time.Now() // the same one may have come while this was printed
+				before.at = time.Now() // an equal signal may have arrived during the print
 			case hurryWork: // once: the next SIGTERM abandons
 				close(a.work.hurry)
 			case abandonWork:
@@ -120,7 +121,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(received); close(received); cancel(nil) }
 }
 
-// boundedBy waits for do, but not for longer than limit.
+// boundedBy calls do and waits for it, but not for longer than limit.
 func boundedBy(limit time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
@@ -130,8 +131,8 @@ func boundedBy(limit time.Duration, do func()) {
 	}
 }
 
-// worksOn says which pods the command works on from now on, and for how long it may go
-// on after a signal; 0 if it ends at once.
+// worksOn registers the pods on which the command works, and the time for which it may
+// continue after a signal, or 0 if it stops immediately.
 func (a *app) worksOn(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
@@ -157,7 +158,7 @@ func (a *app) printStopping(s syscall.Signal) {
 	}
 }
 
-// printAbandoned names the pods that an abandoned command leaves.
+// printAbandoned lists the pods that an abandoned command leaves.
 func (a *app) printAbandoned() {
 	a.work.mu.Lock()
 	remains := a.work.remains
@@ -174,9 +175,10 @@ func (a *app) printAbandoned() {
 		Hint: "'podrun get' shows them, 'podrun delete NAME' removes them"})
 }
 
-// outlivePipes makes a command that changes pods finish its work when the reader of
-// its output ends (podrun restart web | head -3): what it writes then is dropped. By
-// default, Go ends a process whose standard output or error is a broken pipe.
+// outlivePipes lets a command that changes pods finish its work when the reader of its
+// output exits (podrun restart web
+// head -3): later output is discarded. By default, Go ends a process whose standard
+// output or error is a broken pipe.
 func (a *app) outlivePipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // now a write returns EPIPE
 	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {
@@ -186,7 +188,7 @@ func (a *app) outlivePipes() {
 	}
 }
 
-// pipe drops what is written to a pipe that is broken.
+// pipe discards writes to a broken pipe.
 type pipe struct{ io.Writer }
 
 // Write reports the length of p, or fewer bytes with an error other than EPIPE.

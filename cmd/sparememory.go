@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// How a supervisor gives memory back that it does not use: every spareEvery it looks
-// whether that is more than spareBytes. At 100 pods a burst, such as the start, leaves
-// 15 MB that the Go runtime would keep for the next one; to find and return them
-// takes 15 ms.
+// How a supervisor returns unused memory to the system: every spareEvery it checks
+// whether more than spareBytes are unused. With 100 pods, a burst such as the start
+// leaves 15 MB that the Go runtime would keep for the next burst; finding and returning
+// them takes 15 ms.
 const (
 	spareEvery = 30 * time.Second
 	spareBytes = 4 << 20
 )
 
-// sparePercent is for debug.SetGCPercent; GOGC, where it is set, wins. One run each of
-// make bench-serve, 100 idle pods on containerd, on a busy machine: at most 48 MB and
+// sparePercent is the argument of debug.SetGCPercent, unless GOGC is set. One run each of
+// make bench-serve with 100 idle pods on containerd, on a busy machine: at most 48 MB and
 // 0.63 % of a processor; with 50 it was 52 MB and 0.50 %.
 const sparePercent = 25
 
-// spareMemory collects garbage more often than a command does, until ctx ends: a
-// supervisor runs for long beside its pods.
+// spareMemory collects garbage more often than the default until ctx ends, because a
+// supervisor shares the host's memory with its pods for a long time.
 func spareMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sparePercent)
@@ -44,8 +44,8 @@ func spareMemory(ctx context.Context) {
 	}()
 }
 
-// unusedMemory is how many bytes of the heap hold no object that was alive at the
-// last collection, without those that the system has back.
+// unusedMemory returns the bytes of the heap that held no live object at the last
+// collection and were not returned to the system.
 func unusedMemory() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)

@@ -13,22 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// tableOptions say which columns a table of pods has, and what time it is.
+// tableOptions specify the columns of a table of pods and the current time.
 type tableOptions struct {
 	Wide       bool // IP and NODE
 	Namespaces bool // NAMESPACE, for -A
 	Now        time.Time
-	KnownAt    map[types.UID]time.Time // by UID, since when a pod's state may have changed unseen
+	KnownAt    map[types.UID]time.Time // by UID, the time since which a pod's state may have changed unobserved
 	NoHeaders  bool
-	// LabelColumns are keys of labels, each with a column of its values; ShowLabels
-	// adds a column with all labels.
+	// LabelColumns are label keys, each of which adds a column with its values;
+	// ShowLabels adds a column with all labels.
 	LabelColumns []string
 	ShowLabels   bool
 }
 
-// podTable prints pods as kubectl get pods does, in the order given: nothing,
-// not even the headings, when there are none.
-// It is fitted to the screen, and escaped.
+// podTable prints pods as kubectl get pods does, in the given order. Without pods it
+// prints nothing, not even headings. The output is escaped and fitted to the screen.
 func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	if len(pods) == 0 {
 		return nil
@@ -67,8 +66,8 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	return nil
 }
 
-// podColumns takes the cells that the options ask for: the first is the
-// namespace, the last two are wide.
+// podColumns selects the cells that the options request: the first is the namespace, the
+// last two require -o wide.
 func podColumns(o tableOptions, cells ...string) []string {
 	if !o.Wide {
 		cells = cells[:len(cells)-2]
@@ -79,7 +78,8 @@ func podColumns(o tableOptions, cells ...string) []string {
 	return cells
 }
 
-// labelHeadings are kubectl's: the last part of a label's key, in capitals.
+// labelHeadings returns kubectl's headings: the last part of each label key, in upper
+// case.
 func labelHeadings(o tableOptions) []string {
 	var out []string
 	for _, key := range o.LabelColumns {
@@ -102,8 +102,8 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 	return out
 }
 
-// asOf marks a state that was known at that time and may have changed since; zero is
-// now.
+// asOf returns a suffix for a state that was observed at that time and may have changed
+// since; zero means now.
 func asOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// escape replaces what a terminal would obey instead of show: control
-// characters (C0, DEL and C1, thus also the CSI U+009B) and bytes that are not
-// UTF-8. ESC and CR look as in kubectl's WriteEscaped (k/k#101695,
-// CVE-2021-25743), which replaces no others; the rest looks as in Go. Newlines
-// and tabs stay, and so do bidirectional controls, as in kubectl: these change
-// the order of what is shown, they do not steer the terminal.
+// escape replaces what a terminal would interpret: control characters (C0, DEL and C1,
+// including the CSI U+009B) and bytes that are not UTF-8. ESC and CR are escaped as in
+// kubectl's WriteEscaped (k/k#101695, CVE-2021-25743), which replaces no other
+// characters; the rest is escaped as in Go. Newlines and tabs are kept, as are
+// bidirectional controls, as in kubectl: they change only the order in which characters
+// are displayed.
 func escape(text string) string {
 	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
 		return text
@@ -40,32 +40,32 @@ func escape(text string) string {
 	return b.String()
 }
 
-// steers reports whether a terminal obeys r instead of showing it.
+// steers reports whether a terminal interprets r instead of displaying it.
 func steers(r rune) bool {
 	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
 
-// oneLine is escape for a text that must not begin a line or a column of its
-// own: a cell of a table.
+// oneLine escapes a text that must not contain line breaks or tabs, such as a cell of a
+// table.
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(escape(text))
 }
 
-// indented puts the lines of a text that follow its first below it, so that no
-// text from outside can pass for a line of podrun's own.
+// indented indents the second and later lines of a text, so that text from outside cannot
+// imitate a line of podrun.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
 }
 
-// textWriter escapes what is written to a stream. Every command's text goes
-// through one; what is data passes it by (app.raw): the logs and the output of
-// containers, JSON and YAML. A call must not end within a character.
+// textWriter escapes what is written to a stream. Commands write all text through one;
+// data bypasses it (app.raw): logs and output of containers, JSON and YAML. A call must
+// not end within a character.
 type textWriter struct {
 	to  *io.Writer
-	raw *atomic.Bool // the terminal is raw: it begins no line at the left by itself
+	raw *atomic.Bool // the terminal is raw: a newline does not return the cursor to column 0
 }
 
-// Write reports the length of p, or 0 with an error.
+// Write returns len(p), or 0 with an error.
 func (w textWriter) Write(p []byte) (int, error) {
 	text := escape(string(p))
 	if w.raw.Load() {
@@ -77,9 +77,9 @@ func (w textWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escapeJSON writes as JSON's escapes what encoding/json leaves in strings: the
-// control characters DEL and C1, and the noncharacters and the byte order mark
-// that YAML's reader refuses too. The value stays the same.
+// escapeJSON escapes the characters that encoding/json leaves in strings: the control
+// characters DEL and C1, and the noncharacters and the byte order mark, which YAML
+// parsers reject. The value does not change.
 func escapeJSON(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !strings.ContainsFunc(string(data), unprintable) {

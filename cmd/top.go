@@ -96,7 +96,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	return a.printUsage(pods, f, len(named) == 1)
 }
 
-// withoutUsage is the error of a pod that was named and does not run.
+// withoutUsage returns the error for a named pod that does not run.
 func withoutUsage(e *run.Engine, namespace, name string) error {
 	for _, p := range stored(e, namespace) {
 		if p.Name == name {
@@ -106,7 +106,7 @@ func withoutUsage(e *run.Engine, namespace, name string) error {
 	return notFound(name)
 }
 
-// more compares figures: the higher one first, unknown ones last.
+// more compares figures for sorting: higher ones first, unknown ones last.
 func more(a, b *uint64) int {
 	value := func(n *uint64) int64 {
 		if n == nil {
@@ -117,7 +117,7 @@ func more(a, b *uint64) int {
 	return cmp.Compare(value(b), value(a))
 }
 
-// sortUsage sorts pods, and the containers of each, which are in the order of their
+// sortUsage sorts pods and their containers, which are initially in the order of their
 // names.
 func sortUsage(pods []serve.PodUsage, by string) {
 	compare := func(serve.Usage, serve.Usage) int { return 0 }
@@ -183,7 +183,7 @@ func (a *app) printUsage(pods []serve.PodUsage, f *topFlags, single bool) error 
 	return w.Flush()
 }
 
-// add adds what is known of b to a.
+// add adds the known figures of b to a.
 func add(a *serve.Usage, b serve.Usage) {
 	for _, n := range []struct {
 		to  **uint64
@@ -200,7 +200,7 @@ func add(a *serve.Usage, b serve.Usage) {
 	}
 }
 
-// cpuCell is CPU usage in thousandths of a core, rounded up as in kubectl.
+// cpuCell formats CPU usage in thousandths of a core, rounded up as in kubectl.
 func cpuCell(nanoCores *uint64) string {
 	if nanoCores == nil {
 		return "<unknown>"
@@ -208,7 +208,7 @@ func cpuCell(nanoCores *uint64) string {
 	return fmt.Sprintf("%dm", (*nanoCores+999_999)/1_000_000)
 }
 
-// memoryCell is memory in MiB, as in kubectl.
+// memoryCell formats memory in MiB, as kubectl does.
 func memoryCell(bytes *uint64) string {
 	if bytes == nil {
 		return "<unknown>"

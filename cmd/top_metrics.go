@@ -8,10 +8,11 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// metricsVersion is the version of the types below, which are k8s.io/metrics's.
+// metricsVersion is the API version of the types below, which are those of
+// k8s.io/metrics.
 const metricsVersion = "metrics.k8s.io/v1beta1"
 
-// containerMetrics is ContainerMetrics. Usage lacks what is not known.
+// containerMetrics is ContainerMetrics. Usage omits unknown figures.
 type containerMetrics struct {
 	Name  string              `json:"name"`
 	Usage corev1.ResourceList `json:"usage"`
@@ -22,7 +23,7 @@ type podMetric struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Timestamp         metav1.Time `json:"timestamp"`
-	// Window is left out if podrun serve measured.
+	// Window is omitted if podrun serve measured.
 	Window     *metav1.Duration   `json:"window,omitempty"`
 	Containers []containerMetrics `json:"containers"`
 }
@@ -34,8 +35,8 @@ type podMetricsList struct {
 	Items           []podMetric `json:"items"`
 }
 
-// podMetrics are the usages of pods as a metrics server shows them. A pod whose
-// containers' usage is not known has none.
+// podMetrics converts the usage of pods to the form of a metrics server. It omits pods
+// without known usage.
 func podMetrics(pods []serve.PodUsage) podMetricsList {
 	list := podMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetricsList"}, Items: []podMetric{}}
 	for _, p := range pods {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// topics are the texts of `podrun help TOPIC`: each fits a screen and names the page
-// that has the details. Cobra lists commands without Run as help topics.
+// topics returns the texts of `podrun help TOPIC`, each of which fits a screen and names
+// the page with the details. Cobra lists commands without Run as help topics.
 func topics(global *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "Explain the exit codes of podrun", Long: exitHelp()},
@@ -52,7 +52,7 @@ which the kubelet's file has no field. Its fields are named like the global flag
 If the file is invalid, every command exits with code 120 and prints all problems
 with their line numbers. Details: podrun-config(5), docs/settings.md.`
 
-// environmentHelp lists the variables that are not those of flags, and describes these.
+// environmentHelp lists and describes the variables that do not belong to a flag.
 func environmentHelp(global *pflag.FlagSet) string {
 	count := 0
 	global.VisitAll(func(*pflag.Flag) { count++ })

@@ -21,17 +21,17 @@ import (
 // The values of --trace.
 const (
 	traceText = "text"
-	traceJSON = "json:" // and the name of a file
+	traceJSON = "json:" // followed by the name of a file
 )
 
-// tracing is what --trace asks for; its zero value is nothing.
+// tracing is the state of --trace; the zero value records nothing.
 type tracing struct {
 	to       string
 	command  string
 	recorder *trace.Recorder
 }
 
-// startTrace begins to note what the command does, if --trace was given.
+// startTrace starts to record the command's steps if --trace is set.
 func (a *app) startTrace(c *cobra.Command) error {
 	t := &a.tracing
 	switch {
@@ -46,7 +46,7 @@ func (a *app) startTrace(c *cobra.Command) error {
 	return nil
 }
 
-// observe notes the calls of a client.
+// observe records the calls of a client.
 func (t *tracing) observe(client *cri.Client) {
 	if t.recorder == nil {
 		return
@@ -56,8 +56,8 @@ func (t *tracing) observe(client *cri.Client) {
 	})
 }
 
-// finishTrace writes the trace of the command where --trace says. An error is a warning:
-// the command has ended.
+// finishTrace writes the trace to the destination of --trace. An error is only a warning,
+// because the command has ended.
 func (a *app) finishTrace() {
 	t := &a.tracing
 	if t.recorder == nil {
@@ -71,7 +71,7 @@ func (a *app) finishTrace() {
 func (a *app) writeTrace(t trace.Trace) error {
 	name, toFile := strings.CutPrefix(a.tracing.to, traceJSON)
 	switch {
-	case !toFile && a.jsonTalk: // a line among others
+	case !toFile && a.jsonTalk: // one of the JSON lines
 		data, err := json.Marshal(map[string]trace.Trace{"trace": t})
 		if err == nil {
 			_, err = fmt.Fprintf(a.raw.Err, "%s\n", escapeJSON(data))
@@ -87,9 +87,9 @@ func (a *app) writeTrace(t trace.Trace) error {
 	return writeNoFollow(name, append(data, '\n'))
 }
 
-// writeNoFollow writes a file. In a directory that other users can write to, such as
-// /tmp, the name may be their symlink to any file: it is not followed. The kernel's own
-// links to the standard streams are.
+// writeNoFollow writes a file without following symlinks: in a directory that other users
+// can write to, such as /tmp, one of them may have created the name as a link to any
+// file. The kernel's own links to the standard streams are followed.
 func writeNoFollow(name string, data []byte) error {
 	flags := os.O_WRONLY | os.O_CREATE | unix.O_NONBLOCK
 	if !slices.Contains([]string{"/dev", "/dev/fd", "/proc/self/fd"}, filepath.Dir(name)) {

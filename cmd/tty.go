@@ -13,13 +13,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// What -t says.
+// Messages about -t.
 const (
 	ignoredTTY = "warning: -t is ignored: standard input is not a terminal"
 	promptHint = "If you do not see a prompt, press enter."
 )
 
-// stdinTerminal is standard input if it is a terminal, else nil.
+// stdinTerminal returns standard input if it is a terminal, else nil.
 func (a *app) stdinTerminal() *os.File {
 	if f, ok := a.raw.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
@@ -27,9 +27,9 @@ func (a *app) stdinTerminal() *os.File {
 	return nil
 }
 
-// streamsOf are the streams of a process in a container, with standard input and a
-// terminal if they are asked for. Without a terminal on standard input there is none,
-// as in kubectl. Call restore at the end: it makes the terminal as it was.
+// streamsOf returns the streams for a process in a container, with standard input and a
+// terminal if requested. If standard input is not a terminal, the local terminal is not
+// used, as in kubectl. Call restore at the end to restore the terminal.
 func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Streams, restore func(), err error) {
 	streams, restore = run.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
 	if stdin {
@@ -48,16 +48,16 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 	streams.Sizes = terminalSizes(ctx, in)
 	restore = sync.OnceFunc(func() {
 		cancel()
-		_ = term.Restore(int(in.Fd()), before) // of a terminal that has gone
+		_ = term.Restore(int(in.Fd()), before) // fails if the terminal is gone
 		a.rawTerminal.Store(false)
 	})
 	a.work.restoresBy(restore)
 	return streams, restore, nil
 }
 
-// terminalSizes sends the size of a terminal now, and at each change until ctx ends.
-// The first is one character too large and comes again as it is: programs on the other
-// side draw their screen again at a change.
+// terminalSizes sends the size of a terminal immediately and after each change until ctx
+// ends. The first size is one character too large and is followed by the correct one,
+// because programs in the container redraw their screen when it changes.
 func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSize {
 	sizes := make(chan run.TerminalSize)
 	changes := make(chan os.Signal, 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// kubernetesVersion is the version of the kubelet that podrun follows, and of
-// the Kubernetes code that validates manifests.
+// kubernetesVersion is the version of the kubelet that podrun reproduces, and of the
+// Kubernetes code that validates manifests.
 const kubernetesVersion = "v1.36.3"
 
 type versionInfo struct {
@@ -75,7 +75,7 @@ embedded runtime with their modules.`,
 	return c
 }
 
-// versionInfo is podrun's own version.
+// versionInfo returns podrun's own version.
 func (a *app) versionInfo() versionInfo {
 	return versionInfo{Client: clientVersion{
 		Version: a.version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,

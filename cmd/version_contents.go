@@ -9,12 +9,12 @@ import (
 	"github.com/podrun/podrun/internal/sbom"
 )
 
-// maxContents bounds the documents of the embedded runtime, in bytes: 20 times
-// what they have.
+// maxContents limits the documents of the embedded runtime, in bytes: 20 times their
+// size.
 const maxContents = 16 << 20
 
-// printLicenses prints under which licenses podrun and its embedded runtime are.
-// A build without one has no license texts, which take as much as some commands.
+// printLicenses prints the licenses of podrun and its embedded runtime. A build without
+// the runtime has no license texts: they are as large as some commands.
 func (a *app) printLicenses() error {
 	if runtimeArchive, ok := archive.Open(); ok {
 		text, err := runtimeArchive.File(archive.Licenses, maxContents)
@@ -40,7 +40,8 @@ func (a *app) printLicenses() error {
 	return nil
 }
 
-// printSBOM prints what podrun and its embedded runtime are made of, as make build wrote it.
+// printSBOM prints the components of podrun and its embedded runtime, as make build
+// recorded them.
 func (a *app) printSBOM() error {
 	text := sbom.Document()
 	if text == "" {
