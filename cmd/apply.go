@@ -82,7 +82,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
 	r := a.renderer()
-	r.quiet, f.goOn, f.noneIsFine = f.quiet, f.Continue, f.prune
+	r.quiet, f.continueOnError, f.allowEmpty = f.quiet, f.Continue, f.prune
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
 	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
@@ -94,9 +94,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
-	r.many = len(objects.Pods) > 1
+	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet
-	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout)
+	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout)
 	results, err := engine.Apply(c.Context(), objects, f.ApplyOptions)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects 
 	if f.invalid != nil || slices.ContainsFunc(results, func(r run.Result) bool { return r.Err != nil }) {
 		return nil, nil
 	}
-	return e.Prune(c.Context(), objects, a.namespaceOr("default"), match, run.DeleteOptions{})
+	return e.Prune(c.Context(), objects, a.namespaceOrDefault("default"), match, run.DeleteOptions{})
 }
 
 // reportCompleted prints the exit codes of the pods, and returns an error with the exit
@@ -282,7 +282,7 @@ func (a *app) printResults(sum summary) error {
 	}
 	for _, p := range sum.Pods {
 		if p.Error == "" || len(reasonsOf(p.Problems)) > 0 {
-			fmt.Fprintln(a.streams.Out, a.screenOf(a.outTerminal).fold(escape("pod/"+p.Name+" "+outcomeText(p))))
+			fmt.Fprintln(a.streams.Out, a.screenOf(a.outTerminal).wrap(escape("pod/"+p.Name+" "+outcomeText(p))))
 		}
 	}
 	return nil
@@ -319,7 +319,7 @@ func outcomeText(p podResult) string {
 // its end.
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
-	a.jsonTalk = a.output == "json"
-	a.outlivePipes()
-	return a.talk()
+	a.jsonMessages = a.output == "json"
+	a.surviveBrokenPipes()
+	return a.messageRenderer()
 }

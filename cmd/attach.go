@@ -59,7 +59,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 	if f.quiet {
 		say = io.Discard
 	}
-	target, err := a.execTarget(c.Context(), engine, a.namespaceOr("default"), named[0], f.container, say)
+	target, err := a.execTarget(c.Context(), engine, a.namespaceOrDefault("default"), named[0], f.container, say)
 	if err != nil {
 		return err
 	}

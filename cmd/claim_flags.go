@@ -24,9 +24,9 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
-// serveClaims makes directories the volumes of claims: those of --pvc, which at least one
+// addClaims makes directories the volumes of claims: those of --pvc, which at least one
 // pod must use, and those of the settings.
-func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
+func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
 	paths := map[string]string{}
 	for _, text := range f.claims {
 		name, dir, err := manifest.ParseClaim(text)

@@ -58,9 +58,9 @@ var completePods = map[string]bool{
 	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false, "port-forward": false,
 }
 
-// asksCompletion reports whether an argument is the hidden command that a shell runs to
+// isCompletionRequest reports whether an argument is the hidden command that a shell runs to
 // request completions.
-func asksCompletion(arg string) bool {
+func isCompletionRequest(arg string) bool {
 	return arg == cobra.ShellCompRequestCmd || arg == cobra.ShellCompNoDescRequestCmd
 }
 
@@ -172,13 +172,13 @@ type words func(a *app, ctx context.Context, e *run.Engine, given []string) []st
 // never printed to the terminal.
 func (a *app) completer(read words) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
-		return withPrefix(a.within(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// within calls read with an engine that prints nothing; read must return within
+// readWithLimit calls read with an engine that prints nothing; read must return within
 // completeWithin.
-func (a *app) within(ctx context.Context, read func(context.Context, *run.Engine) []string) []string {
+func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run.Engine) []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
 	done := make(chan []string, 1)
@@ -220,7 +220,7 @@ func (a *app) podCompleter(path string, several bool) completer {
 			prefix = kind + "/"
 		}
 		var names []string
-		for _, name := range a.within(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e) }) {
+		for _, name := range a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e) }) {
 			if !slices.Contains(named, prefix+name) {
 				names = append(names, prefix+name)
 			}
@@ -229,8 +229,8 @@ func (a *app) podCompleter(path string, several bool) completer {
 	}
 }
 
-// stored returns the pods of the namespace, or of all namespaces if it is empty.
-func stored(e *run.Engine, namespace string) []identity.Pod {
+// storedPods returns the pods of the namespace, or of all namespaces if it is empty.
+func storedPods(e *run.Engine, namespace string) []identity.Pod {
 	pods, err := e.Stored()
 	if err != nil {
 		return nil
@@ -240,7 +240,7 @@ func stored(e *run.Engine, namespace string) []identity.Pod {
 
 func (a *app) podWords(e *run.Engine) []string {
 	var out []string
-	for _, p := range stored(e, a.namespaceOr("default")) {
+	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
 		out = append(out, p.Name)
 	}
 	return out
@@ -248,7 +248,7 @@ func (a *app) podWords(e *run.Engine) []string {
 
 func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []string {
 	var out []string
-	for _, p := range stored(e, "") {
+	for _, p := range storedPods(e, "") {
 		out = append(out, p.Namespace)
 	}
 	return out
@@ -261,7 +261,7 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) [
 		return nil
 	}
 	var out []string
-	for _, p := range stored(e, a.namespaceOr("default")) {
+	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
 		if p.Name != names[0] {
 			continue
 		}

@@ -90,7 +90,7 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	defer closeAll()
 	namespace := remote.namespace
 	if namespace == "" {
-		namespace = a.namespaceOr("default")
+		namespace = a.namespaceOrDefault("default")
 	}
 	target, err := a.execTarget(c.Context(), engine, namespace, remote.pod, f.container, a.streams.Err)
 	if err != nil {

@@ -81,7 +81,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	pod, err := engine.DebugTarget(c.Context(), a.namespaceOr("default"), name)
+	pod, err := engine.DebugTarget(c.Context(), a.namespaceOrDefault("default"), name)
 	if err != nil {
 		return err
 	}

@@ -100,8 +100,8 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if f.dryRun != dryNone {
 		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
 	}
-	r.many = len(pods) > 1
-	a.worksOn(r, engine, idsOf(pods), 0)
+	r.severalPods = len(pods) > 1
+	a.trackWork(r, engine, idsOf(pods), 0)
 	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 
 // selectors returns one selector for each pod, or set of pods, to delete.
 func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
-	namespace := a.namespaceOr("default")
+	namespace := a.namespaceOrDefault("default")
 	if f.all || f.labels != "" {
 		if f.allNamespaces {
 			namespace = ""

@@ -64,7 +64,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		if shown++; shown > 1 {
 			fmt.Fprint(a.streams.Out, "\n\n")
 		}
-		if err := describePod(a.raw.Out, a.screenOf(a.outTerminal), pod, events, a.knownAt[pod.UID], time.Now()); err != nil {
+		if err := describePod(a.raw.Out, a.screenOf(a.outTerminal), pod, events, a.observedAt[pod.UID], time.Now()); err != nil {
 			return err
 		}
 	}

@@ -98,8 +98,8 @@ func (d *description) containerState(title string, s corev1.ContainerState) {
 	case s.Terminated != nil && s.Waiting == nil:
 		end := s.Terminated
 		d.row(2, title+":", "Terminated")
-		d.given(3, "Reason", end.Reason)
-		d.given(3, "Message", end.Message)
+		d.optionalRow(3, "Reason", end.Reason)
+		d.optionalRow(3, "Message", end.Message)
 		d.row(3, "Exit Code:", fmt.Sprint(end.ExitCode))
 		if end.Signal > 0 {
 			d.row(3, "Signal:", fmt.Sprint(end.Signal))
@@ -109,7 +109,7 @@ func (d *description) containerState(title string, s corev1.ContainerState) {
 	default:
 		d.row(2, title+":", "Waiting")
 		if s.Waiting != nil {
-			d.given(3, "Reason", s.Waiting.Reason)
+			d.optionalRow(3, "Reason", s.Waiting.Reason)
 		}
 	}
 }

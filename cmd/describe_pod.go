@@ -53,7 +53,7 @@ func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, k
 func fitDescription(s screen, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		line = s.fold(strings.TrimRight(line, "\n"))
+		line = s.wrap(strings.TrimRight(line, "\n"))
 		if value, ok := strings.CutPrefix(line, "Status:"); ok {
 			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
 			line = strings.Replace(line, word, s.paint(word, hueOf(word)), 1)
@@ -94,10 +94,10 @@ func (d *description) list(title string, values []string) {
 	}
 }
 
-// given writes a row only if there is a value. The second and later lines of a value are
+// optionalRow writes a row only if there is a value. The second and later lines of a value are
 // indented: a container controls its termination message, and lines at column 0 could
 // imitate sections of the description.
-func (d *description) given(depth int, title, value string) {
+func (d *description) optionalRow(depth int, title, value string) {
 	if value == "" {
 		return
 	}
@@ -134,11 +134,11 @@ func (d *description) identity(pod *corev1.Pod) {
 	if pod.Spec.Priority != nil {
 		d.row(0, "Priority:", fmt.Sprint(*pod.Spec.Priority))
 	}
-	d.given(0, "Priority Class Name", pod.Spec.PriorityClassName)
+	d.optionalRow(0, "Priority Class Name", pod.Spec.PriorityClassName)
 	if pod.Spec.RuntimeClassName != nil {
-		d.given(0, "Runtime Class Name", *pod.Spec.RuntimeClassName)
+		d.optionalRow(0, "Runtime Class Name", *pod.Spec.RuntimeClassName)
 	}
-	d.given(0, "Service Account", pod.Spec.ServiceAccountName)
+	d.optionalRow(0, "Service Account", pod.Spec.ServiceAccountName)
 	if pod.Spec.NodeName == "" {
 		d.row(0, "Node:", "<none>")
 	} else {
@@ -203,8 +203,8 @@ func (d *description) state(pod *corev1.Pod) {
 	} else {
 		d.row(0, "Status:", string(pod.Status.Phase)+asOf(d.known, d.now))
 	}
-	d.given(0, "Reason", pod.Status.Reason)
-	d.given(0, "Message", pod.Status.Message)
+	d.optionalRow(0, "Reason", pod.Status.Reason)
+	d.optionalRow(0, "Message", pod.Status.Message)
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		d.seccomp(0, 0, sc.SeccompProfile)
 	}

@@ -90,7 +90,7 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 	var b strings.Builder
 	count := map[string]int{}
 	line := func(status, text string) {
-		text = s.fold(escape(text))
+		text = s.wrap(escape(text))
 		if status != "" {
 			count[status]++
 			text = strings.Replace(text, status, s.paint(status, hueOf(status)), 1)

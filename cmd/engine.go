@@ -62,30 +62,30 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 
 // rootEngine is engine for commands that change something, which requires root.
 func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
-	if err := needRoot(); err != nil {
+	if err := requireRoot(); err != nil {
 		return nil, nil, err
 	}
 	return a.engine(ctx, r, use)
 }
 
-// ahead is the work that a command that admits pods starts while it reads their
+// readAheadState is the work that a command that admits pods starts while it reads their
 // manifests.
-type ahead struct {
+type readAheadState struct {
 	client *cri.Client
 	facts  *run.Ahead
 }
 
-// aheadGrace is the time by which the limit of ReadAhead exceeds the limit of the
+// readAheadGrace is the time by which the limit of ReadAhead exceeds the limit of the
 // command, so that the command's own limit expires first: only that one is named in the
 // error.
-const aheadGrace = 5 * time.Second
+const readAheadGrace = 5 * time.Second
 
 // readAhead starts to read the host's facts, which takes as long as reading manifests,
 // for the engine that is created afterwards; limit is that of the command. It starts no
 // runtime. The engine retries whatever fails, and reports the error.
 func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
 	settings, _, err := a.settings.settings()
-	if err != nil || needRoot() != nil {
+	if err != nil || requireRoot() != nil {
 		return func() {}
 	}
 	endpoint := a.runtime(r, settings).External(ctx)
@@ -99,10 +99,10 @@ func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (
 	a.tracing.observe(client)
 	settings.ContainerRuntimeEndpoint = endpoint
 	if limit > 0 {
-		limit += aheadGrace
+		limit += readAheadGrace
 	}
 	ctx, cancel := run.WithTimeout(ctx, limit)
-	a.ahead = ahead{client, run.ReadAhead(ctx, client, settings, a.allowKubelet)}
+	a.ahead = readAheadState{client, run.ReadAhead(ctx, client, settings, a.allowKubelet)}
 	return func() {
 		cancel()
 		_ = client.Close() // nothing is lost
@@ -119,8 +119,8 @@ func (a *app) warnAbout(r *renderer, notes problem.List) {
 	}
 }
 
-// needRoot returns an error unless podrun runs as root.
-func needRoot() error {
+// requireRoot returns an error unless podrun runs as root.
+func requireRoot() error {
 	if os.Geteuid() != 0 {
 		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}
 	}

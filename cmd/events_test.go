@@ -75,14 +75,14 @@ func TestShownEventsForget(t *testing.T) {
 	var last []event.Event
 	for i := range 3 * maxShown {
 		last = []event.Event{{Time: begin.Add(time.Duration(i) * time.Second), Reason: "Started", UID: fmt.Sprint(i)}}
-		if len(s.news(last)) != 1 {
+		if len(s.unseen(last)) != 1 {
 			t.Fatal("an event is not shown")
 		}
 		if i%100 == 0 {
 			s.forget(last)
 		}
 	}
-	if len(s) > maxShown+100 || len(s.news(last)) != 0 {
+	if len(s) > maxShown+100 || len(s.unseen(last)) != 0 {
 		t.Errorf("%d events are remembered", len(s))
 	}
 }

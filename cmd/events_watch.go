@@ -19,8 +19,8 @@ type eventWatch struct {
 // its last occurrence.
 type shownEvents map[event.Event]time.Time
 
-// news returns the events of a list that were not shown yet or have occurred again.
-func (s shownEvents) news(list []event.Event) []event.Event {
+// unseen returns the events of a list that were not shown yet or have occurred again.
+func (s shownEvents) unseen(list []event.Event) []event.Event {
 	var out []event.Event
 	for _, e := range list {
 		key := event.Event{Type: e.Type, Reason: e.Reason, Namespace: e.Namespace, Pod: e.Pod, UID: e.UID, FieldPath: e.FieldPath, Message: e.Message}
@@ -63,7 +63,7 @@ func watchEvents(ctx context.Context, w eventWatch) error {
 		if err != nil {
 			return ended(ctx, err)
 		}
-		if news := shown.news(list); len(news) > 0 {
+		if news := shown.unseen(list); len(news) > 0 {
 			if err := w.show(news); err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func watchEvents(ctx context.Context, w eventWatch) error {
 					stream, again = nil, true
 					break
 				}
-				if news := shown.news([]event.Event{e}); w.wanted(e) && len(news) > 0 {
+				if news := shown.unseen([]event.Event{e}); w.wanted(e) && len(news) > 0 {
 					if err := w.show(news); err != nil {
 						return err
 					}

@@ -70,7 +70,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	target, err := a.execTarget(c.Context(), engine, a.namespaceOr("default"), named[0], f.container, a.streams.Err)
+	target, err := a.execTarget(c.Context(), engine, a.namespaceOrDefault("default"), named[0], f.container, a.streams.Err)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func findField(path string) (fielddoc.Field, error) {
 	f, err := fielddoc.Lookup(kind, names)
 	if unknown, ok := errors.AsType[*fielddoc.UnknownError](err); ok {
 		hint := "see 'podrun explain " + unknown.Parent + "'"
-		if like := likelyField(unknown); like != "" {
+		if like := closestField(unknown); like != "" {
 			err = fmt.Errorf("%w (did you mean %s?)", err, like)
 		}
 		return f, &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
@@ -67,15 +67,15 @@ func findField(path string) (fielddoc.Field, error) {
 	return f, err
 }
 
-// likelyField returns the name that was probably mistyped, or "" unless there is exactly
+// closestField returns the name that was probably mistyped, or "" unless there is exactly
 // one candidate.
-func likelyField(e *fielddoc.UnknownError) string {
+func closestField(e *fielddoc.UnknownError) string {
 	for _, known := range e.Known {
 		if strings.EqualFold(known, e.Field) || known == e.Field+"s" || known+"s" == e.Field {
 			return known
 		}
 	}
-	return likely(e.Field, e.Known)
+	return closestName(e.Field, e.Known)
 }
 
 // unknownKind returns the error for a kind that podrun does not read.

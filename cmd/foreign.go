@@ -225,13 +225,13 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 	return out
 }
 
-// likely returns the name that was probably mistyped, or "" unless there is exactly one
+// closestName returns the name that was probably mistyped, or "" unless there is exactly one
 // candidate. Both words have at least four letters and the same first letter, and differ
 // by one letter inserted, deleted or replaced, or by two letters swapped.
-func likely(typed string, names []string) string {
+func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {
-		if len(typed) < 4 || len(name) < 4 || typed[0] != name[0] || !oneEdit(typed, name) {
+		if len(typed) < 4 || len(name) < 4 || typed[0] != name[0] || !isOneEdit(typed, name) {
 			continue
 		}
 		if found != "" {
@@ -242,9 +242,9 @@ func likely(typed string, names []string) string {
 	return found
 }
 
-// oneEdit reports whether one insertion, deletion, replacement or swap of adjacent
+// isOneEdit reports whether one insertion, deletion, replacement or swap of adjacent
 // letters converts a to b.
-func oneEdit(a, b string) bool {
+func isOneEdit(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
@@ -275,7 +275,7 @@ func knownCommand(c *cobra.Command, given []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	if like := likely(given[0], names); like != "" {
+	if like := closestName(given[0], names); like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}
 	return err

@@ -117,7 +117,7 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if like := likely(name, names); like != "" {
+	if like := closestName(name, names); like != "" {
 		err = fmt.Errorf("%w (did you mean --%s?)", err, like)
 	}
 	return usage(c, err)

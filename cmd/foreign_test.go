@@ -79,14 +79,14 @@ func TestLikely(t *testing.T) {
 		"aply": "apply", "appply": "apply", "aplpy": "apply", "delte": "delete", "log": "", "exce": "exec", "strat": "start", "sotp": "stop",
 		"edit": "", "top": "", "set": "", "wai": "", "weit": "wait", "apply": "", "rstart": "restart", "": "", "zzzz": "",
 	} {
-		if got := likely(typed, names); got != want {
+		if got := closestName(typed, names); got != want {
 			t.Errorf("likely(%q) = %q, want %q", typed, got, want)
 		}
 	}
-	if got := likely("starp", []string{"start", "stare"}); got != "" {
+	if got := closestName("starp", []string{"start", "stare"}); got != "" {
 		t.Errorf("two are as likely, and %q is given", got)
 	}
-	if !slices.Contains(names, likely("describ", names)) {
+	if !slices.Contains(names, closestName("describ", names)) {
 		t.Error("describ")
 	}
 }

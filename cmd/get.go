@@ -152,11 +152,11 @@ func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 		return nil, err
 	}
 	var pods []corev1.Pod
-	a.knownAt = map[types.UID]time.Time{}
+	a.observedAt = map[types.UID]time.Time{}
 	for _, v := range views {
 		pods = append(pods, *v.Object)
 		if !v.KnownAt.IsZero() {
-			a.knownAt[v.Object.UID] = v.KnownAt
+			a.observedAt[v.Object.UID] = v.KnownAt
 		}
 	}
 	return pods, nil
@@ -195,7 +195,7 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		return nil
 	}
 	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{
-		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.knownAt,
+		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt,
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
 	})
 }

@@ -50,7 +50,7 @@ func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 		return err
 	}
 	a.warnAbout(&renderer{w: a.streams.Err}, notes)
-	namespace := a.namespaceOr("default")
+	namespace := a.namespaceOrDefault("default")
 	if f.allNamespaces {
 		namespace = ""
 	}

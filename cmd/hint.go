@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hintTo returns the hint of an error or, if it has none, one for the system error that
+// hintFor returns the hint of an error or, if it has none, one for the system error that
 // it wraps. It returns "" if neither is known.
-func hintTo(err error) string {
+func hintFor(err error) string {
 	// The error of a program in a container (Failed) is about the container's files and
 	// permissions, not this host's.
 	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0 || e.Kind == problem.Failed) {
@@ -27,7 +27,7 @@ func hintTo(err error) string {
 	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
 		path = e.New
 	}
-	return systemHint(err, path, inodesOut, os.Geteuid() == 0)
+	return systemHint(err, path, isOutOfInodes, os.Geteuid() == 0)
 }
 
 // systemErrors are errors that a runtime may also report as text, with the fix for each.
@@ -43,8 +43,8 @@ var systemErrors = []struct {
 	{unix.ENOMEM, "free memory on this host"},
 }
 
-// outOfInodes is the hint for ENOSPC if the file system has no free inodes.
-const outOfInodes = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
+// inodesHint is the hint for ENOSPC if the file system has no free inodes.
+const inodesHint = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
 
 // systemHint returns the hint for a system error about path, which may be empty; noInodes
 // reports whether the file system of a path has no free inodes.
@@ -54,17 +54,17 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 		where = "this host"
 	}
 	for _, s := range systemErrors {
-		if !has(err, s.errno) {
+		if !hasErrno(err, s.errno) {
 			continue
 		}
 		fix := s.fix
 		if s.errno == unix.ENOSPC && path != "" && noInodes(path) {
-			fix = outOfInodes
+			fix = inodesHint
 		}
 		return strings.ReplaceAll(fix, "%s", where)
 	}
 	switch {
-	case !has(err, unix.EPERM) && !has(err, unix.EACCES):
+	case !hasErrno(err, unix.EPERM) && !hasErrno(err, unix.EACCES):
 		return ""
 	case !root:
 		return "run as root"
@@ -72,16 +72,16 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor and a network file system: 'podrun doctor' checks the host"
 }
 
-// has reports whether err wraps errno or, as the error of a runtime, ends with its text.
-func has(err error, errno syscall.Errno) bool {
+// hasErrno reports whether err wraps errno or, as the error of a runtime, ends with its text.
+func hasErrno(err error, errno syscall.Errno) bool {
 	return errors.Is(err, errno) || strings.HasSuffix(strings.TrimSpace(err.Error()), ": "+errno.Error())
 }
 
-// inodesOut reports whether the file system of a path, or of its nearest existing parent
+// isOutOfInodes reports whether the file system of a path, or of its nearest existing parent
 // directory, has a lower fraction of free inodes than of free blocks. It does not compare
 // with 0, because podrun may have removed its files by the time it prints the error. A
 // file system without a fixed number of inodes reports a total of 0.
-func inodesOut(path string) bool {
+func isOutOfInodes(path string) bool {
 	var st unix.Statfs_t
 	for {
 		err := unix.Statfs(path, &st)

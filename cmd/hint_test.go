@@ -61,7 +61,7 @@ func TestHintTo(t *testing.T) {
 		{&problem.Error{Kind: problem.Failed, Err: errors.New(`exec: "/etc": permission denied`)}, ""}, // in the container
 		{&os.LinkError{Op: "rename", Old: "/a/x", New: "/a/y", Err: unix.EDQUOT}, "the disk quota is used up: increase it, or free space on the file system of /a/y"},
 	} {
-		if got := hintTo(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+		if got := hintFor(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%v: %q, want %q…", tc.err, got, tc.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestInodesOut(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if inodesOut(filepath.Join(dir, "..", "none", "file")) {
+	if isOutOfInodes(filepath.Join(dir, "..", "none", "file")) {
 		t.Skip("the file system of the tests is short of inodes")
 	}
 	var err error
@@ -101,7 +101,7 @@ func TestInodesOut(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("not full: %v", err)
 	}
-	if got := hintTo(err); !strings.HasPrefix(got, "all inodes of the file system of "+dir) {
+	if got := hintFor(err); !strings.HasPrefix(got, "all inodes of the file system of "+dir) {
 		t.Error(got)
 	}
 }

@@ -28,8 +28,8 @@ func newImage(a *app) *cobra.Command {
 
 // withEngine creates an engine and calls do with it.
 func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(context.Context, *run.Engine) error) error {
-	r := a.talk()
-	r.json = a.jsonTalk
+	r := a.messageRenderer()
+	r.json = a.jsonMessages
 	engine, closeAll, err := a.engine(ctx, r, use)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func newImagePull(a *app) *cobra.Command {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 				return err
 			}
-			a.jsonTalk = a.output == "json"
+			a.jsonMessages = a.output == "json"
 			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
 				pulled, err := e.PullImages(ctx, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))

@@ -28,13 +28,13 @@ type inputFlags struct {
 	ignoreKinds   bool
 	skipKinds     []string
 	restartPolicy string
-	toEnd         bool // pods run to completion
+	toCompletion  bool // pods run to completion
 	strictCluster bool
 	relativePaths bool
-	// goOn omits invalid files and sets invalid; noneIsFine accepts an input without
+	// continueOnError omits invalid files and sets invalid; allowEmpty accepts an input without
 	// pods.
-	goOn, noneIsFine bool
-	invalid          error
+	continueOnError, allowEmpty bool
+	invalid                     error
 }
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
@@ -89,7 +89,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
 	sources, err := f.read(ctx, a, slices.Concat(names, f.configMaps, f.secrets))
-	if err != nil && (!f.goOn || len(sources) == 0) {
+	if err != nil && (!f.continueOnError || len(sources) == 0) {
 		return nil, err
 	}
 	f.invalid = err
@@ -103,7 +103,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	if err != nil {
 		return nil, err
 	}
-	return objects, f.serveClaims(c, objects, settings.Claims)
+	return objects, f.addClaims(c, objects, settings.Claims)
 }
 
 // read reads the named files and the kustomization. If it returns an error, it also
@@ -112,8 +112,8 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 	var sources []manifest.Source
 	var failed error
 	if len(names) > 0 {
-		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
-		if e, ok := errors.AsType[*problem.Error](failed); ok && f.toEnd && e.Hint == "" {
+		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
+		if e, ok := errors.AsType[*problem.Error](failed); ok && f.toCompletion && e.Hint == "" {
 			e.Hint = inManifest // the argument may have been meant as an image
 		}
 	}
@@ -127,7 +127,7 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 	return sources, failed
 }
 
-// parse validates the sources. With goOn it omits files with errors, as long as any file
+// parse validates the sources. With continueOnError it omits files with errors, as long as any file
 // remains.
 func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
 	for {
@@ -140,15 +140,15 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 			WorkingDir:          dir,
 			Suffix:              run.RandomSuffix,
 			RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
-			ToEnd:               f.toEnd,
+			ToEnd:               f.toCompletion,
 		})
-		if f.noneIsFine {
+		if f.allowEmpty {
 			problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == manifest.ReasonNoPod })
 		}
 		problems = append(problems, a.otherNamespaces(objects)...)
 		err := problem.Refuse(problem.Manifest, problems)
 		left := withoutFiles(sources, problems.Errors())
-		if err == nil || !f.goOn || len(left) == 0 || len(left) == len(sources) {
+		if err == nil || !f.continueOnError || len(left) == 0 || len(left) == len(sources) {
 			warn(problems.Warnings())
 			return objects, err
 		}

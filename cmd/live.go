@@ -15,12 +15,12 @@ import (
 )
 
 // Intervals at which the progress of a pull is printed without a terminal: first after
-// tellAfter, then at each further 10 % but at most every tellTenth, and at least every
-// tellEvery. A quick pull prints nothing.
+// printAfter, then at each further 10 % but at most every printTenth, and at least every
+// printEvery. A quick pull prints nothing.
 const (
-	tellAfter = 3 * time.Second
-	tellTenth = 2 * time.Second
-	tellEvery = 15 * time.Second
+	printAfter = 3 * time.Second
+	printTenth = 2 * time.Second
+	printEvery = 15 * time.Second
 )
 
 // live shows the progress of the pulls under way: on a terminal with one line per pull,
@@ -29,9 +29,9 @@ const (
 type live struct {
 	terminal *os.File // nil without a terminal
 	lines    []liveLine
-	drawn    int                // lines on the terminal now
-	held     bool               // other output has begun a line and not completed it
-	told     map[pullKey]tolled // used without a terminal
+	drawn    int                     // lines on the terminal now
+	lineOpen bool                    // other output has begun a line and not completed it
+	printed  map[pullKey]printedPull // used without a terminal
 }
 
 // pullKey is one pull.
@@ -42,8 +42,8 @@ type liveLine struct {
 	name, message string
 }
 
-// tolled is the last printed state of a pull.
-type tolled struct {
+// printedPull is the last printed state of a pull.
+type printedPull struct {
 	at     time.Time
 	tenth  int64
 	state  event.PullState
@@ -59,24 +59,24 @@ func (l *live) due(e event.Event) bool {
 	}
 	key := keyOf(e)
 	if e.Pull.State == event.PullEnded {
-		delete(l.told, key)
+		delete(l.printed, key)
 		return false
 	}
-	if l.told == nil {
-		l.told = map[pullKey]tolled{}
+	if l.printed == nil {
+		l.printed = map[pullKey]printedPull{}
 	}
-	last, known := l.told[key]
+	last, known := l.printed[key]
 	if !known {
-		l.told[key] = tolled{at: e.Time, silent: true}
+		l.printed[key] = printedPull{at: e.Time, silent: true}
 		return false
 	}
-	now := tolled{at: e.Time, tenth: e.Pull.Percent() / 10, state: e.Pull.State}
+	now := printedPull{at: e.Time, tenth: e.Pull.Percent() / 10, state: e.Pull.State}
 	since := now.at.Sub(last.at)
 	switch {
-	case last.silent && since < tellAfter:
+	case last.silent && since < printAfter:
 		return false
-	case last.silent, since >= tellEvery, since >= tellTenth && (now.tenth > last.tenth || now.state != last.state):
-		l.told[key] = now
+	case last.silent, since >= printEvery, since >= printTenth && (now.tenth > last.tenth || now.state != last.state):
+		l.printed[key] = now
 		return true
 	}
 	return false
@@ -107,7 +107,7 @@ func (l *live) erase() {
 
 // draw writes the lines to the terminal: as many as fit, each truncated to its width.
 func (l *live) draw() {
-	if l.terminal == nil || l.held || len(l.lines) == 0 || l.drawn > 0 {
+	if l.terminal == nil || l.lineOpen || len(l.lines) == 0 || l.drawn > 0 {
 		return
 	}
 	width, height := sizeOf(l.terminal)
@@ -141,10 +141,10 @@ func terminalOf(w io.Writer) *os.File {
 	return isTerminal(w)
 }
 
-// talk returns the renderer for a command's messages. On a terminal, it wraps the
+// messageRenderer returns the renderer for a command's messages. On a terminal, it wraps the
 // command's streams, so that their output and the progress of pulls do not overwrite each
 // other.
-func (a *app) talk() *renderer {
+func (a *app) messageRenderer() *renderer {
 	stderr := a.raw.Err // the renderer erases and draws these lines itself
 	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json"}
 	if r.json {
@@ -152,27 +152,27 @@ func (a *app) talk() *renderer {
 	}
 	r.raw, r.screen = stderr, func() screen { return a.screenOf(a.errTerminal) }
 	if r.live.terminal = terminalOf(a.raw.Err); r.live.terminal != nil {
-		a.raw.Err = &beside{r, a.raw.Err}
+		a.raw.Err = &progressWriter{r, a.raw.Err}
 		if terminalOf(a.raw.Out) != nil {
-			a.raw.Out = &beside{r, a.raw.Out}
+			a.raw.Out = &progressWriter{r, a.raw.Out}
 		}
 	}
 	return r
 }
 
-// beside writes to the terminal on which a renderer draws.
-type beside struct {
+// progressWriter writes to the terminal on which a renderer draws.
+type progressWriter struct {
 	r *renderer
 	w io.Writer
 }
 
 // Write erases the progress of pulls, writes p, and draws the progress again.
-func (b *beside) Write(p []byte) (int, error) {
+func (b *progressWriter) Write(p []byte) (int, error) {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
 	b.r.live.erase()
 	n, err := b.w.Write(p)
-	b.r.live.held = n > 0 && !bytes.HasSuffix(p[:n], []byte("\n"))
+	b.r.live.lineOpen = n > 0 && !bytes.HasSuffix(p[:n], []byte("\n"))
 	b.r.live.draw()
 	return n, err
 }

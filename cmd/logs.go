@@ -87,7 +87,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	request := run.LogsRequest{Namespace: a.namespaceOr("default"), Container: f.container,
+	request := run.LogsRequest{Namespace: a.namespaceOrDefault("default"), Container: f.container,
 		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers}
 	var logs []run.Log
 	if len(named) > 0 {

@@ -49,9 +49,9 @@ type renderer struct {
 	// nil if lines are not changed.
 	raw    io.Writer
 	screen func() screen
-	// many reports whether the command processes several pods, so that lines include the
+	// severalPods reports whether the command processes several pods, so that lines include the
 	// pod's name.
-	many bool
+	severalPods bool
 	// quiet omits events.
 	quiet bool
 	// live shows the pulls under way.
@@ -94,7 +94,7 @@ func (r *renderer) println(text, status string) {
 		return
 	}
 	s := r.screen()
-	text = s.fold(escape(text))
+	text = s.wrap(escape(text))
 	if rest, ok := strings.CutPrefix(text, status); ok {
 		text = s.paint(status, hueOf(status)) + rest
 	}
@@ -114,7 +114,7 @@ func (r *renderer) line(e event.Event) string {
 // object names the object of an event, as the prefix of a line.
 func (r *renderer) object(e event.Event) string {
 	who := ""
-	if r.many {
+	if r.severalPods {
 		who = e.Namespace + "/" + e.Pod + " "
 	}
 	if name := containerOf(e.FieldPath); name != "" {

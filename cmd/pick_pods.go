@@ -49,7 +49,7 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 // pods finds the selected pods; call check first. A named pod that is not on this host is
 // an error, as is a selector that matches no pod, unless goneIsFine is set.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
-	namespace := a.namespaceOr("default")
+	namespace := a.namespaceOrDefault("default")
 	selectors := []run.Selector{{Namespace: namespace}}
 	if len(f.names) > 0 {
 		selectors = nil
@@ -85,8 +85,8 @@ func (f *pickFlags) matches(k run.Known) bool {
 	return f.match(k.Pod.Labels)
 }
 
-// namespaceOr returns the namespace of the flags or settings, or other if neither is set.
-func (a *app) namespaceOr(other string) string {
+// namespaceOrDefault returns the namespace of the flags or settings, or other if neither is set.
+func (a *app) namespaceOrDefault(other string) string {
 	if a.namespace == "" {
 		return other
 	}

@@ -37,9 +37,9 @@ func summarize(pod *corev1.Pod) podSummary {
 			s.total++
 		}
 	}
-	sidecars, initializing := s.inits(pod)
+	sidecars, initializing := s.addInits(pod)
 	if !initializing || hasCondition(pod, corev1.PodInitialized) {
-		s.apps(pod, sidecars)
+		s.addApps(pod, sidecars)
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
@@ -51,10 +51,10 @@ func summarize(pod *corev1.Pod) podSummary {
 	return s
 }
 
-// inits adds the init containers, up to and including the first unfinished one, and
+// addInits adds the init containers, up to and including the first unfinished one, and
 // reports whether there is one. It also returns the restarts of those of them that are
 // sidecars, as kubectl counts them.
-func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
+func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
 		s.addRestarts(c)
@@ -73,7 +73,7 @@ func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing b
 		}
 		switch why := c.State.Waiting; {
 		case c.State.Terminated != nil:
-			s.status = "Init:" + endWord(c.State.Terminated)
+			s.status = "Init:" + endReason(c.State.Terminated)
 		case why != nil && why.Reason != "" && why.Reason != "PodInitializing":
 			s.status = "Init:" + why.Reason
 		default:
@@ -84,10 +84,10 @@ func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing b
 	return sidecars, false
 }
 
-// apps adds the app containers. The first in the list that has a status to show
+// addApps adds the app containers. The first in the list that has a status to show
 // determines the pod's, and restarts of init containers other than sidecars no longer
 // count.
-func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
+func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
 	s.restarts, s.restarted = sidecars.restarts, sidecars.restarted
 	running, failure := false, ""
 	for _, c := range slices.Backward(pod.Status.ContainerStatuses) {
@@ -96,7 +96,7 @@ func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			s.status = c.State.Waiting.Reason
 		case c.State.Terminated != nil:
-			s.status = endWord(c.State.Terminated)
+			s.status = endReason(c.State.Terminated)
 			if c.State.Terminated.ExitCode != 0 {
 				failure = s.status
 			}
@@ -118,9 +118,9 @@ func (s *podSummary) apps(pod *corev1.Pod, sidecars podSummary) {
 	}
 }
 
-// endWord returns how a container ended: the runtime's reason or, if there is none, the
+// endReason returns how a container ended: the runtime's reason or, if there is none, the
 // signal or exit code.
-func endWord(end *corev1.ContainerStateTerminated) string {
+func endReason(end *corev1.ContainerStateTerminated) string {
 	switch {
 	case end.Reason != "":
 		return end.Reason

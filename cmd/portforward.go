@@ -45,7 +45,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	if err != nil {
 		return err
 	}
-	o := run.ForwardOptions{Namespace: a.namespaceOr("default"), Name: named[0], Addresses: addresses}
+	o := run.ForwardOptions{Namespace: a.namespaceOrDefault("default"), Name: named[0], Addresses: addresses}
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {

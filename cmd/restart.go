@@ -66,8 +66,8 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 	if err != nil {
 		return err
 	}
-	r.many = len(pods) > 1
-	a.worksOn(r, engine, idsOf(pods), undo)
+	r.severalPods = len(pods) > 1
+	a.trackWork(r, engine, idsOf(pods), undo)
 	results, err := do(ctx, engine, pods)
 	if err != nil {
 		return err

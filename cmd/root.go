@@ -43,7 +43,7 @@ type app struct {
 	version  string
 	began    time.Time // when the process began
 	tracing  tracing
-	ahead    ahead
+	ahead    readAheadState
 	systemd  systemd.Manager
 	settings *settingsFlags
 
@@ -55,13 +55,13 @@ type app struct {
 	commandLine string
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
-	// jsonTalk is set if messages on stderr are JSON lines.
-	jsonTalk bool
+	// jsonMessages is set if messages on stderr are JSON lines.
+	jsonMessages bool
 	// summaryDue is set until the command has printed its summary.
 	summaryDue bool
-	// knownAt maps the UIDs of unsupervised pods to the times at which their states were
+	// observedAt maps the UIDs of unsupervised pods to the times at which their states were
 	// observed (run.View).
-	knownAt map[types.UID]time.Time
+	observedAt map[types.UID]time.Time
 	// work is the work that signals interrupt.
 	work work
 }
@@ -75,7 +75,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	defer stop()
 	a.began, a.version, a.commandLine = began, version, shownCommand(args)
 	root := newRoot(a)
-	if slices.ContainsFunc(args, asksCompletion) {
+	if slices.ContainsFunc(args, isCompletionRequest) {
 		a.addCompletions(root)
 	}
 	args, err := translate(root, args)
@@ -116,7 +116,7 @@ func shownCommand(args []string) string {
 // json, as JSON.
 func (a *app) printErrors(err error) {
 	printed := printError
-	if a.jsonTalk {
+	if a.jsonMessages {
 		printed = printErrorJSON
 	}
 	eachError(err, func(e error) { printed(a.streams.Err, e) })
@@ -126,7 +126,7 @@ func (a *app) printErrors(err error) {
 func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
-	a.work.hurry = make(chan struct{})
+	a.work.speedUp = make(chan struct{})
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
 	return a
 }
@@ -168,7 +168,7 @@ variable, and the variable over the file.`,
 			if err := a.startTrace(c); err != nil {
 				return err
 			}
-			return a.takeSettings(c)
+			return a.loadSettings(c)
 		},
 		// Cobra's own check of the command's name would exit with another code than a
 		// usage error.
@@ -218,9 +218,9 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 // reads the settings if it queries the runtime, and service if it installs.
 var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// takeSettings reads the settings before a command runs, so that an invalid file has the
+// loadSettings reads the settings before a command runs, so that an invalid file has the
 // same effect on all commands, and stores those that belong to the app.
-func (a *app) takeSettings(c *cobra.Command) error {
+func (a *app) loadSettings(c *cobra.Command) error {
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
 	}
@@ -275,7 +275,7 @@ func printError(w io.Writer, err error) {
 	} else {
 		fmt.Fprintln(w, "podrun:", indented(text))
 	}
-	if hint := hintTo(err); hint != "" {
+	if hint := hintFor(err); hint != "" {
 		fmt.Fprintln(w, "hint:", indented(hint))
 	}
 }
@@ -307,7 +307,7 @@ type errorLine struct {
 // printErrorJSON writes an error as one line of JSON.
 func printErrorJSON(w io.Writer, err error) {
 	code := exitCode(err)
-	line := errorLine{Error: shownText(err.Error()), Hint: hintTo(err), ExitCode: code, Reason: exitReason(code)}
+	line := errorLine{Error: shownText(err.Error()), Hint: hintFor(err), ExitCode: code, Reason: exitReason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		line.Problems = shownProblems(e.Problems)
 	}

@@ -29,7 +29,7 @@ type runFlags struct {
 }
 
 func newRun(a *app) *cobra.Command {
-	f := &runFlags{inputFlags: inputFlags{toEnd: true}}
+	f := &runFlags{inputFlags: inputFlags{toCompletion: true}}
 	c := &cobra.Command{
 		Use:   "run FILE...",
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
@@ -126,13 +126,13 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	defer closeAll()
 	engine.PullLimit = runPullLimit
-	r.many = len(objects.Pods) > 1
-	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.hurry
-	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
+	r.severalPods = len(objects.Pods) > 1
+	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
+	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, r, objects)
 	f.Started = logs.start
 	if interactive != "" {
-		f.Started = (&interactor{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
+		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
 	}
 	results, err := engine.Run(c.Context(), objects, f.RunOptions)
 	if err != nil {
@@ -204,15 +204,15 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err != nil {
 		a.printErrors(err)
 	}
-	if !a.jsonTalk { // the summary includes it
-		a.printWhoseCode(results, sum.ExitCode)
+	if !a.jsonMessages { // the summary includes it
+		a.printExitSource(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
 }
 
-// printWhoseCode prints which container exited with the code that the command returns,
+// printExitSource prints which container exited with the code that the command returns,
 // because the code may look like podrun's own.
-func (a *app) printWhoseCode(results []run.RunResult, code int) {
+func (a *app) printExitSource(results []run.RunResult, code int) {
 	for _, r := range results {
 		for _, c := range r.Containers {
 			if int(c.ExitCode) == code {

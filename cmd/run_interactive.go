@@ -40,8 +40,8 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 	return name, nil
 }
 
-// interactor attaches to one container and prints the logs of the others.
-type interactor struct {
+// attacher attaches to one container and prints the logs of the others.
+type attacher struct {
 	*logReader
 	app       *app
 	container string
@@ -53,7 +53,7 @@ type interactor struct {
 // start does for one run of a container what logReader.start does. With a terminal, the
 // output is read from the attached streams; otherwise from the log, which also has the
 // output from before podrun attached.
-func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
+func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {
 		if i.tty {
 			return func() {} // other output would disturb the terminal
@@ -80,7 +80,7 @@ func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
 
 // attach attaches until the container exits. It returns true if the container had exited
 // before, so that the terminal shows none of its output.
-func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
+func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()
 	if !i.tty {

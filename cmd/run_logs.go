@@ -46,7 +46,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	// containers write until they are stopped.
 	l := &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), prefix: prefix,
 		warn: func(err error) { r.warn(problem.List{{Message: err.Error(), Warning: true}}) }}
-	if a.jsonTalk {
+	if a.jsonMessages {
 		l.json = a.raw.Err
 	}
 	return l

@@ -99,7 +99,7 @@ func newRuntimeUp(a *app) *cobra.Command {
 		Short: "Start the embedded runtime, as apply, run and serve do",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := needRoot(); err != nil {
+			if err := requireRoot(); err != nil {
 				return err
 			}
 			return a.withRuntime(func(rt *run.Runtime) error {
@@ -129,7 +129,7 @@ down fails while pods exist. With --force it kills and removes them first, as
 start.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := needRoot(); err != nil {
+			if err := requireRoot(); err != nil {
 				return err
 			}
 			ctx, cancel := run.WithTimeout(c.Context(), timeout)
@@ -178,7 +178,7 @@ func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
 	if err != nil {
 		return err
 	}
-	r.many = len(pods) > 1
+	r.severalPods = len(pods) > 1
 	var grace time.Duration
 	results, err := engine.Delete(ctx, pods, run.DeleteOptions{Grace: &grace})
 	for _, res := range results {
@@ -225,7 +225,7 @@ upgrade refuses a version of containerd that is older than the one in use, becau
 it may not be able to read the data, unless --force is set.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := needRoot(); err != nil {
+			if err := requireRoot(); err != nil {
 				return err
 			}
 			return a.withRuntime(func(rt *run.Runtime) error {

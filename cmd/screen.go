@@ -94,27 +94,27 @@ type cell struct {
 
 // kubectl's minimum width of a column, and the space after it.
 const (
-	columnLeast = 6
+	columnMin   = 6
 	columnSpace = 3
-	// columnShort is the width, including its space, below which a column is not
+	// columnFloor is the width, including its space, below which a column is not
 	// shortened.
-	columnShort = 16
+	columnFloor = 16
 )
 
 // table writes rows of cells in columns with kubectl's widths. If the terminal is too
-// narrow, it first shortens the widest columns, down to columnShort, and then truncates
+// narrow, it first shortens the widest columns, down to columnFloor, and then truncates
 // lines. All rows have the same number of cells, which are escaped.
 func (s screen) table(w io.Writer, rows [][]cell) error {
 	var widths []int
 	for _, row := range rows {
 		for i, c := range row {
 			if i == len(widths) {
-				widths = append(widths, columnLeast)
+				widths = append(widths, columnMin)
 			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text)+columnSpace)
 		}
 	}
-	s.shrink(widths)
+	s.fitWidths(widths)
 	var b strings.Builder
 	for _, row := range rows {
 		line := slices.Clone(row)
@@ -131,9 +131,9 @@ func (s screen) table(w io.Writer, rows [][]cell) error {
 	return err
 }
 
-// shrink reduces the widest columns until the table fits the terminal. The last column
+// fitWidths reduces the widest columns until the table fits the terminal. The last column
 // has no space after it.
-func (s screen) shrink(widths []int) {
+func (s screen) fitWidths(widths []int) {
 	over := -s.width - columnSpace
 	for _, n := range widths {
 		over += n
@@ -145,7 +145,7 @@ func (s screen) shrink(widths []int) {
 				widest = i
 			}
 		}
-		if widths[widest] <= columnShort {
+		if widths[widest] <= columnFloor {
 			return
 		}
 		widths[widest]--
@@ -176,20 +176,20 @@ func (s screen) line(cells []cell) string {
 	return b.String()
 }
 
-// fold breaks lines that are wider than the terminal between words, and indents the
+// wrap breaks lines that are wider than the terminal between words, and indents the
 // continuation lines to the line's second column, if it has one.
-func (s screen) fold(text string) string {
+func (s screen) wrap(text string) string {
 	if s.width <= 0 {
 		return text
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = strings.Join(folded([]rune(strings.ReplaceAll(line, "\t", "    ")), s.width), "\n")
+		lines[i] = strings.Join(wrapLine([]rune(strings.ReplaceAll(line, "\t", "    ")), s.width), "\n")
 	}
 	return strings.Join(lines, "\n")
 }
 
-func folded(line []rune, width int) (out []string) {
+func wrapLine(line []rune, width int) (out []string) {
 	indent := secondColumn(line)
 	if indent > width/2 {
 		indent = min(2, width/2)

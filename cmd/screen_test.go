@@ -80,7 +80,7 @@ func TestFold(t *testing.T) {
 		{1, "abc", "a\nb\nc"},
 		{5, "äöü äöü", "äöü\n  ä\n  ö\n  ü"},
 	} {
-		got := screen{width: c.width}.fold(c.text)
+		got := screen{width: c.width}.wrap(c.text)
 		if c.width == 5 {
 			got, c.want = fmt.Sprint(strings.Count(got, "ä")), "2" // nothing is lost
 		}
@@ -90,7 +90,7 @@ func TestFold(t *testing.T) {
 	}
 	long := "Normal  Pulled                  app: Container image \"registry.example:5000/busybox:1.36\" already present on machine"
 	for width := 1; width < 130; width++ {
-		for line := range strings.Lines((screen{width: width}).fold(long)) {
+		for line := range strings.Lines((screen{width: width}).wrap(long)) {
 			if n := len(strings.TrimSuffix(line, "\n")); n > width {
 				t.Errorf("width %d: a line of %d: %q", width, n, line)
 			}

@@ -89,7 +89,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err := errors.Join(f.api.check(), f.shutdown.check(c.Flags())); err != nil {
 		return usage(c, err)
 	}
-	if err := needRoot(); err != nil {
+	if err := requireRoot(); err != nil {
 		return err
 	}
 	signal.Reset(syscall.SIGHUP) // SIGHUP ends other commands, but reloads the settings of this one
@@ -103,10 +103,10 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	f.shutdown.over(&settings)
+	f.shutdown.override(&settings)
 	a.warnAbout(r, notes)
 	spareMemory(c.Context())
-	r.many = true
+	r.severalPods = true
 	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown}
 	client, err := s.connect(c.Context(), &settings)
 	if err != nil || client == nil {
@@ -195,7 +195,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 	}
 	for said := false; ; {
 		var client *cri.Client
-		err := during(startPatience, wait, func() (err error) {
+		err := callEvery(startPatience, wait, func() (err error) {
 			client, err = s.app.dial(ctx, s.renderer, settings, run.RuntimeStarts)
 			return err
 		})
@@ -215,8 +215,8 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 	}
 }
 
-// during calls do and returns its error; it calls each at intervals until do returns.
-func during(interval time.Duration, each func(), do func() error) error {
+// callEvery calls do and returns its error; it calls each at intervals until do returns.
+func callEvery(interval time.Duration, each func(), do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	ticker := time.NewTicker(interval)
@@ -250,7 +250,7 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 			if err != nil {
 				s.renderer.warn(problem.List{problem.WarningOf(err)})
 			} else {
-				s.shutdown.over(&settings)
+				s.shutdown.override(&settings)
 				s.app.warnAbout(s.renderer, notes)
 				select {
 				case out <- s.node(settings):

@@ -44,8 +44,8 @@ func (f *shutdownFlags) check(set *pflag.FlagSet) error {
 	return nil
 }
 
-// over overrides the settings with the flags, if they were set.
-func (f *shutdownFlags) over(s *nodeconfig.Settings) {
+// override overrides the settings with the flags, if they were set.
+func (f *shutdownFlags) override(s *nodeconfig.Settings) {
 	if f.given {
 		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = f.period, f.critical, nil
 	}
@@ -55,7 +55,7 @@ func (f *shutdownFlags) over(s *nodeconfig.Settings) {
 // the settings file has no periods.
 func (f *shutdownFlags) arguments(s *nodeconfig.Settings) []string {
 	f.given = f.given || s.ShutdownDelay() == 0
-	f.over(s)
+	f.override(s)
 	if !f.given {
 		return nil
 	}

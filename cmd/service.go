@@ -117,13 +117,13 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	if err != nil {
 		return err
 	}
-	a.warnOfEnvironment()
+	a.warnEnvironment()
 	sources := o.Dirs
 	if len(sources) == 0 {
 		sources = settings.SourcesOrDefault()
 	}
 	options := systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
-	if !a.settings.givenAny("config", "seccomp-default") {
+	if !a.settings.anyGiven("config", "seccomp-default") {
 		options.Settings = newSettings()
 		options.Created = func() { fmt.Fprintln(a.streams.Out, settingsCreated) }
 	}
@@ -148,7 +148,7 @@ func (a *app) service(f *serviceFlags) (systemd.Service, error) {
 		prefix, err := filepath.Abs(f.prefix)
 		return systemd.Service{Prefix: prefix}, err
 	}
-	if err := needRoot(); err != nil {
+	if err := requireRoot(); err != nil {
 		return systemd.Service{}, err
 	}
 	return systemd.Service{Manager: a.systemd}, nil
@@ -178,10 +178,10 @@ func serviceArguments(given []*pflag.Flag) []string {
 	return out
 }
 
-// warnOfEnvironment warns about variables that the service does not inherit.
-func (a *app) warnOfEnvironment() {
+// warnEnvironment warns about variables that the service does not inherit.
+func (a *app) warnEnvironment() {
 	r := &renderer{w: a.streams.Err}
-	for _, flag := range a.settings.asked {
+	for _, flag := range a.settings.fromEnv {
 		if flag.Value.String() == flag.DefValue {
 			continue
 		}

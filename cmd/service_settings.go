@@ -28,7 +28,7 @@ func newSettings() *systemd.File {
 	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}
 }
 
-// givenAny reports whether one of these flags was on the command line.
-func (f *settingsFlags) givenAny(names ...string) bool {
+// anyGiven reports whether one of these flags was on the command line.
+func (f *settingsFlags) anyGiven(names ...string) bool {
 	return slices.ContainsFunc(f.given, func(flag *pflag.Flag) bool { return slices.Contains(names, flag.Name) })
 }

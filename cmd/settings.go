@@ -21,13 +21,13 @@ import (
 // settingsFlags binds the node's settings to flags with the kubelet's names. A flag
 // overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
 type settingsFlags struct {
-	ctx    context.Context // of the command, once it runs
-	config string
-	set    *pflag.FlagSet
-	into   map[string]func(*nodeconfig.Settings)
-	merged *mergedSettings // the last result of reload; nil before the first
-	given  []*pflag.Flag   // set on the command line
-	asked  []*pflag.Flag   // set by environment variables
+	ctx     context.Context // of the command, once it runs
+	config  string
+	set     *pflag.FlagSet
+	into    map[string]func(*nodeconfig.Settings)
+	merged  *mergedSettings // the last result of reload; nil before the first
+	given   []*pflag.Flag   // set on the command line
+	fromEnv []*pflag.Flag   // set by environment variables
 }
 
 // mergedSettings are settings and the warnings about their file.
@@ -64,8 +64,8 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; empty for none", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
 	f.text("cgroup-root", def.CgroupRoot, "`path` of the parent cgroup of kubepods", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
 	f.text("cgroup-driver", def.CgroupDriver, "cgroupfs or systemd (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.CgroupDriver = v })
-	f.truth("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
-	f.truth("seccomp-default", def.SeccompDefault, "use RuntimeDefault for containers without a seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
+	f.boolean("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
+	f.boolean("seccomp-default", def.SeccompDefault, "use RuntimeDefault for containers without a seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
 	f.number("max-pods", int64(def.MaxPods), "maximum number of pods on this node", func(s *nodeconfig.Settings, v int64) { s.MaxPods = int32(v) })
 	f.number("pod-max-pids", def.PodPidsLimit, "maximum number of processes in a pod; -1 for no limit", func(s *nodeconfig.Settings, v int64) { s.PodPidsLimit = v })
 	f.number("registry-qps", int64(def.RegistryPullQPS), "image pulls per second; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.RegistryPullQPS = int32(v) })
@@ -144,8 +144,8 @@ func (o *oneOf) Set(v string) error {
 	return nil
 }
 
-// parsed adds a text flag whose value is validated when it is set.
-func (f *settingsFlags) parsed(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
+// checkedText adds a text flag whose value is validated when it is set.
+func (f *settingsFlags) checkedText(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
 	v := &parsedText{text: def, check: func(text string) error { return into(&nodeconfig.Settings{}, text) }}
 	f.set.Var(v, name, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // parse checked it
@@ -169,24 +169,24 @@ func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings,
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// several adds a list flag whose values are validated when they are set.
-func (f *settingsFlags) several(name, usage string, into func(*nodeconfig.Settings, []string) error) {
-	v := &checkedList{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
+// checkedStrings adds a list flag whose values are validated when they are set.
+func (f *settingsFlags) checkedStrings(name, usage string, into func(*nodeconfig.Settings, []string) error) {
+	v := &checkedStrings{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedList.Set checked it
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedStrings.Set checked it
 }
 
-// checkedList is the value of a flag that may be repeated or have commas.
-type checkedList struct {
+// checkedStrings is the value of a flag that may be repeated or have commas.
+type checkedStrings struct {
 	list  []string
 	check func([]string) error
 }
 
-func (v *checkedList) String() string { return strings.Join(v.list, ",") }
-func (v *checkedList) Type() string   { return "strings" }
+func (v *checkedStrings) String() string { return strings.Join(v.list, ",") }
+func (v *checkedStrings) Type() string   { return "strings" }
 
 // Set appends to the list.
-func (v *checkedList) Set(text string) error {
+func (v *checkedStrings) Set(text string) error {
 	v.list = append(v.list, strings.Split(text, ",")...)
 	return v.check(v.list)
 }
@@ -235,7 +235,7 @@ func (t *thresholds) String() string {
 // Type returns the name of the value in the help.
 func (t *thresholds) Type() string { return "thresholds" }
 
-func (f *settingsFlags) truth(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
+func (f *settingsFlags) boolean(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
 	v := f.set.Bool(name, def, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
@@ -310,7 +310,7 @@ func (f *settingsFlags) precedence(flag, value string) int {
 	switch g := f.set.Lookup(flag); {
 	case value == "":
 		return 0
-	case slices.Contains(f.asked, g):
+	case slices.Contains(f.fromEnv, g):
 		return 2
 	case g.Changed:
 		return 3
@@ -357,7 +357,7 @@ func (f *settingsFlags) setFromEnv() error {
 		if !ok || first != nil {
 			return
 		}
-		f.asked = append(f.asked, flag)
+		f.fromEnv = append(f.fromEnv, flag)
 		if err := f.set.Set(flag.Name, value); err != nil {
 			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is not a valid value for --%s: %w", value, flag.Name, err)}
 		}

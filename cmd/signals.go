@@ -17,18 +17,18 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// sameWithin is the interval within which two equal signals count as one: timeout(1)
+// duplicateInterval is the interval within which two equal signals count as one: timeout(1)
 // signals its child and then its process group, about 0.2 ms later.
-const sameWithin = 100 * time.Millisecond
+const duplicateInterval = 100 * time.Millisecond
 
 // verdict is the effect of a signal, given the signals before it.
 type verdict string
 
 const (
 	stopWork    verdict = "stop"    // the first one: the command rolls back
-	hurryWork   verdict = "hurry"   // podrun is about to be killed
+	speedUp     verdict = "hurry"   // podrun is about to be killed
 	abandonWork verdict = "abandon" // the user does not want to wait
-	noNews      verdict = "ignore"
+	noEffect    verdict = "ignore"
 )
 
 // interrupts records the signals received so far.
@@ -38,14 +38,14 @@ type interrupts struct {
 	at   time.Time
 }
 
-// next returns the effect of a signal. Repeating a signal abandons the work, and so does
+// verdict returns the effect of a signal. Repeating a signal abandons the work, and so does
 // Ctrl-C after any signal. A SIGTERM after another signal means that podrun is about to
 // be killed: GitHub's runner sends SIGINT, 7.5 s later SIGTERM, and 2.5 s later SIGKILL.
 // A SIGHUP after another signal has no effect: systemd sends one right after SIGTERM if
 // SendSIGHUP is set.
-func (i *interrupts) next(s syscall.Signal, at time.Time) verdict {
-	if s == i.last && at.Sub(i.at) < sameWithin {
-		return noNews
+func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
+	if s == i.last && at.Sub(i.at) < duplicateInterval {
+		return noEffect
 	}
 	again := i.seen[s]
 	if i.seen == nil {
@@ -59,23 +59,23 @@ func (i *interrupts) next(s syscall.Signal, at time.Time) verdict {
 	case again || s == syscall.SIGINT:
 		return abandonWork
 	case s == syscall.SIGTERM:
-		return hurryWork
+		return speedUp
 	}
-	return noNews
+	return noEffect
 }
 
 // work is the work that signals interrupt.
 type work struct {
-	hurry chan struct{} // closed when podrun is about to be killed
+	speedUp chan struct{} // closed when podrun is about to be killed
 
-	mu       sync.Mutex
-	stopping func(syscall.Signal) // prints the effect of the first signal; nil if the command stops immediately
-	remains  func() []string      // the command's pods that remain on this host; nil for none
-	restore  func()               // restores the terminal; nil if it is unchanged
+	mu            sync.Mutex
+	printStopping func(syscall.Signal) // prints the effect of the first signal; nil if the command stops immediately
+	remaining     func() []string      // the command's pods that remain on this host; nil for none
+	restore       func()               // restores the terminal; nil if it is unchanged
 }
 
-// restoresBy sets the function that restores the terminal if the command is abandoned.
-func (w *work) restoresBy(restore func()) {
+// setRestore sets the function that restores the terminal if the command is abandoned.
+func (w *work) setRestore(restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restore = restore
@@ -99,13 +99,13 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 		var before interrupts
 		for sig := range received {
 			s := sig.(syscall.Signal)
-			switch before.next(s, time.Now()) {
+			switch before.verdict(s, time.Now()) {
 			case stopWork:
-				boundedBy(printLimit, func() { a.printStopping(s) })
+				callWithin(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
 				before.at = time.Now() // an equal signal may have arrived during the print
-			case hurryWork: // once: the next SIGTERM abandons
-				close(a.work.hurry)
+			case speedUp: // once: the next SIGTERM abandons
+				close(a.work.speedUp)
 			case abandonWork:
 				a.work.mu.Lock()
 				restore := a.work.restore
@@ -113,7 +113,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 				if restore != nil {
 					restore()
 				}
-				boundedBy(printLimit, a.printAbandoned)
+				callWithin(printLimit, a.printAbandoned)
 				os.Exit(128 + int(s))
 			}
 		}
@@ -121,8 +121,8 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(received); close(received); cancel(nil) }
 }
 
-// boundedBy calls do and waits for it, but not for longer than limit.
-func boundedBy(limit time.Duration, do func()) {
+// callWithin calls do and waits for it, but not for longer than limit.
+func callWithin(limit time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
 	select {
@@ -131,16 +131,16 @@ func boundedBy(limit time.Duration, do func()) {
 	}
 }
 
-// worksOn registers the pods on which the command works, and the time for which it may
+// trackWork registers the pods on which the command works, and the time for which it may
 // continue after a signal, or 0 if it stops immediately.
-func (a *app) worksOn(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
+func (a *app) trackWork(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
-	a.work.remains = func() []string { return e.Remaining(pods) }
+	a.work.remaining = func() []string { return e.Remaining(pods) }
 	if limit == 0 {
 		return
 	}
-	a.work.stopping = func(s syscall.Signal) {
+	a.work.printStopping = func(s syscall.Signal) {
 		text := fmt.Sprintf("stopping (up to %.0f s)", limit.Seconds())
 		if s == syscall.SIGINT {
 			text += "; press Ctrl-C again to abandon"
@@ -151,7 +151,7 @@ func (a *app) worksOn(r *renderer, e *run.Engine, pods []identity.Pod, limit tim
 
 func (a *app) printStopping(s syscall.Signal) {
 	a.work.mu.Lock()
-	announce := a.work.stopping
+	announce := a.work.printStopping
 	a.work.mu.Unlock()
 	if announce != nil {
 		announce(s)
@@ -161,7 +161,7 @@ func (a *app) printStopping(s syscall.Signal) {
 // printAbandoned lists the pods that an abandoned command leaves.
 func (a *app) printAbandoned() {
 	a.work.mu.Lock()
-	remains := a.work.remains
+	remains := a.work.remaining
 	a.work.mu.Unlock()
 	if remains == nil {
 		return
@@ -175,11 +175,11 @@ func (a *app) printAbandoned() {
 		Hint: "'podrun get' shows them, 'podrun delete NAME' removes them"})
 }
 
-// outlivePipes lets a command that changes pods finish its work when the reader of its
+// surviveBrokenPipes lets a command that changes pods finish its work when the reader of its
 // output exits (podrun restart web
 // head -3): later output is discarded. By default, Go ends a process whose standard
 // output or error is a broken pipe.
-func (a *app) outlivePipes() {
+func (a *app) surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // now a write returns EPIPE
 	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {
 		if terminalOf(*w) == nil {

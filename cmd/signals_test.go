@@ -20,13 +20,13 @@ func TestSignals(t *testing.T) {
 	ms := time.Millisecond
 	for name, list := range map[string][]got{
 		"Ctrl-C twice":               {{in, 0, stopWork}, {in, time.Second, abandonWork}},
-		"timeout(1)":                 {{term, 0, stopWork}, {term, ms / 5, noNews}, {term, 99 * ms, noNews}, {term, 200 * ms, abandonWork}},
-		"timeout -s INT":             {{in, 0, stopWork}, {in, ms / 5, noNews}},
-		"GitHub":                     {{in, 0, stopWork}, {term, 7500 * ms, hurryWork}},
-		"GitHub's runner, its group": {{in, 0, stopWork}, {in, ms, noNews}, {term, 7500 * ms, hurryWork}, {term, ms, noNews}},
-		"at once":                    {{in, 0, stopWork}, {term, ms, hurryWork}, {term, time.Second, abandonWork}},
-		"SendSIGHUP of systemd":      {{term, 0, stopWork}, {hup, ms, noNews}, {term, time.Second, abandonWork}},
-		"closed terminal, then kill": {{hup, 0, stopWork}, {term, time.Second, hurryWork}},
+		"timeout(1)":                 {{term, 0, stopWork}, {term, ms / 5, noEffect}, {term, 99 * ms, noEffect}, {term, 200 * ms, abandonWork}},
+		"timeout -s INT":             {{in, 0, stopWork}, {in, ms / 5, noEffect}},
+		"GitHub":                     {{in, 0, stopWork}, {term, 7500 * ms, speedUp}},
+		"GitHub's runner, its group": {{in, 0, stopWork}, {in, ms, noEffect}, {term, 7500 * ms, speedUp}, {term, ms, noEffect}},
+		"at once":                    {{in, 0, stopWork}, {term, ms, speedUp}, {term, time.Second, abandonWork}},
+		"SendSIGHUP of systemd":      {{term, 0, stopWork}, {hup, ms, noEffect}, {term, time.Second, abandonWork}},
+		"closed terminal, then kill": {{hup, 0, stopWork}, {term, time.Second, speedUp}},
 		"Ctrl-C after kill":          {{term, 0, stopWork}, {in, time.Second, abandonWork}},
 		"not the same":               {{term, 0, stopWork}, {in, ms, abandonWork}},
 	} {
@@ -35,7 +35,7 @@ func TestSignals(t *testing.T) {
 			now := time.Unix(1e9, 0)
 			for i, g := range list {
 				now = now.Add(g.after)
-				if v := before.next(g.s, now); v != g.want {
+				if v := before.verdict(g.s, now); v != g.want {
 					t.Errorf("signal %d, %s: %s, want %s", i, signalName(g.s), v, g.want)
 				}
 			}
@@ -68,9 +68,9 @@ func TestSignalsBurst(t *testing.T) {
 	var before interrupts
 	var all []verdict
 	for i := range 3 {
-		all = append(all, before.next(syscall.SIGINT, time.Unix(1e9, 0).Add(time.Duration(i)*90*time.Millisecond)))
+		all = append(all, before.verdict(syscall.SIGINT, time.Unix(1e9, 0).Add(time.Duration(i)*90*time.Millisecond)))
 	}
-	if !slices.Equal(all, []verdict{stopWork, noNews, abandonWork}) {
+	if !slices.Equal(all, []verdict{stopWork, noEffect, abandonWork}) {
 		t.Errorf("%v", all)
 	}
 }
@@ -80,7 +80,7 @@ func TestSignalsBurst(t *testing.T) {
 func TestSameSignalWhilePrinting(t *testing.T) {
 	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
 	printing := make(chan struct{})
-	a.work.stopping = func(syscall.Signal) { close(printing); time.Sleep(2 * sameWithin) }
+	a.work.printStopping = func(syscall.Signal) { close(printing); time.Sleep(2 * duplicateInterval) }
 	abandoned := make(chan struct{}, 1)
 	a.work.restore = func() { abandoned <- struct{}{}; select {} } // instead of the end of this process
 	ctx, stop := a.catchSignals(t.Context())
@@ -97,7 +97,7 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	select {
 	case <-abandoned:
 		t.Fatal("the work was abandoned")
-	case <-time.After(2 * sameWithin):
+	case <-time.After(2 * duplicateInterval):
 	}
 	send()
 	select {

@@ -15,7 +15,7 @@ import (
 // bidirectional controls, as in kubectl: they change only the order in which characters
 // are displayed.
 func escape(text string) string {
-	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
+	if !strings.ContainsFunc(text, controlsTerminal) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
@@ -28,9 +28,9 @@ func escape(text string) string {
 			b.WriteString("^[")
 		case r == '\r':
 			b.WriteString(`\r`)
-		case steers(r) && r < 0x80:
+		case controlsTerminal(r) && r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case steers(r):
+		case controlsTerminal(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteString(text[i : i+size])
@@ -40,8 +40,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// steers reports whether a terminal interprets r instead of displaying it.
-func steers(r rune) bool {
+// controlsTerminal reports whether a terminal interprets r instead of displaying it.
+func controlsTerminal(r rune) bool {
 	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
 

@@ -62,9 +62,9 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 	wrong := problem.List{{Object: "Pod default/web", Message: "port 80 is held by " + hostile, Hint: hostile}}
 	failed := &problem.Error{Kind: problem.Image, Object: "image " + hostile, Err: errors.New("status line " + hostile), Hint: hostile}
 	for name, print := range map[string]func(a *app){
-		"event":       func(a *app) { a.talk().event(hit) },
-		"pull":        func(a *app) { r := a.talk(); r.w.Write([]byte(r.line(pull) + "\n")) },
-		"warning":     func(a *app) { a.talk().warn(wrong) },
+		"event":       func(a *app) { a.messageRenderer().event(hit) },
+		"pull":        func(a *app) { r := a.messageRenderer(); r.w.Write([]byte(r.line(pull) + "\n")) },
+		"warning":     func(a *app) { a.messageRenderer().warn(wrong) },
 		"error":       func(a *app) { printError(a.streams.Err, failed) },
 		"plain error": func(a *app) { printError(a.streams.Err, errors.New(hostile)) },
 		"table": func(a *app) {
@@ -78,7 +78,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}) },
 		"JSON talk": func(a *app) {
 			a.output = "json"
-			r := a.talk()
+			r := a.messageRenderer()
 			r.event(hit)
 			r.warn(wrong)
 			printErrorJSON(a.streams.Err, failed)
@@ -92,7 +92,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		if text == "" {
 			t.Errorf("%s: nothing was printed", name)
 		}
-		if strings.ContainsFunc(text, steers) || !utf8.ValidString(text) {
+		if strings.ContainsFunc(text, controlsTerminal) || !utf8.ValidString(text) {
 			t.Errorf("%s steers the terminal: %q", name, text)
 		}
 		for line := range strings.Lines(text) {

@@ -76,7 +76,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	sel := run.Selector{Namespace: a.namespaceOr("default"), Names: named}
+	sel := run.Selector{Namespace: a.namespaceOrDefault("default"), Names: named}
 	if f.allNamespaces {
 		sel.Namespace = ""
 	}
@@ -98,7 +98,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 
 // withoutUsage returns the error for a named pod that does not run.
 func withoutUsage(e *run.Engine, namespace, name string) error {
-	for _, p := range stored(e, namespace) {
+	for _, p := range storedPods(e, namespace) {
 		if p.Name == name {
 			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "'podrun get " + name + "' shows its status"}
 		}
@@ -106,8 +106,8 @@ func withoutUsage(e *run.Engine, namespace, name string) error {
 	return notFound(name)
 }
 
-// more compares figures for sorting: higher ones first, unknown ones last.
-func more(a, b *uint64) int {
+// compareUsage compares figures for sorting: higher ones first, unknown ones last.
+func compareUsage(a, b *uint64) int {
 	value := func(n *uint64) int64 {
 		if n == nil {
 			return -1
@@ -123,9 +123,9 @@ func sortUsage(pods []serve.PodUsage, by string) {
 	compare := func(serve.Usage, serve.Usage) int { return 0 }
 	switch by {
 	case "cpu":
-		compare = func(a, b serve.Usage) int { return more(a.NanoCores, b.NanoCores) }
+		compare = func(a, b serve.Usage) int { return compareUsage(a.NanoCores, b.NanoCores) }
 	case "memory":
-		compare = func(a, b serve.Usage) int { return more(a.WorkingSetBytes, b.WorkingSetBytes) }
+		compare = func(a, b serve.Usage) int { return compareUsage(a.WorkingSetBytes, b.WorkingSetBytes) }
 	}
 	slices.SortStableFunc(pods, func(a, b serve.PodUsage) int { return compare(a.Usage, b.Usage) })
 	for _, p := range pods {

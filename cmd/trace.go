@@ -64,14 +64,14 @@ func (a *app) finishTrace() {
 		return
 	}
 	if err := a.writeTrace(t.recorder.Trace(t.command)); err != nil {
-		(&renderer{w: a.streams.Err, json: a.jsonTalk}).warn(problem.List{{Object: "--trace", Warning: true, Message: err.Error()}})
+		(&renderer{w: a.streams.Err, json: a.jsonMessages}).warn(problem.List{{Object: "--trace", Warning: true, Message: err.Error()}})
 	}
 }
 
 func (a *app) writeTrace(t trace.Trace) error {
 	name, toFile := strings.CutPrefix(a.tracing.to, traceJSON)
 	switch {
-	case !toFile && a.jsonTalk: // one of the JSON lines
+	case !toFile && a.jsonMessages: // one of the JSON lines
 		data, err := json.Marshal(map[string]trace.Trace{"trace": t})
 		if err == nil {
 			_, err = fmt.Fprintf(a.raw.Err, "%s\n", escapeJSON(data))

@@ -51,7 +51,7 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 		_ = term.Restore(int(in.Fd()), before) // fails if the terminal is gone
 		a.rawTerminal.Store(false)
 	})
-	a.work.restoresBy(restore)
+	a.work.setRestore(restore)
 	return streams, restore, nil
 }
 

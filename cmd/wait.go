@@ -60,7 +60,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 	if err != nil {
 		return err
 	}
-	r.many = len(pods) > 1
+	r.severalPods = len(pods) > 1
 	results := engine.WaitAll(ctx, pods, o)
 	if o.For != lifecycle.GoalCompleted {
 		return a.report(c.Context(), results)
