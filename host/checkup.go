@@ -50,12 +50,12 @@ type Directory struct {
 type CNI struct {
 	ConfDir string   `json:"confDir"`
 	BinDirs []string `json:"binDirs"`
-	Config  string   `json:"config,omitempty"`  // the file that counts: the first by name
-	Network string   `json:"network,omitempty"` // the name that it gives
+	Config  string   `json:"config,omitempty"`  // the file that is used: the first by name
+	Network string   `json:"network,omitempty"` // its network's name
 	Plugins []string `json:"plugins,omitempty"` // the programs that it calls
-	Missing []string `json:"missing,omitempty"` // those of them that do not exist
-	Problem string   `json:"problem,omitempty"` // the problem of the file
-	Bridge  bool     `json:"bridge"`            // the usual plugins are installed
+	Missing []string `json:"missing,omitempty"` // those that do not exist
+	Problem string   `json:"problem,omitempty"` // the problem with the file
+	Bridge  bool     `json:"bridge"`            // the common plugins are installed
 }
 
 // SandboxImage is the sandbox (pause) image, and whether it is present.

@@ -14,8 +14,8 @@ import (
 type Facts struct {
 	NodeName string `json:"nodeName"` // lower case; --hostname-override or the hostname
 	Hostname string `json:"hostname"`
-	// RootDir is podrun's root directory without symlinks, which UIDs depend on. It is
-	// empty for the default one.
+	// RootDir is podrun's root directory without symlinks, on which UIDs depend. It is
+	// empty for the default directory.
 	RootDir       string            `json:"rootDir,omitempty"`
 	OS            string            `json:"os"`                      // linux
 	Arch          string            `json:"arch"`                    // GOARCH: amd64
@@ -24,26 +24,26 @@ type Facts struct {
 	NodeTaints    []corev1.Taint    `json:"nodeTaints,omitempty"`    // --register-with-taints
 	Unschedulable bool              `json:"unschedulable,omitempty"` // never set by podrun; kept for replays
 
-	// Capacity is in the API's resource names: cpu, memory, ephemeral-storage,
+	// Capacity uses the resource names of the API: cpu, memory, ephemeral-storage,
 	// hugepages-2Mi…, pods.
 	Capacity corev1.ResourceList `json:"capacity"`
 	// MemoryAvailable is MemAvailable of /proc/meminfo, in bytes.
 	MemoryAvailable int64 `json:"memoryAvailable"`
 	SwapTotal       int64 `json:"swapTotal"` // bytes
-	// NodeFS is the filesystem of podrun's root directory, ImageFS that of the
-	// runtime's images. What is not known is the zero value.
+	// NodeFS is the file system of podrun's root directory, ImageFS that of the runtime's
+	// images. Unknown values are zero.
 	NodeFS  Filesystem `json:"nodeFS,omitzero"`
 	ImageFS Filesystem `json:"imageFS,omitzero"`
 	PIDs    PIDs       `json:"pids,omitzero"`
-	// Pressure are the conditions of the node by the thresholds of a supervisor of this
-	// host, which hold for a while after the shortage has ended.
+	// Pressure are the pressure conditions that a supervisor has recorded; they persist
+	// for a while after the shortage has ended.
 	Pressure []corev1.NodeConditionType `json:"pressure,omitempty"`
 
 	// ShuttingDown is true if this host is shutting down, according to a supervisor of
 	// this root directory.
 	ShuttingDown bool `json:"shuttingDown,omitempty"`
 
-	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
+	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one per family
 	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
 	ResolvConf   ResolvConf `json:"resolvConf"`
 	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
@@ -53,61 +53,59 @@ type Facts struct {
 
 	Cgroup        Cgroup  `json:"cgroup"`
 	HugePageSizes []int64 `json:"hugePageSizes,omitempty"` // bytes, ascending
-	// ThermalPaths are the /sys/devices/system/cpu/cpu<n>/thermal_throttle that
-	// exist here, which are hidden from containers.
+	// ThermalPaths are the existing paths of
+	// /sys/devices/system/cpu/cpu<n>/thermal_throttle, which are hidden from containers.
 	ThermalPaths []string `json:"thermalPaths,omitempty"`
 
-	// MaxUserNamespaces is user.max_user_namespaces; 0 if the kernel has none, or it was not
-	// read.
+	// MaxUserNamespaces is user.max_user_namespaces, or 0 if the kernel does not have it
+	// or it was not read.
 	MaxUserNamespaces int64 `json:"maxUserNamespaces,omitempty"`
 
 	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
 	SELinux  bool `json:"selinux,omitempty"`
-	// AppArmorProfiles are those that are loaded; nil where that cannot be read.
+	// AppArmorProfiles are the loaded profiles; nil if they are unreadable.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
-	// SeccompProfiles are the files that the pods name, below the profile directory, with
-	// their problems; empty for none.
+	// SeccompProfiles maps the files that pods specify, relative to the profile
+	// directory, to their problems; "" means none.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
-	// RealPaths are paths of the pods' volumes and of podrun's directories without
-	// symlinks, by the path, where they differ.
+	// RealPaths maps paths in pods' volumes and podrun's directories to the paths without
+	// symlinks, if these differ.
 	RealPaths map[string]string `json:"realPaths,omitempty"`
-	// Paths are what the pods' volumes find at the host's paths that they name.
+	// Paths describes the host paths in pods' volumes.
 	Paths   map[string]Path `json:"paths,omitempty"`
 	Runtime Runtime         `json:"runtime"`
-	// Images are the present images that the pods name, by the name with a tag or digest.
+	// Images are the present images that pods specify, by name with tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
-	// Emulated are the architectures whose programs the kernel hands to an
-	// emulator (binfmt_misc), in QEMU's names: aarch64.
+	// Emulated are the architectures whose programs the kernel runs in an emulator
+	// (binfmt_misc), with QEMU's names: aarch64.
 	Emulated []string `json:"emulated,omitempty"`
-	// Devices are the CDI devices that pods may have, by extended resource, in
-	// the order in which they are given (--device).
+	// Devices maps extended resources to the CDI devices for pods, in the order of
+	// assignment (--device).
 	Devices map[string][]string `json:"devices,omitempty"`
-	// CDI is what specifications of devices this host has; nil where no pod may
-	// have a device.
+	// CDI has the device specifications of this host; nil if pods cannot have devices.
 	CDI     *CDI            `json:"cdi,omitempty"`
-	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
-	Pods    []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
-	// UserNS has the first host ID of the range that each of podrun's pods with a
-	// user namespace holds, by UID.
-	// Its value is 0 where the range cannot be found out: then no other pod can be
-	// given one.
+	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // a kubelet that runs on this host
+	Pods    []Pod           `json:"pods,omitempty"`    // all sandboxes of the runtime, including those not created by podrun
+	// UserNS maps the UID of each of podrun's pods with a user namespace to the first
+	// host ID of its range. The value 0 means that the range cannot be determined, so
+	// that no other pod can get one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
-	// Unreadable are podrun's state files that are corrupt, with the reasons. They
-	// count for nothing.
+	// Unreadable lists podrun's corrupt state files with the reasons. Their content is
+	// ignored.
 	Unreadable []string `json:"unreadable,omitempty"`
-	// PodDirs are the directories of podrun's pods. A replay has none.
+	// PodDirs are the directories of podrun's pods. It is empty in a replay.
 	PodDirs PodDirs `json:"-"`
 }
 
-// Path is what a volume finds at a path of the host.
+// Path describes a host path of a volume.
 type Path struct {
-	Mode    fs.FileMode `json:"mode,omitempty"` // the type of the file, also of one that symlinks lead to
+	Mode    fs.FileMode `json:"mode,omitempty"` // the type of the file, after symlinks
 	Symlink bool        `json:"symlink,omitempty"`
 	Missing bool        `json:"missing,omitempty"`
-	Error   string      `json:"error,omitempty"` // why it cannot be read
-	// MountPoint is that of the mount on which the path is, or the nearest directory above
-	// that exists, if a pod asks for the propagation of mounts. Shared is true if that mount
-	// passes mounts on, Slave if it receives them.
+	Error   string      `json:"error,omitempty"` // why it is unreadable
+	// MountPoint is the mount point of the mount that contains the path or its nearest
+	// existing parent, if a pod requests mount propagation. Shared is true if that mount
+	// propagates mounts, Slave if it receives them.
 	MountPoint string `json:"mountPoint,omitempty"`
 	Shared     bool   `json:"shared,omitempty"`
 	Slave      bool   `json:"slave,omitempty"`
@@ -116,11 +114,11 @@ type Path struct {
 // PodDirs are the directories of podrun's pods.
 type PodDirs struct {
 	Count   int
-	Unnamed []string // names of those whose checkpoints name no pod; most have none
+	Unnamed []string // names of directories whose checkpoints name no pod; most hosts have none
 }
 
-// UserNS is a pod's user namespace from the file of that name in the pod's directory, in
-// the kubelet's format.
+// UserNS is a pod's user namespace, stored in a file with the kubelet's name and format
+// in the pod's directory.
 type UserNS struct {
 	UIDs []IDMapping `json:"uidMappings"`
 	GIDs []IDMapping `json:"gidMappings"`
@@ -133,8 +131,8 @@ type IDMapping struct {
 	Length      uint32 `json:"length"`
 }
 
-// Filesystem is the usage of a file system, in bytes. Inodes is 0 if it has no
-// limit of inodes (btrfs).
+// Filesystem is the usage of a file system, in bytes. Inodes is 0 if the number of inodes
+// is not limited (btrfs).
 type Filesystem struct {
 	Path           string `json:"path"` // a directory on it
 	CapacityBytes  int64  `json:"capacityBytes"`
@@ -148,7 +146,7 @@ type Filesystem struct {
 type Image struct {
 	OS       string `json:"os,omitempty"`   // linux
 	Arch     string `json:"arch,omitempty"` // GOARCH: amd64
-	UID      *int64 `json:"uid,omitempty"`  // its user by number; 0 where it names none
+	UID      *int64 `json:"uid,omitempty"`  // its numeric user; 0 if it specifies none
 	Username string `json:"username,omitempty"`
 }
 
@@ -182,7 +180,7 @@ type Listener struct {
 	Process  string          `json:"process,omitempty"`
 }
 
-// Cgroup is how cgroups are mounted on this host.
+// Cgroup describes how cgroups are mounted on this host.
 type Cgroup struct {
 	Version     int               `json:"version"`               // 1 or 2; hybrid is 1
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
@@ -215,31 +213,31 @@ type Runtime struct {
 	Version    string                    `json:"version"`
 	APIVersion string                    `json:"apiVersion"`
 	Conditions []RuntimeCondition        `json:"conditions"`         // RuntimeReady, NetworkReady
-	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty where the runtime does not report it
+	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty if the runtime does not report handlers
 	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
-	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, where the runtime reports it
+	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, if the runtime reports it
 	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
 	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM
 	// score of its children; nil if it does not report this.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
 	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
-	// CDI reports whether the runtime adds CDI devices to containers; nil where it
-	// does not report it.
+	// CDI reports whether the runtime adds CDI devices to containers; nil if it does not
+	// report this.
 	CDI        *bool    `json:"cdi,omitempty"`
-	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime reports it
-	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime reports it
+	CDIDirs    []string `json:"cdiDirs,omitempty"`    // directories of specifications, if the runtime reports them
+	CNIConfDir string   `json:"cniConfDir,omitempty"` // if the runtime reports it
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
-	// ConfigFiles are the configuration files that podrun read, of CRI-O, and
-	// ConfigProblem why one could not be read.
+	// ConfigFiles are the CRI-O configuration files that podrun read, and ConfigProblem
+	// is why one is unreadable.
 	ConfigFiles   []string `json:"configFiles,omitempty"`
 	ConfigProblem string   `json:"configProblem,omitempty"`
-	// MinMemory is the least memory limit of a container by handler, in bytes, and
-	// Ulimits those that each container gets: nofile=1024:2048. Empty where the runtime
-	// has none, or does not report it.
+	// MinMemory is the minimum memory limit of a container in bytes, by handler, and
+	// Ulimits are those that every container gets: nofile=1024:2048. Both are empty if
+	// the runtime has none or does not report them.
 	MinMemory  map[string]int64 `json:"minMemory,omitempty"`
 	Ulimits    []string         `json:"ulimits,omitempty"`
-	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither has it
+	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver in RuntimeConfig or the default handler's options; empty if neither has it
 }
 
 // NetworkDir is the directory from which the runtime reads its network configuration: the
@@ -259,8 +257,8 @@ func (r Runtime) Containerd1() bool {
 // IsCRIO reports whether the runtime is CRI-O.
 func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
 
-// LoadImage is how an image gets to the runtime of a host without a registry, as the
-// imperative of a hint.
+// LoadImage returns how to load an image on a host without a registry, as the imperative
+// for a hint.
 func (r Runtime) LoadImage() string {
 	if r.IsCRIO() {
 		return "copy it with 'skopeo copy docker-archive:FILE containers-storage:NAME'"
@@ -268,8 +266,8 @@ func (r Runtime) LoadImage() string {
 	return "load it with 'podrun image load'"
 }
 
-// LowerOOM is what lets the runtime start sandboxes where it may not lower their OOM
-// scores, as the imperative of a hint. CRI-O has no setting for it.
+// LowerOOM returns how to let the runtime start sandboxes although it may not lower their
+// OOM scores, as the imperative for a hint. CRI-O has no setting for it.
 func (r Runtime) LowerOOM() string {
 	if r.IsCRIO() {
 		return "grant CRI-O the capability CAP_SYS_RESOURCE"
@@ -277,7 +275,7 @@ func (r Runtime) LowerOOM() string {
 	return "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability CAP_SYS_RESOURCE"
 }
 
-// SandboxKey is where a runtime's configuration names its sandbox (pause) image.
+// SandboxKey returns the key of the sandbox (pause) image in the runtime's configuration.
 func (r Runtime) SandboxKey() string {
 	switch {
 	case r.IsCRIO():
@@ -305,35 +303,35 @@ type RuntimeHandler struct {
 // KubeletProcess is a kubelet that runs on this host.
 type KubeletProcess struct {
 	PID           int    `json:"pid"`
-	Endpoint      string `json:"endpoint,omitempty"`      // its runtime, by its command line or file, else the default
-	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // likewise
+	Endpoint      string `json:"endpoint,omitempty"`      // its runtime: from its command line or file, else the default
+	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // from the same sources
 	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the runtime that podrun uses
 	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it sees this host's cgroups
 }
 
-// Pod is a pod in the runtime, as admission needs it: its requests and ports.
+// Pod is a pod in the runtime, with the data for admission: its requests and ports.
 type Pod struct {
 	Namespace   string              `json:"namespace"`
 	Name        string              `json:"name"`
 	UID         string              `json:"uid"`
-	Managed     bool                `json:"managed"`            // podrun's
-	RootDir     string              `json:"rootDir,omitempty"`  // the root directory of the podrun that owns it
+	Managed     bool                `json:"managed"`            // podrun manages it
+	RootDir     string              `json:"rootDir,omitempty"`  // the root directory of its owner
 	Ready       bool                `json:"ready"`              // its sandbox is ready
-	Reserved    bool                `json:"reserved,omitempty"` // podrun's, admitted, without a sandbox
-	Broken      string              `json:"broken,omitempty"`   // why its checkpoint cannot be read; its requests are then unknown
+	Reserved    bool                `json:"reserved,omitempty"` // admitted by podrun, without a sandbox
+	Broken      string              `json:"broken,omitempty"`   // why its checkpoint is unreadable; its requests are then unknown
 	HostNetwork bool                `json:"hostNetwork,omitempty"`
 	Priority    int32               `json:"priority,omitempty"`
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`
 	Requests    corev1.ResourceList `json:"requests,omitempty"` // of the whole pod, from its checkpoint
 	HostPorts   []HostPort          `json:"hostPorts,omitempty"`
-	Devices     map[string][]string `json:"devices,omitempty"`   // CDI devices that it was given, by container
+	Devices     map[string][]string `json:"devices,omitempty"`   // assigned CDI devices, by container
 	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
 }
 
 // HostPort is a host port that a pod requests or occupies.
 type HostPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
-	IP       string          `json:"ip,omitempty"` // empty: all addresses
+	IP       string          `json:"ip,omitempty"` // empty for all addresses
 	Port     int32           `json:"port"`
 	Field    string          `json:"-"` // the field that requests it: spec.containers[0].ports[1]
 }

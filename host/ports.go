@@ -7,9 +7,8 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// HostPorts lists the ports of the host that a pod takes: those of its app
-// containers and sidecars, in order. Under hostNetwork every port is the
-// host's (the API's defaulting fills hostPort there).
+// HostPorts lists the host ports of a pod's app containers and sidecars, in order. With
+// hostNetwork, every port is a host port (the API's defaulting sets hostPort).
 func HostPorts(pod *corev1.Pod) []HostPort {
 	var out []HostPort
 	add := func(field string, c *corev1.Container) {

@@ -12,31 +12,31 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// Ahead is a reading of the facts that no other podrun changes: the machine, its network,
-// its control groups, the runtime itself. They need not be read under the node's lock,
-// and are read while the manifests are.
+// Ahead reads the facts that other podrun processes do not change: the machine, its
+// network, its cgroups, the runtime itself. They can be read without the node lock, while
+// podrun reads the manifests.
 type Ahead struct {
 	begun time.Time
 	asked chan struct{} // closed when down is set
-	done  chan struct{} // closed when all is set
+	done  chan struct{} // closed when all fields are set
 
 	facts host.Facts
-	// sandboxes are all of the runtime's, if they were to be listed.
+	// sandboxes are all sandboxes of the runtime, if requested.
 	sandboxes []*runtimeapi.PodSandbox
 	down      error // why the runtime does not respond
 	unread    []error
 }
 
-// freshFor is how old a reading may be: input that a person types takes longer.
+// freshFor is the maximum age of facts. Input that a person types takes longer.
 const freshFor = time.Second
 
-// ReadAhead begins to read. Kubelet is that of Options.
+// ReadAhead starts to read. Kubelet is Options.Kubelet.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, kubelet bool) *Ahead {
 	return machine{ctx: ctx, root: "/"}.begin(client, s, kubelet, false)
 }
 
-// Fresh reports whether a reading was begun recently, and the runtime has not failed to
-// answer so far. It is false for nil.
+// Fresh reports whether the facts are recent and the runtime has not failed to answer so
+// far. It returns false if a is nil.
 func (a *Ahead) Fresh() bool {
 	if a == nil || time.Since(a.begun) > freshFor {
 		return false
@@ -49,7 +49,7 @@ func (a *Ahead) Fresh() bool {
 	}
 }
 
-// read waits for the reading, or for the end of ctx: its error is that of ctx.
+// read waits until the facts are read or ctx ends, and then returns the error of ctx.
 func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
 	select {
 	case <-a.done:
@@ -59,8 +59,8 @@ func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// while returns a context that ends when the runtime turns out not to answer: other calls
-// need not wait for their longer limits then.
+// while returns a context that is canceled if the runtime does not answer, so that other
+// calls need not wait for their longer timeouts.
 func (a *Ahead) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -72,9 +72,9 @@ func (a *Ahead) while(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, cancel
 }
 
-// behind makes a part let other goroutines run first: those that connect to the runtime and
-// call it, which takes longest. With few CPUs they would otherwise run last, because each
-// wakes the next.
+// behind lets other goroutines run before part: those that connect to the runtime and
+// call it take longest. With few CPUs they would otherwise run last, because each
+// goroutine wakes the next.
 func behind(part func() error) func() error {
 	return func() error {
 		runtime.Gosched()
@@ -82,13 +82,13 @@ func behind(part func() error) func() error {
 	}
 }
 
-// begin begins to read, with list also the runtime's sandboxes.
+// begin starts to read the facts and, if list is set, the runtime's sandboxes.
 func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list bool) *Ahead {
 	a := &Ahead{begun: time.Now(), asked: make(chan struct{}), done: make(chan struct{})}
 	f := &a.facts
 	go func() {
 		defer close(a.done)
-		// Each part fills fields of its own.
+		// Each function sets its own fields.
 		a.unread = together(
 			behind(func() error { return m.readMachine(f, s) }),
 			behind(func() error { return m.readNetwork(f, s) }),

@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// ReadBasics reads the few facts that showing and removing pods require: the
-// runtime, the cgroup mounts and driver, and the node's addresses if known. It
-// reads no file of any pod, so that a corrupt file never prevents a delete. It
-// fails only if the runtime does not answer or cgroups cannot be found.
+// ReadBasics reads the few facts that are required to show and remove pods: the runtime,
+// the cgroup mounts and driver, and the node's addresses if known. It reads no file of
+// any pod, so that a corrupt file never prevents a delete. It returns an error only if
+// the runtime does not answer or cgroups cannot be found.
 func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (host.Facts, error) {
 	m := machine{ctx: ctx, root: "/"}
 	var facts host.Facts
@@ -22,8 +22,8 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 		func() error { facts.Runtime, down = readVersion(ctx, client); return nil },
 		behind(func() error { mounts = m.readCgroup(&facts.Cgroup); return nil }),
 		behind(func() error {
-			// Without an address hooks of pods on the host's network have no
-			// default host, and a status shows none.
+			// Without an address, hooks of hostNetwork pods have no default host, and the
+			// status has no host IP.
 			facts.NodeIPs, facts.DefaultRoute, _ = nodeAddresses(s.NodeIP)
 			return nil
 		}),
@@ -49,8 +49,8 @@ func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error)
 	return c, nil
 }
 
-// readVersion requests the runtime's version and features. Features that a running
-// runtime does not report are left out.
+// readVersion requests the runtime's version and features. It omits features that a
+// running runtime does not report.
 func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse
@@ -61,7 +61,7 @@ func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) 
 	together(
 		func() error {
 			if version, down = Reach(ctx, client); down != nil {
-				cancel() // the others need not wait for their longer limits
+				cancel() // the other calls need not wait for their longer timeouts
 			}
 			return nil
 		},

@@ -15,12 +15,12 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// cdiDirs are where specifications of devices are, where the runtime does not
-// report any (CNCF Container Device Interface).
+// cdiDirs are the default directories of device specifications, for runtimes that report
+// none (CNCF Container Device Interface).
 var cdiDirs = []string{"/etc/cdi", "/var/run/cdi"}
 
-// readCDI lists the devices of all specifications. A file that cannot be read has
-// none: runtimes leave it out, too.
+// readCDI lists the devices of all specifications. It ignores unreadable files, as
+// runtimes do.
 func (m machine) readCDI(dirs []string) *host.CDI {
 	if len(dirs) == 0 {
 		dirs = cdiDirs
@@ -29,7 +29,7 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(m.path(dir))
 		if err != nil {
-			continue // most hosts have none
+			continue // most hosts do not have these directories
 		}
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
@@ -52,7 +52,7 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 	return out
 }
 
-// readDevices reads which devices a pod was given, by container.
+// readDevices reads the devices assigned to each container of a pod.
 func (m machine) readDevices(path string) (map[string][]string, error) {
 	data, err := hostfile.Read(m.ctx, path, maxState)
 	if errors.Is(err, os.ErrNotExist) {
@@ -65,7 +65,7 @@ func (m machine) readDevices(path string) (map[string][]string, error) {
 	content, version := identity.CutSchema(data)
 	err = json.Unmarshal(content, &devices)
 	if identity.CheckSchema(path, version) != nil {
-		return devices, nil // the readable part; run refuses to change the pod
+		return devices, nil // the readable part; package run refuses to change the pod
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

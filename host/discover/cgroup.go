@@ -13,12 +13,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// namedSystemd is systemd's own hierarchy of cgroup v1, which has no
-// controller.
+// namedSystemd is systemd's own cgroup v1 hierarchy, which has no controller.
 const namedSystemd = "name=systemd"
 
-// readCgroup finds how control groups are mounted. A host with a v1 mount of
-// any controller is v1, the hybrid layout too.
+// readCgroup finds the cgroup mounts. A host that mounts any v1 controller, as in the
+// hybrid layout, counts as v1.
 func (m machine) readCgroup(c *host.Cgroup) error {
 	v1, unified, err := m.cgroupMounts()
 	if err != nil {
@@ -58,14 +57,14 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	c.Controllers = strings.Fields(string(data))
 	slices.Sort(c.Controllers)
 	c.MountPoints = map[string]string{"": mount}
-	// The root group has no memory.swap.max, every other has.
+	// All groups except the root have memory.swap.max.
 	swap, err := filepath.Glob(m.path(mount, "*", "memory.swap.max"))
 	c.SwapLimits = len(swap) > 0
 	return err
 }
 
-// cgroupMounts finds where control groups are mounted: where every host has them,
-// else by the list of all mounts, which is long on a host with many containers.
+// cgroupMounts finds the cgroup mounts: at the usual paths, or else in the list of all
+// mounts, which is long on a host with many containers.
 func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error) {
 	if v1, unified, ok := m.usualMounts(); ok {
 		return v1, unified, nil
@@ -78,11 +77,11 @@ func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error
 	return v1, unified, nil
 }
 
-// cgroupDir is where systemd and others mount control groups.
+// cgroupDir is the directory in which systemd and other init systems mount cgroups.
 const cgroupDir = "/sys/fs/cgroup"
 
-// usualMounts looks below cgroupDir. It is not ok where a hierarchy of
-// /proc/self/cgroup is missing under its own name.
+// usualMounts finds mounts in cgroupDir. ok is false if a hierarchy of /proc/self/cgroup
+// is not mounted there under its own name.
 func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
@@ -96,7 +95,7 @@ func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 		_, rest, _ := strings.Cut(line, ":")
 		names, _, _ := strings.Cut(rest, ":")
 		if names == "" {
-			continue // version 2's
+			continue // the v2 hierarchy
 		}
 		dir := filepath.Join(cgroupDir, strings.TrimPrefix(names, "name="))
 		if !m.isMount(dir, unix.CGROUP_SUPER_MAGIC) {
@@ -112,7 +111,7 @@ func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	return v1, unified, len(v1) > 0
 }
 
-// isMount reports whether a directory is the root of a file system of this kind.
+// isMount reports whether a directory is the mount point of a file system of this type.
 func (m machine) isMount(dir string, kind int64) bool {
 	var fs unix.Statfs_t
 	var here, above unix.Stat_t
@@ -120,10 +119,10 @@ func (m machine) isMount(dir string, kind int64) bool {
 		unix.Lstat(m.path(dir), &here) == nil && unix.Stat(m.path(filepath.Dir(dir)), &above) == nil && here.Dev != above.Dev
 }
 
-// listedMounts reads mountinfo (proc(5)). A controller that is mounted twice
-// counts at its shortest path, as in the kubelet. The empty string is v2's. Lines
-// are parsed one by one: one that another program's mount has made unreadable does
-// not hide the control groups.
+// listedMounts parses mountinfo (proc(5)). If a controller is mounted twice, the shorter
+// path is used, as in the kubelet. The key of the v2 hierarchy is "". Lines are parsed
+// individually, so that a malformed line for another program's mount does not hide the
+// cgroups.
 func listedMounts(text string) (v1 map[string]string, unified string) {
 	v1 = map[string]string{}
 	for line := range strings.Lines(text) {
@@ -150,7 +149,7 @@ func listedMounts(text string) (v1 map[string]string, unified string) {
 	return v1, unified
 }
 
-// controllerOption distinguishes a controller from the other options of a mount.
+// controllerOption reports whether a mount option is a controller.
 func controllerOption(option string) bool {
 	switch option {
 	case "rw", "ro", "xattr", "clone_children", "noprefix", "none", "all", "cpuset_v2_mode", "favordynmods":
@@ -159,8 +158,7 @@ func controllerOption(option string) bool {
 	return option == namedSystemd || !strings.Contains(option, "=")
 }
 
-// enabledControllers reads /proc/cgroups; nil where the kernel has no such
-// file.
+// enabledControllers reads /proc/cgroups. It returns nil if the kernel has no such file.
 func (m machine) enabledControllers() (map[string]bool, error) {
 	data, err := m.read(maxProcFile, "proc/cgroups")
 	if os.IsNotExist(err) {
@@ -179,9 +177,9 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 	return on, nil
 }
 
-// chooseDriver selects the cgroup driver: the flag; otherwise the runtime's, because both
-// must agree; otherwise systemd if it is process 1 and cgroup v2 is mounted (the
-// configuration of distributions), and cgroupfs elsewhere.
+// chooseDriver selects the cgroup driver: that of the flag; otherwise the runtime's,
+// because both must agree; otherwise systemd if it is process 1 and cgroup v2 is mounted
+// (the configuration of distributions), else cgroupfs.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case s.CgroupDriver != "":

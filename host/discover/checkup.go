@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// Examination is everything that can be read of a host, even if parts of it fail.
+// Examination has all readable data about a host, even if some reads failed.
 type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
@@ -26,8 +26,7 @@ type Examination struct {
 	Unread  []error // other data that could not be read
 }
 
-// Examine reads everything that it can of the host. A nil client skips the
-// runtime.
+// Examine reads as much as it can about the host. It skips the runtime if client is nil.
 func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
 	return machine{ctx: ctx, root: "/"}.examine(client, s, o)
 }
@@ -57,14 +56,14 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 	return e
 }
 
-// Software reads how to install and start programs on the host: PackageManager and
+// Software determines how to install and start programs on the host: PackageManager and
 // Systemd of the Checkup.
 func Software() host.Checkup {
 	m := machine{ctx: context.Background(), root: "/"}
 	return host.Checkup{PackageManager: m.packageManager(), Systemd: m.systemdIsInit()}
 }
 
-// packageManager is the host's; empty for one that podrun does not know.
+// packageManager returns the host's package manager, or "" if podrun does not support it.
 func (m machine) packageManager() string {
 	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
 		if len(m.programs(name)) > 0 {
@@ -74,11 +73,11 @@ func (m machine) packageManager() string {
 	return ""
 }
 
-// usedUp is less free space, the blocks that are reserved for root included, than the files
-// of one pod take.
+// usedUp is a limit of free space, including the blocks reserved for root: the files of
+// one pod require more.
 const usedUp = 256 << 10
 
-// directory reports whether podrun can write into a directory, or make it.
+// directory reports whether podrun can write to a directory or create it.
 func directory(setting, path string) host.Directory {
 	d := host.Directory{Setting: setting, Path: path}
 	for at := path; ; {
@@ -99,7 +98,7 @@ func directory(setting, path string) host.Directory {
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
 			d.FreeBytes, d.LongName, d.NoExec = int64(st.Bavail)*st.Bsize, st.Namelen, st.Flags&unix.ST_NOEXEC != 0
-			switch { // some file systems have no fixed number of inodes, and report none
+			switch { // some file systems do not limit inodes and report 0
 			case st.Blocks > 0 && int64(st.Bfree)*st.Bsize < usedUp:
 				d.Full = "space"
 			case st.Files > 0 && st.Ffree == 0:
@@ -110,8 +109,7 @@ func directory(setting, path string) host.Directory {
 	}
 }
 
-// readOnly lists the hierarchies of control groups that cannot be written to, as
-// inside of most containers.
+// readOnly lists the cgroup hierarchies that are not writable, as in most containers.
 func readOnly(c host.Cgroup) []string {
 	var out []string
 	for _, point := range c.MountPoints {
@@ -123,7 +121,7 @@ func readOnly(c host.Cgroup) []string {
 	return out
 }
 
-// sysctls reads numbers of /proc/sys.
+// sysctls reads numeric values in /proc/sys.
 func (m machine) sysctls(names ...string) map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range names {
@@ -138,8 +136,8 @@ func (m machine) sysctls(names ...string) map[string]int64 {
 	return out
 }
 
-// programs finds programs where systems have them: root's PATH is not the
-// caller's.
+// programs searches the standard directories for programs: root's PATH may differ from
+// the caller's.
 func (m machine) programs(names ...string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
@@ -153,7 +151,7 @@ func (m machine) programs(names ...string) map[string]string {
 	return out
 }
 
-// otherSockets are CRI sockets that podrun does not try by default.
+// otherSockets lists CRI sockets that podrun does not try by default.
 func (m machine) otherSockets() []string {
 	var out []string
 	for _, path := range []string{"/run/k3s/containerd/containerd.sock", "/run/cri-dockerd.sock", "/var/snap/microk8s/common/run/containerd.sock", "/run/k0s/containerd.sock"} {
@@ -164,8 +162,8 @@ func (m machine) otherSockets() []string {
 	return out
 }
 
-// disabledCRI finds the CRI among the plugins that a containerd configuration
-// turns off; Docker's packages install such a file.
+// disabledCRI matches the CRI plugin in the disabled plugins of a containerd
+// configuration; Docker's packages install such a file.
 var disabledCRI = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
 })
@@ -178,11 +176,11 @@ func (m machine) criDisabledIn(path string) string {
 	return path
 }
 
-// capSysResource is the bit of CAP_SYS_RESOURCE in a process's capabilities.
+// capSysResource is the bit of CAP_SYS_RESOURCE in capability sets.
 const capSysResource = 24
 
-// behindSocket looks at the process that answers at a socket. It cannot be seen
-// from another PID namespace.
+// behindSocket examines the process that serves a socket. It finds no process in another
+// PID namespace.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	pid, err := cri.ServerPID(m.ctx, endpoint)
 	if err != nil || pid <= 0 {
@@ -196,7 +194,7 @@ func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	c.RuntimeLowersOOM = hasCapability(string(data), capSysResource)
 }
 
-// hasCapability reads the effective set out of /proc/<pid>/status.
+// hasCapability parses the effective set in /proc/<pid>/status.
 func hasCapability(status string, bit uint) *bool {
 	for line := range strings.Lines(status) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {

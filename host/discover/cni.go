@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// cni reads the network's configuration as a runtime does: the first file of the
-// directory, by name.
+// cni reads the network configuration as a runtime does: the first file of the directory,
+// by name.
 func (m machine) cni(r host.Runtime) host.CNI {
 	c := host.CNI{ConfDir: r.NetworkDir(), BinDirs: r.CNIBinDirs}
 	if len(c.BinDirs) == 0 {
@@ -36,7 +36,7 @@ func (m machine) cni(r host.Runtime) host.CNI {
 	return c
 }
 
-// readCNI takes from a network's configuration which programs it calls.
+// readCNI reads the names of the plugins in a network configuration.
 func (m machine) readCNI(c *host.CNI) error {
 	data, err := m.read(maxConfig, c.Config)
 	if err != nil {

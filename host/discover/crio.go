@@ -21,28 +21,27 @@ import (
 // Bounds of CRI-O's configuration.
 const (
 	maxCRIOFile    = 1 << 20 // bytes
-	maxCRIOFiles   = 100     // with those of the directory
-	maxCRIOEntries = 1000    // of the directory, with directories below it
+	maxCRIOFiles   = 100     // including those in the directory
+	maxCRIOEntries = 1000    // in the directory, including subdirectories
 )
 
-// CRI-O's configuration files where its command line names no others
-// (pkg/config/config_unix.go).
+// The default paths of CRI-O's configuration (pkg/config/config_unix.go).
 const (
 	crioFile = "/etc/crio/crio.conf"
 	crioDir  = "/etc/crio/crio.conf.d"
 )
 
-// CRI-O's own directories of networks.
+// CRI-O's default directories of networks and plugins.
 const (
 	crioNetworkDir = "/etc/cni/net.d"
 	crioPluginDir  = "/opt/cni/bin"
 )
 
-// crioConfig is the part of CRI-O's configuration that concerns pods. A zero value is
-// not configured, or not known.
+// crioConfig is the part of CRI-O's configuration that concerns pods. A zero value means
+// not configured or unknown.
 type crioConfig struct {
 	files          []string
-	problem        string // why a file of it cannot be read
+	problem        string // why a file is unreadable
 	pauseImage     string
 	defaultRuntime string
 	networkDir     string
@@ -52,9 +51,9 @@ type crioConfig struct {
 	minMemory      map[string]string // by runtime handler: 12MiB
 }
 
-// addCRIO adds to CRI-O's CRI status the data in its verbose status (1.32 and later) and
-// in its configuration files. Changes that CRI-O has not loaded yet count as well: CRI
-// does not distinguish them.
+// addCRIO adds the data in CRI-O's verbose status (1.32 and later) and in its
+// configuration files to its CRI status. It includes changes that CRI-O has not loaded
+// yet, because CRI cannot distinguish them.
 func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	file, dir := crioFile, crioDir
 	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
@@ -66,7 +65,7 @@ func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	c.override(verbose)
 	r.ConfigFiles, r.ConfigProblem, r.Ulimits = c.files, c.problem, c.ulimits
 	r.SandboxImg = cmp.Or(r.SandboxImg, c.pauseImage)
-	if len(c.files) > 0 { // else it may be configured elsewhere
+	if len(c.files) > 0 { // otherwise CRI-O may be configured elsewhere
 		c.networkDir = cmp.Or(c.networkDir, crioNetworkDir)
 		if len(c.pluginDirs) == 0 {
 			c.pluginDirs = []string{crioPluginDir}
@@ -79,7 +78,8 @@ func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	r.MinMemory = c.limits()
 }
 
-// crioFlags finds the configuration's file and directory in a command line.
+// crioFlags returns the paths of the configuration file and directory on a command line,
+// or the given defaults.
 func crioFlags(args []string, file, dir string) (string, string) {
 	for i, arg := range args {
 		name, value, inOne := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -99,9 +99,9 @@ func crioFlags(args []string, file, dir string) (string, string) {
 	return file, dir
 }
 
-// readCRIO reads a configuration: the file, and then those of the directory in the order
-// of their names, of which a later one overrides single keys. A path that is not
-// absolute, such as an empty one, names none.
+// readCRIO reads a configuration: the file, and then the files of the directory by name,
+// each of which overrides individual keys. It ignores paths that are not absolute, such
+// as "".
 func (m machine) readCRIO(file, dir string) crioConfig {
 	var c crioConfig
 	files := m.below(dir)
@@ -122,18 +122,18 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 			c.problem = name + ": " + tomlProblem(err)
 		}
 		c.files = append(c.files, name)
-		c.take(values) // with an error, those before it
+		c.take(values) // after an error, the keys before it
 	}
 	return c
 }
 
-// below lists the files of a directory and those below it, in the order of their names.
+// below lists the files in a directory and its subdirectories, by name.
 func (m machine) below(dir string) (files []string) {
 	if !filepath.IsAbs(dir) {
 		return nil
 	}
 	root, seen := m.path(dir), 0
-	// What cannot be listed has no files: CRI-O would not run with it.
+	// Unreadable directories are ignored: CRI-O would not start with them.
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if seen++; seen > maxCRIOEntries || m.ctx.Err() != nil {
 			return fs.SkipAll
@@ -149,7 +149,7 @@ func (m machine) below(dir string) (files []string) {
 	return files
 }
 
-// crioValues are the keys of one file that concern pods. A key that the file lacks is nil.
+// crioValues are the keys of one file that concern pods. A missing key is nil.
 type crioValues struct {
 	CRIO struct {
 		Image struct {
@@ -170,7 +170,7 @@ type crioValues struct {
 	} `toml:"crio"`
 }
 
-// tomlProblem names the line of an error.
+// tomlProblem returns the text of an error, with its line.
 func tomlProblem(err error) string {
 	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := at.Position()
@@ -179,7 +179,7 @@ func tomlProblem(err error) string {
 	return err.Error()
 }
 
-// take takes over the keys of one file.
+// take overrides the configuration with the keys of one file.
 func (c *crioConfig) take(values crioValues) {
 	image, network, run := values.CRIO.Image, values.CRIO.Network, values.CRIO.Runtime
 	for to, v := range map[*string]*string{&c.pauseImage: image.PauseImage, &c.networkDir: network.NetworkDir, &c.defaultRuntime: run.DefaultRuntime} {
@@ -206,7 +206,7 @@ func (c *crioConfig) setMinMemory(handler, size string) {
 	c.minMemory[handler] = size
 }
 
-// override applies the configuration in use from CRI-O's verbose status
+// override applies the configuration from CRI-O's verbose status
 // (server/runtime_status.go), whose fields have Go names.
 func (c *crioConfig) override(verbose string) {
 	var v struct {
@@ -233,9 +233,9 @@ func (c *crioConfig) override(verbose string) {
 	}
 }
 
-// limits are the least memory limits of containers by handler, in bytes; "" is the
-// default handler. Where none is configured CRI-O has its own, which depends on the
-// version and is not known here.
+// limits returns the minimum memory limits of containers in bytes, by handler; "" is the
+// default handler. CRI-O's built-in minimum, which depends on its version, is not
+// included.
 func (c *crioConfig) limits() map[string]int64 {
 	out := map[string]int64{}
 	for handler, size := range c.minMemory {
@@ -252,7 +252,7 @@ func (c *crioConfig) limits() map[string]int64 {
 	return out
 }
 
-// ramInBytes reads a size as CRI-O does (github.com/docker/go-units, RAMInBytes): all
+// ramInBytes parses a size as CRI-O does (github.com/docker/go-units, RAMInBytes): all
 // units are powers of 1024.
 func ramInBytes(size string) (int64, bool) {
 	number := strings.TrimRight(size, "bBiIkKmMgGtT ")

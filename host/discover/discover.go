@@ -1,6 +1,6 @@
-// Package discover reads the facts of this host: the machine, its network,
-// its control groups, its container runtime and the pods on it. It is the only
-// reader of what a plan is made from; planning itself takes host.Facts.
+// Package discover reads the facts about this host: the machine, its network, its
+// cgroups, its container runtime and the pods on it. No other package reads the inputs of
+// a plan; planning takes host.Facts.
 package discover
 
 import (
@@ -20,28 +20,28 @@ import (
 
 // Options select facts that are expensive to read.
 type Options struct {
-	// Listeners asks for all sockets that hold a port.
+	// Listeners requests all sockets that occupy a port.
 	Listeners bool
-	// Ports are the ports of the host that a pod asks for. If there are any,
-	// the listeners are read, and the processes that own these ports named.
+	// Ports are the host ports that a pod requests. If there are any, Read also returns
+	// the listeners, with the names of the processes that own these ports.
 	Ports []host.HostPort
-	// SeccompProfiles are the files that a pod names, below the directory of
+	// SeccompProfiles are the files that a pod specifies, relative to the directory of
 	// profiles.
 	SeccompProfiles []string
-	// HostPaths are paths that pods' volumes name.
+	// HostPaths are the paths in the volumes of pods.
 	HostPaths []string
-	// Mounts asks for the mounts on which these are.
+	// Mounts requests the mounts that contain HostPaths.
 	Mounts bool
-	// Images are those that a pod names, with tag or digest.
+	// Images are the images that a pod specifies, with tag or digest.
 	Images []string
-	// Ahead is what was read ahead of this; nil for nothing.
+	// Ahead has facts that are being read already; nil if there are none.
 	Ahead *Ahead
-	// Kubelet asks for a search for a kubelet that may remove podrun's pods.
+	// Kubelet requests a search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
 
-// machine reads the files of one machine, for one call that ends with ctx. Root
-// is "/" but in tests.
+// machine reads the files of one machine, for one call that is canceled with ctx. Root is
+// "/" except in tests.
 type machine struct {
 	ctx        context.Context
 	root       string
@@ -52,25 +52,24 @@ func (m machine) path(elem ...string) string {
 	return filepath.Join(append([]string{m.root}, elem...)...)
 }
 
-// maxProcFile bounds a file of the kernel's, in bytes. The largest by far are the
-// lists of mounts and of sockets: 64 MiB hold several 100,000 of either.
+// maxProcFile limits a file in /proc, in bytes. The lists of mounts and of sockets are by
+// far the largest: 64 MiB contain several 100,000 entries of either.
 const maxProcFile = 64 << 20
 
-// maxConfig bounds a file of the host's configuration, in bytes: /etc/hosts has
-// several MiB where it lists advertisers.
+// maxConfig limits a configuration file of the host, in bytes: /etc/hosts has several MiB
+// if it blocks advertising hosts.
 const maxConfig = 16 << 20
 
-// maxState bounds a state file of a pod's other than its checkpoint, in bytes.
+// maxState limits a state file of a pod other than its checkpoint, in bytes.
 const maxState = 4 << 20
 
-// read reads a file of the machine, of at most limit bytes.
+// read reads a file of the machine with at most limit bytes.
 func (m machine) read(limit int64, elem ...string) ([]byte, error) {
 	return hostfile.Read(m.ctx, m.path(elem...), limit)
 }
 
-// Read takes a snapshot of the host. It queries the runtime concurrently; a nil
-// client skips the runtime and its pods. An error is a *problem.Error of kind
-// Runtime with a hint.
+// Read returns a snapshot of the host. It queries the runtime concurrently; a nil client
+// skips the runtime and its pods. Errors are *problem.Error of kind Runtime with a hint.
 func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
 	return machine{ctx: ctx, root: "/"}.facts(client, s, o)
 }
@@ -79,15 +78,15 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	facts, down, unread := m.gather(client, s, o)
 	switch {
 	case down != nil:
-		return host.Facts{}, down // a runtime that is down is one message, not four
+		return host.Facts{}, down // one message for all calls to a runtime that is down
 	case len(unread) > 0:
 		return host.Facts{}, unread[0]
 	}
 	return facts, nil
 }
 
-// gather reads what it can. Down is why the runtime does not respond, unread is what
-// went wrong with the rest.
+// gather reads as much as it can. Down is the reason if the runtime does not respond;
+// unread are all other errors.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
@@ -101,7 +100,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	var sandboxes []*runtimeapi.PodSandbox
 	var stored storedPods
 	var unlisted error
-	// Each part fills fields of its own.
+	// Each function sets its own fields.
 	unread = together(
 		func() error {
 			if o.Ahead != nil && client != nil { // else they are listed with the rest
@@ -147,13 +146,14 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
-		// A file that was not read in time is not corrupt.
+		// An unread file is not corrupt if the time was up.
 		unread = append(unread, trouble("read the state of pods", context.Cause(m.ctx), ""))
 	}
 	return facts, down, unread
 }
 
-// whyDown is the error of a runtime that did not respond, or did not list its sandboxes.
+// whyDown returns the error of a runtime that did not respond or did not list its
+// sandboxes.
 func (m machine) whyDown(client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {
 		return a.down
@@ -161,7 +161,7 @@ func (m machine) whyDown(client *cri.Client, a *Ahead, unlisted error) error {
 	return unanswered(m.ctx, client, unlisted)
 }
 
-// endpointOf is a client's endpoint; empty for none.
+// endpointOf returns a client's endpoint, or "" if client is nil.
 func endpointOf(client *cri.Client) string {
 	if client == nil {
 		return ""
@@ -169,8 +169,7 @@ func endpointOf(client *cri.Client) string {
 	return client.Endpoint()
 }
 
-// together runs the parts at once and returns the errors of those that have one,
-// in their order.
+// together calls the parts concurrently and returns their errors, in their order.
 func together(parts ...func() error) []error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup

@@ -16,22 +16,23 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// The kubelet's defaults for what its command line and file leave out.
+// The kubelet's defaults for settings that are neither on its command line nor in its
+// file.
 const (
 	kubeletEndpoint   = "unix:///run/containerd/containerd.sock"
 	kubeletCgroupRoot = "/"
 )
 
-// maxKubeletConfig bounds a kubelet's configuration file, in bytes; kubeadm's
-// has about 1 KiB.
+// maxKubeletConfig limits a kubelet's configuration file, in bytes; kubeadm's has about 1
+// KiB.
 const maxKubeletConfig = 1 << 20
 
-// foreignWithin limits the time for examining kubelets in other namespaces, of which
-// there may be any number.
+// foreignWithin limits the time for examining kubelets in other namespaces, because any
+// number of processes may have that name.
 const foreignWithin = time.Second
 
-// yieldAfter is how many processes are examined before other goroutines get their turn, as
-// in behind.
+// yieldAfter is the number of processes to examine before other goroutines run, as in
+// behind.
 const yieldAfter = 8
 
 // findKubelet looks for a running kubelet that may remove podrun's pods: one with the
@@ -78,8 +79,8 @@ func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	return found, m.ctx.Err()
 }
 
-// findForeign looks among kubelets in other namespaces for one with the same runtime. It
-// does not wait for file systems that do not respond.
+// findForeign searches the kubelets in other namespaces for one that uses the same
+// runtime. It does not wait for file systems that do not respond.
 func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	if len(pids) == 0 || endpoint == "" {
 		return nil
@@ -106,9 +107,9 @@ func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	return nil
 }
 
-// runsAsRoot reports whether a process is of the host's root, by all of its user
-// IDs, and runs a program that only root starts as root: whoever starts a setuid
-// program chooses its name and its arguments.
+// runsAsRoot reports whether all user IDs of a process are the host's root, and its
+// program is not setuid: the user who starts a setuid program chooses its name and
+// arguments.
 func (m machine) runsAsRoot(pid string) bool {
 	status, err := m.read(maxProcFile, "proc", pid, "status")
 	if err != nil {
@@ -123,16 +124,16 @@ func (m machine) runsAsRoot(pid string) bool {
 	return false
 }
 
-// sameNamespace reports whether a process is in podrun's own namespace of a kind.
+// sameNamespace reports whether a process is in podrun's own namespace of this kind.
 func (m machine) sameNamespace(pid, kind string) bool {
 	theirs, err := os.Readlink(m.path("proc", pid, "ns", kind))
 	ours, oerr := os.Readlink(m.path("proc/self/ns", kind))
 	return err == nil && oerr == nil && theirs == ours
 }
 
-// readShort reads a file of a few bytes; empty if it cannot be read, for example because
-// its process has ended. It uses three system calls instead of the ten of os.ReadFile,
-// because a host may have thousands of processes.
+// readShort reads a file of a few bytes. It returns "" if the file is unreadable, for
+// example because its process has exited. It makes three system calls instead of the ten
+// of os.ReadFile, because a host may have thousands of processes.
 func readShort(path string) string {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -147,22 +148,22 @@ func readShort(path string) string {
 	return string(data[:n])
 }
 
-// describeKubelet reads a kubelet's command line, and its configuration file
-// where it can be read.
+// describeKubelet reads a kubelet's command line, and its configuration file if it is
+// readable.
 func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess {
 	k := &host.KubeletProcess{PID: pid, Endpoint: kubeletEndpoint, CgroupRoot: kubeletCgroupRoot}
 	root := m.path("proc", strconv.Itoa(pid), "root")
 	if file := m.readArguments(k); file != "" {
 		m.readKubeletConfig(k, root, file)
-		m.readArguments(k) // which win
+		m.readArguments(k) // flags override the file
 	}
 	k.SharesRuntime = sameSocket(root, k.Endpoint, endpoint)
 	k.SharesCgroups = m.sameNamespace(strconv.Itoa(pid), "cgroup")
 	return k
 }
 
-// readArguments takes from a kubelet's command line what concerns podrun, and
-// returns the path of its configuration file.
+// readArguments reads the relevant flags of a kubelet's command line, and returns the
+// path of its configuration file.
 func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 	cmdline, err := m.read(maxProcFile, "proc", strconv.Itoa(k.PID), "cmdline")
 	if err != nil {
@@ -174,8 +175,8 @@ func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 	return flagValue(args, "config")
 }
 
-// readKubeletConfig takes from a KubeletConfiguration, a path in the kubelet's
-// own root, what concerns podrun. A file that cannot be read leaves the defaults.
+// readKubeletConfig reads the relevant fields of a KubeletConfiguration, whose path is
+// relative to the kubelet's root. If it is unreadable, the defaults remain.
 func (m machine) readKubeletConfig(k *host.KubeletProcess, root, path string) {
 	data, err := hostfile.ReadBelow(m.ctx, root, path, maxKubeletConfig)
 	if err != nil {
@@ -197,7 +198,7 @@ func override(value *string, other string) {
 	}
 }
 
-// flagValue finds --name=value or --name value; the last one wins.
+// flagValue returns the value of --name=value or --name value; the last occurrence wins.
 func flagValue(args []string, name string) string {
 	var value string
 	for i, a := range args {
@@ -213,9 +214,9 @@ func flagValue(args []string, name string) string {
 	return value
 }
 
-// sameSocket reports whether a kubelet's endpoint, in the kubelet's root, is the same
-// socket that podrun uses: by device and inode, because the same path may be a different
-// file in another root. A socket that is missing on either side is not the same.
+// sameSocket reports whether a kubelet's endpoint, in the kubelet's root, is the socket
+// that podrun uses. It compares device and inode, because the same path may be a
+// different file in another root. It returns false if either socket is missing.
 func sameSocket(root, theirs, ours string) bool {
 	their, err := cri.SocketPath(theirs)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// procSockets reads /proc/net, for a kernel without sock_diag. It does not
-// report whether an IPv6 wildcard takes IPv4 as well; it counts as if it did.
+// procSockets reads /proc/net, for kernels without sock_diag. These files do not state
+// whether an IPv6 wildcard also occupies the IPv4 port; procSockets assumes that it does.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
 		data, err := m.read(maxProcFile, "proc/net", kind.table)
 		if os.IsNotExist(err) {
-			continue // no IPv6
+			continue // the kernel has no IPv6
 		}
 		if err != nil {
 			return nil, err
@@ -46,8 +46,8 @@ func (m machine) procSockets() ([]socket, error) {
 	return out, nil
 }
 
-// parseProcSocket reads 0100007F:1F90: the address in 32 bit words of the
-// host's byte order, the port in network order.
+// parseProcSocket parses 0100007F:1F90: the address in 32-bit words in the host's byte
+// order, the port in network byte order.
 func parseProcSocket(local, inode string) (socket, error) {
 	var s socket
 	addr, port, _ := strings.Cut(local, ":")
@@ -70,12 +70,12 @@ func parseProcSocket(local, inode string) (socket, error) {
 	return s, nil
 }
 
-// nameOwners fills PID and Process of the sockets whose port is wanted. It
-// walks /proc only if there is such a socket. An owner that cannot be found (of
-// another PID namespace, or gone) stays unnamed: the port is taken all the
-// same.
+// nameOwners sets PID and Process of the sockets with wanted ports. It walks /proc only
+// if there is such a socket. If the owner cannot be found, because it is in another PID
+// namespace or has exited, the socket remains without a name: its port is occupied
+// regardless.
 func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
-	pending := map[string][]int{} // the link's text → indices of sockets
+	pending := map[string][]int{} // link text → indexes of sockets
 	for i, s := range sockets {
 		taken := func(w host.HostPort) bool { return w.Port == s.Port && w.Protocol == s.Protocol }
 		if slices.ContainsFunc(wanted, taken) {
@@ -107,7 +107,7 @@ func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
 	}
 }
 
-// descriptors reads the targets of a process's file descriptors.
+// descriptors returns the link targets of a process's file descriptors.
 func (m machine) descriptors(pid string) []string {
 	fds, err := os.ReadDir(m.path("proc", pid, "fd"))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// The kernel's socket states (include/net/tcp_states.h): a TCP socket that
-// listens, and a UDP one that is bound and not connected.
+// The kernel's socket states (include/net/tcp_states.h) of a listening TCP socket and of
+// a bound, unconnected UDP socket.
 const (
 	stateListen = 10
 	stateClose  = 7
@@ -29,9 +29,9 @@ const (
 	diagSKV6Only   = 11
 )
 
-// readListeners lists the sockets that occupy a port, and names the processes that block
-// the wanted ports. It reads SCTP sockets only if an SCTP port is wanted, and reports
-// whether the kernel has SCTP loaded; otherwise nil.
+// readListeners lists the sockets that occupy a port, and names the processes that occupy
+// the wanted ports. If an SCTP port is wanted, it also reads SCTP sockets and reports
+// whether the kernel has SCTP loaded; otherwise the second result is nil.
 func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
 	sockets, err := diagSockets()
 	if err != nil {
@@ -55,18 +55,18 @@ func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, 
 	return out, sctp, nil
 }
 
-// socket is a listener with its inode, by which /proc/*/fd names its process.
+// socket is a listener with its inode, which links it to its process in /proc/*/fd.
 type socket struct {
 	host.Listener
 	inode uint32
 }
 
-// sockets of one kind: family, protocol and state.
+// socketKind is a combination of family, protocol and state.
 type socketKind struct {
 	family, protocol uint8
 	state            uint8
 	name             corev1.Protocol
-	table            string // in /proc/net
+	table            string // file in /proc/net
 }
 
 var socketKinds = []socketKind{
@@ -76,8 +76,8 @@ var socketKinds = []socketKind{
 	{unix.AF_INET6, unix.IPPROTO_UDP, stateClose, corev1.ProtocolUDP, "udp6"},
 }
 
-// diagSockets asks the kernel by sock_diag(7), which filters by state itself:
-// a host with a hundred thousand connections answers as fast as an idle one.
+// diagSockets queries the kernel with sock_diag(7), which filters by state: on a host
+// with a hundred thousand connections it is as fast as on an idle one.
 func diagSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
@@ -108,7 +108,7 @@ func (r diagRequest) Serialize() []byte {
 	return b
 }
 
-// parseDiag reads an inet_diag_msg and its attributes.
+// parseDiag parses an inet_diag_msg and its attributes.
 func parseDiag(msg []byte, protocol corev1.Protocol) (socket, bool) {
 	if len(msg) < diagMessageLen {
 		return socket{}, false

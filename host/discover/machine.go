@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// readMachine reads names, labels, capacity and security modules.
+// readMachine reads the names, labels, capacity and security modules of the node.
 func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
@@ -45,7 +45,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	return m.readCapacity(f, s)
 }
 
-// emulated lists the architectures that QEMU's user mode emulates here.
+// emulated lists the architectures that QEMU's user mode emulates on this host.
 func (m machine) emulated() []string {
 	var out []string
 	entries, err := os.ReadDir(m.path("proc/sys/fs/binfmt_misc"))
@@ -60,7 +60,8 @@ func (m machine) emulated() []string {
 	return out
 }
 
-// nodeName is the kubelet's: lower case, without blanks around it.
+// nodeName returns the node name as the kubelet does: in lower case, without surrounding
+// blanks.
 func nodeName(hostname, override string) string {
 	if override = strings.TrimSpace(override); override != "" {
 		hostname = override
@@ -68,8 +69,8 @@ func nodeName(hostname, override string) string {
 	return strings.ToLower(strings.TrimSpace(hostname))
 }
 
-// nodeLabels adds to the given labels those that the kubelet sets on its own
-// node; they cannot be overridden there.
+// nodeLabels adds the labels that the kubelet sets on its own node, which cannot be
+// overridden, to the given labels.
 func nodeLabels(name string, given map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, given)
@@ -81,7 +82,7 @@ func nodeLabels(name string, given map[string]string) map[string]string {
 	return labels
 }
 
-// readCapacity fills Capacity, memory and huge pages.
+// readCapacity sets Capacity, the memory and the huge pages.
 func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 	mem, err := m.meminfo()
 	if err != nil {
@@ -131,8 +132,8 @@ func (m machine) meminfo() (map[string]int64, error) {
 	return out, nil
 }
 
-// cpus counts the processors that are online, as the kubelet does, rather than those that
-// this process may use.
+// cpus counts the processors that are online, as the kubelet does, including those that
+// this process may not use.
 func (m machine) cpus() int {
 	data, err := m.read(maxProcFile, "sys/devices/system/cpu/online")
 	if err == nil {
@@ -156,8 +157,8 @@ func (m machine) thermalPaths() []string {
 	return out
 }
 
-// countList counts the members of a kernel list such as 0-3,8; 0 if it is not
-// one.
+// countList counts the members of a kernel list such as 0-3,8. It returns 0 for an
+// invalid list.
 func countList(list string) int {
 	total := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -177,8 +178,8 @@ func countList(list string) int {
 	return total
 }
 
-// readHugePages reads the page sizes the kernel has, and how many pages of
-// each are set aside.
+// readHugePages reads the page sizes that the kernel supports, and the number of
+// preallocated pages of each size.
 func (m machine) readHugePages(f *host.Facts) error {
 	dir := m.path("sys/kernel/mm/hugepages")
 	entries, err := os.ReadDir(dir)
@@ -215,7 +216,7 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// flag reads a kernel module's Y or N; a file that is missing is N.
+// flag reads a kernel module's Y or N. A missing file counts as N.
 func (m machine) flag(path string) bool {
 	data, err := m.read(maxProcFile, path)
 	return err == nil && strings.HasPrefix(string(data), "Y")

@@ -15,16 +15,15 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// resolvedStub is systemd-resolved's address, which means nothing inside a
-// pod, and resolvedFile has the real servers (kubeadm points the kubelet at
-// it as well).
+// resolvedStub is systemd-resolved's address, which is not reachable from a pod;
+// resolvedFile has the real servers (kubeadm configures the kubelet with it, too).
 const (
 	resolvedStub = "127.0.0.53"
 	resolvedFile = "run/systemd/resolve/resolv.conf"
 	resolvConf   = "/etc/resolv.conf"
 )
 
-// readNetwork fills the node's addresses, its resolver and /etc/hosts.
+// readNetwork reads the node's addresses, its resolver and /etc/hosts.
 func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	var err error
 	if f.NodeIPs, f.DefaultRoute, err = nodeAddresses(s.NodeIP); err != nil {
@@ -70,8 +69,8 @@ func nodeAddresses(addresses []string) ([]string, string, error) {
 	return []string{addr}, link, nil
 }
 
-// parseNodeIPs checks --node-ip: at most one address of each family. An unspecified
-// address (0.0.0.0, ::) means the default, as in the kubelet, and is dropped.
+// parseNodeIPs validates --node-ip: at most one address of each family. It drops an
+// unspecified address (0.0.0.0, ::), which means the default, as in the kubelet.
 func parseNodeIPs(addresses []string) ([]string, error) {
 	var out []string
 	var v4, v6 bool
@@ -93,8 +92,8 @@ func parseNodeIPs(addresses []string) ([]string, error) {
 	return out, nil
 }
 
-// defaultRoute finds the link of the default route with the lowest metric and
-// its address. Link and address are empty if there is none.
+// defaultRoute finds the link of the default route with the lowest metric, and its
+// address. Both are empty if there is no default route.
 func defaultRoute() (link, addr string, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
@@ -106,7 +105,7 @@ func defaultRoute() (link, addr string, err error) {
 		for _, r := range routes {
 			l, err := netlink.LinkByIndex(routeLink(r))
 			if err != nil {
-				continue // a route without a link: unreachable, or gone since
+				continue // a route without a link: unreachable, or removed since
 			}
 			if link == "" {
 				link = l.Attrs().Name
@@ -122,8 +121,8 @@ func defaultRoute() (link, addr string, err error) {
 	return link, "", nil
 }
 
-// routeLink is the index of the route's link; that of the first hop for a
-// multipath route.
+// routeLink returns the index of the route's link; for a multipath route, that of the
+// first hop.
 func routeLink(r netlink.Route) int {
 	if r.LinkIndex == 0 && len(r.MultiPath) > 0 {
 		return r.MultiPath[0].LinkIndex
@@ -131,7 +130,7 @@ func routeLink(r netlink.Route) int {
 	return r.LinkIndex
 }
 
-// firstGlobal is the first global unicast address of any link, IPv4 first.
+// firstGlobal returns the first global unicast address of any link, IPv4 first.
 func firstGlobal() (string, error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		if addr, err := global(nil, family); err != nil || addr != "" {
@@ -141,7 +140,7 @@ func firstGlobal() (string, error) {
 	return "", nil
 }
 
-// global is the first global unicast address of a link; of all, when nil.
+// global returns the first global unicast address of a link, or of all links if l is nil.
 func global(l netlink.Link, family int) (string, error) {
 	addrs, err := netlink.AddrList(l, family)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -156,8 +155,8 @@ func global(l netlink.Link, family int) (string, error) {
 	return "", nil
 }
 
-// readResolvConf reads the resolver's configuration. An empty path is none, as
-// in the kubelet. A missing file is an empty one (resolv.conf(5)).
+// readResolvConf reads the resolver configuration. An empty path means none, as in the
+// kubelet. A missing file counts as empty (resolv.conf(5)).
 func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	if path == "" {
 		return host.ResolvConf{}, nil
@@ -180,9 +179,9 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// parseResolvConf parses resolv.conf(5) as the kubelet does: nameservers add
-// up, the last search line wins, options add up and a later one replaces an
-// earlier one of its name.
+// parseResolvConf parses resolv.conf(5) as the kubelet does: nameservers accumulate, the
+// last search line wins, and options accumulate, where a later option replaces an earlier
+// one of the same name.
 func parseResolvConf(text string) (host.ResolvConf, error) {
 	var conf host.ResolvConf
 	n := 0
@@ -213,8 +212,8 @@ func parseResolvConf(text string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// latestOptions leaves out each option that one of the same name follows: ndots:2 goes
-// when ndots:5 comes. There may be a million.
+// latestOptions removes each option that is followed by one of the same name: ndots:5
+// replaces ndots:2. It handles a million options.
 func latestOptions(options []string) []string {
 	seen := map[string]bool{}
 	var out []string

@@ -14,8 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// readPaths reads the paths that volumes name, and, with mounts, on which mounts they are. The
-// error is that of a file system that does not answer, or of the list of mounts.
+// readPaths reads the paths in volumes and, if mounts is set, the mounts that contain
+// them. It returns an error if a file system does not respond or the list of mounts is
+// unreadable.
 func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -38,7 +39,7 @@ func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, e
 	return out, nil
 }
 
-// readPath reads one path. The error is the cause that ended the context.
+// readPath reads one path. It returns the cause if the context is canceled.
 func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, error) {
 	type seen struct {
 		path host.Path
@@ -70,10 +71,10 @@ func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, err
 	return s.path, nil
 }
 
-// mountOf finds the mount on which a real path is; nil if none is listed.
+// mountOf finds the mount that contains a real path, or nil if none is listed.
 func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	var on *mountinfo.Info
-	for _, m := range mounts { // of several at one mount point the last is on top
+	for _, m := range mounts { // of several mounts at one mount point, the last is on top
 		at := strings.TrimSuffix(m.Mountpoint, "/")
 		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Mountpoint) >= len(on.Mountpoint)) {
 			on = m
@@ -82,8 +83,8 @@ func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	return on
 }
 
-// hasTag reports whether a mount has an optional field such as shared:7, by which
-// it passes mounts on, or master:7, by which it receives them.
+// hasTag reports whether a mount has an optional field such as shared:7, which means that
+// it propagates mounts, or master:7, which means that it receives them.
 func hasTag(m *mountinfo.Info, prefix string) bool {
 	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 }

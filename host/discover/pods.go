@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// readPods describes the pods of the runtime, ordered by namespace, name and
-// UID, and those of podrun that have been admitted and have no sandbox yet. A
-// pod with several sandboxes is ready if any of them is.
+// readPods describes the pods in the runtime, ordered by namespace, name and UID, and the
+// admitted pods of podrun that have no sandbox yet. A pod with several sandboxes is ready
+// if any of them is.
 func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Pod, stored map[string]*host.Pod, layout identity.Layout) []host.Pod {
 	byUID := make(map[string]*host.Pod, len(sandboxes))
 	all := make([]*host.Pod, 0, len(sandboxes))
@@ -34,7 +34,7 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 		p.Ready = p.Ready || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		p.CreatedAt = max(p.CreatedAt, s.GetCreatedAt())
 	}
-	// Those without a sandbox reserved their requests under the node's lock.
+	// Pods without a sandbox reserved their requests under the node lock.
 	for uid := range stored {
 		if byUID[uid] == nil {
 			all = append(all, &host.Pod{UID: uid, Managed: true, Reserved: true})
@@ -59,8 +59,8 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 	return pods
 }
 
-// asStored adds the data of a pod's checkpoint. A checkpoint that was written after the
-// others were read is read now.
+// asStored adds the data of a pod's checkpoint. It reads checkpoints that were written
+// after stored was read.
 func (m machine) asStored(p *host.Pod, stored map[string]*host.Pod, layout identity.Layout) {
 	has, ok := stored[p.UID]
 	if !ok {

@@ -23,9 +23,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// ReadPressure reads only the facts that evictions depend on: the size and the available
-// part of the memory, both file systems and process IDs. Facts from a runtime that does
-// not answer are left out, so that the node's resources are known without it. The error
+// ReadPressure reads only the facts on which evictions depend: the size and the available
+// part of the memory, of both file systems and of the process IDs. If the runtime does
+// not answer, its facts are omitted, so that memory and PIDs are known anyway; the error
 // is of kind Runtime.
 func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
 	m := machine{ctx: ctx, root: "/"}
@@ -39,7 +39,7 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 		return f, trouble("read the capacity of "+s.RootDir, err, "")
 	}
 	f.PIDs = m.pids()
-	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be observed even if the runtime hangs
+	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be monitored even if the runtime hangs
 	defer cancel()
 	if info, err := client.ImageFsInfo(asked); err == nil {
 		f.ImageFS = imageFS(info)
@@ -47,15 +47,15 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 	return f, nil
 }
 
-// readConditions reads under which pressure a supervisor of this root directory takes
-// the node to be, sorted.
+// readConditions returns the pressure conditions that a supervisor of this root directory
+// has recorded, sorted.
 func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.NodeConditionType {
 	data, err := hostfile.Read(m.ctx, layout.Pressure(), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var until map[corev1.NodeConditionType]time.Time
-	if err == nil && len(data) > 0 { // else it was lost with the power
+	if err == nil && len(data) > 0 { // an empty file results from a power failure
 		content, _ := identity.CutSchema(data)
 		err = json.Unmarshal(content, &until)
 	}
@@ -87,7 +87,7 @@ func statfs(dir string) (host.Filesystem, error) {
 	}, nil
 }
 
-// nodeFS is the filesystem that dir is on or will be on.
+// nodeFS returns the file system that contains dir, or will contain it.
 func nodeFS(dir string) (host.Filesystem, error) {
 	for at := dir; ; {
 		fs, err := statfs(at)
@@ -103,9 +103,9 @@ func nodeFS(dir string) (host.Filesystem, error) {
 	}
 }
 
-// imageFS is the file system of the runtime's images. It is unknown if the runtime does
-// not report it, or reports a directory that podrun cannot see (the runtime may be in
-// another mount namespace): then there is no pressure on it.
+// imageFS returns the file system of the runtime's images. It is unknown if the runtime
+// does not report it, or reports a directory that podrun cannot access (the runtime may
+// be in another mount namespace): then it causes no pressure.
 func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	for _, usage := range info.GetImageFilesystems() {
 		if dir := usage.GetFsId().GetMountpoint(); dir != "" {
@@ -117,9 +117,9 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	return host.Filesystem{}
 }
 
-// pids counts as the kubelet does (pkg/kubelet/stats/pidlimit): threads too, by
-// the smaller of both of the kernel's limits. It is unknown where /proc does not
-// show it.
+// pids counts processes and threads as the kubelet does (pkg/kubelet/stats/pidlimit), and
+// returns the smaller of the kernel's two limits. It returns zero values if /proc does
+// not have them.
 func (m machine) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// appArmorProfiles lists the profiles that the kernel has loaded, in its order:
-// lines such as "docker-default (enforce)". Nil where they cannot be read.
+// appArmorProfiles lists the profiles that the kernel has loaded, in its order: lines
+// such as "docker-default (enforce)". It returns nil if they are unreadable.
 func (m machine) appArmorProfiles() []string {
 	data, err := m.read(maxProcFile, "sys/kernel/security/apparmor/profiles")
 	if err != nil {
@@ -31,11 +31,11 @@ func (m machine) appArmorProfiles() []string {
 	return out
 }
 
-// largestProfile limits how much of a profile file is read.
+// largestProfile limits the size of a profile file, in bytes.
 const largestProfile = 4 << 20
 
-// readSeccomp returns the problem of each profile. Names outside of the directory are
-// left out: planning the container refuses them.
+// readSeccomp returns the problem of each profile. It omits names outside of the
+// directory, which planning the container rejects.
 func (m machine) readSeccomp(dir string, names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// volumePaths resolves the paths of volumes, if there are any, and those that admission
-// compares them with.
+// volumePaths resolves the paths in volumes, if there are any, and the paths with which
+// admission compares them.
 func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string]string {
 	if len(volumes) == 0 {
 		return nil
@@ -18,8 +18,8 @@ func (m machine) volumePaths(volumes []string, s nodeconfig.Settings) map[string
 	return m.realPaths(slices.Concat(volumes, s.Layout().Private(), s.SourcesOrDefault()))
 }
 
-// realPaths resolves the symlinks of absolute paths, and returns those that differ. Of a
-// path that does not exist yet, it resolves the part that does.
+// realPaths resolves the symlinks in absolute paths, and returns the paths that differ.
+// If a path does not exist yet, it resolves the existing part.
 func (m machine) realPaths(paths []string) map[string]string {
 	var out map[string]string
 	for _, p := range paths {
@@ -37,11 +37,11 @@ func (m machine) realPaths(paths []string) map[string]string {
 	return out
 }
 
-// rootDir is podrun's root directory as UIDs depend on it: absolute and without symlinks, so
-// that they are the same however it is spelled. It is empty for the default one, also where
-// that one, or the given path, is a symlink.
+// rootDir returns podrun's root directory in the form that UIDs depend on: absolute and
+// without symlinks, so that UIDs do not depend on its spelling. It returns "" for the
+// default directory, even if that or the given path is a symlink.
 func (m machine) rootDir(path string) string {
-	if abs, err := filepath.Abs(path); err == nil { // else the working directory was removed
+	if abs, err := filepath.Abs(path); err == nil { // fails if the working directory was removed
 		path = abs
 	}
 	if path = m.realPath(path); path == m.realPath(nodeconfig.Default().RootDir) {
@@ -60,7 +60,7 @@ func (m machine) realPath(p string) string {
 			}
 			return filepath.Join(resolved, rest)
 		case !errors.Is(err, fs.ErrNotExist) || dir == "/":
-			return p // setting up the volume reports it
+			return p // setting up the volume reports the error
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 )
 
 // readReservations reads the resources that running podrun processes reserve for pods
-// that they are about to replace, update or start again. It runs before the runtime is
-// asked for its pods: a process releases a reservation only when its pod runs, so that
-// one of the two is always seen.
+// that they are about to replace, update or restart. Call it before listing the runtime's
+// pods: a process releases a reservation only when its pod runs, so that one of the two
+// is always observed.
 func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
@@ -32,7 +32,7 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	var out []host.Pod
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
-			continue // is being written
+			continue // being written
 		}
 		reservation, ok, err := m.readReservation(filepath.Join(layout.Reservations(), e.Name()))
 		if err != nil {
@@ -45,8 +45,8 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 }
 
 // addReservations adds the reservations to the pods. A pod with a reservation counts with
-// the maximum of its current and its reserved resources: it releases the former before it
-// takes the latter.
+// the maximum of its current and its reserved resources, because it releases the former
+// before it uses the latter.
 func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	for i := range reserved {
 		reservation := &reserved[i]
@@ -62,7 +62,7 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	return pods
 }
 
-// readReservation reads one reservation. It is void if its process no longer holds its
+// readReservation reads one reservation. ok is false if its process no longer holds its
 // lock.
 func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
 	f, err := hostfile.Open(path)
@@ -89,7 +89,8 @@ func (m machine) readReservation(path string) (reservation host.Pod, ok bool, er
 	return reservation, true, nil
 }
 
-// both is a pod with the maximum of its current and its reserved amount of each resource.
+// both returns a pod with the maximum of its current and its reserved amount of each
+// resource.
 func both(has, reservation host.Pod) host.Pod {
 	has.Reserved = true
 	requests := corev1.ResourceList{}

@@ -16,14 +16,14 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// answerWithin limits the first call if the command has no limit: a runtime that does not
-// report its version within this time is not a runtime, or is stuck.
+// answerWithin limits the first call if the command has no time limit. A program that
+// does not report a version within this time is not a container runtime, or hangs.
 const answerWithin = 5 * time.Second
 
-// Reach requests the runtime's version, for commands that need no other facts. If
-// the runtime does not answer, the error is that of Unreachable. A command with a limit
-// waits until then, at most for the limit of a call, as for any other answer: a runtime
-// that is frozen or overloaded for some seconds does not make it fail.
+// Reach requests the runtime's version, for commands that need no other facts. If the
+// runtime does not answer, it returns the error of Unreachable. If the command has a time
+// limit, Reach waits until it expires, but at most for the timeout of a call, so that a
+// runtime that is frozen or overloaded for some seconds does not cause a failure.
 func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
 	limit := answerWithin
 	if _, limited := ctx.Deadline(); limited {
@@ -37,7 +37,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 	case err == nil:
 		return version, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // the caller's own doing
+		return nil, ctx.Err() // the caller canceled the call
 	}
 	return nil, Unreachable(client.Endpoint(), err, limit)
 }
@@ -50,7 +50,7 @@ type runtimeFacts struct {
 	sandboxes []*runtimeapi.PodSandbox
 }
 
-// unanswered is the one error for a runtime of which a call failed.
+// unanswered returns the error for a runtime that failed to answer a call.
 func unanswered(ctx context.Context, client *cri.Client, err error) error {
 	if _, said := errors.AsType[*problem.Error](err); said || ctx.Err() != nil {
 		return err
@@ -58,8 +58,8 @@ func unanswered(ctx context.Context, client *cri.Client, err error) error {
 	return Unreachable(client.Endpoint(), err, client.RequestTimeout())
 }
 
-// readRuntime asks the runtime everything at once, with list for its sandboxes, too.
-// Whichever call fails first, it is one error.
+// readRuntime queries the runtime concurrently; if list is set, it also lists the
+// sandboxes. It returns only the first error.
 func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFacts, error) {
 	var out runtimeFacts
 	if client == nil {
@@ -74,7 +74,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	errs := together(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
-				cancel() // the others need not wait for their longer limits
+				cancel() // the other calls need not wait for their longer timeouts
 			}
 			return err
 		},
@@ -87,7 +87,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 			return err
 		},
 		func() error {
-			// If the runtime does not report this, only this fact is unknown.
+			// This call is optional: if it fails, only this fact is unknown.
 			if info, err := client.ImageFsInfo(asked); err == nil {
 				images = info
 			}
@@ -104,7 +104,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	return out, nil
 }
 
-// describe turns the runtime's answers into data. Config may be nil.
+// describe converts the runtime's responses. Config may be nil.
 func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *runtimeapi.RuntimeConfigResponse) host.Runtime {
 	r := host.Runtime{
 		Name:       v.GetRuntimeName(),
@@ -137,9 +137,9 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	return r
 }
 
-// cgroupSaid is the driver by RuntimeConfig, or by the verbose status of a
-// containerd 1.x, which has no RuntimeConfig: there it is an option of the
-// default handler. Empty if neither has it, or the handler is not runc's.
+// cgroupSaid returns the driver in RuntimeConfig or, for containerd 1.x, which does not
+// implement it, the option of the default handler in the verbose status. It returns "" if
+// neither has it, or the handler is not runc's.
 func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
 		return optionSaid(config)
@@ -150,7 +150,7 @@ func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	return host.DriverCgroupfs
 }
 
-// optionSaid reads the driver from containerd's own configuration.
+// optionSaid returns the driver in containerd's own configuration.
 func optionSaid(config string) string {
 	var c struct {
 		Containerd struct {
@@ -183,7 +183,7 @@ type containerdConfig struct {
 
 	DisableProcMount bool
 
-	Containerd *struct{} // of any containerd
+	Containerd *struct{} // present in every containerd
 }
 
 // cdi reports whether the runtime adds CDI devices to containers: since containerd 1.7 if
@@ -197,8 +197,8 @@ func (t containerdConfig) cdi() *bool {
 	return &known
 }
 
-// cniDirs are where the network's plugins and their configuration are. Since
-// containerd 2.2 there may be several directories of plugins.
+// cniDirs are the directories of the network plugins and their configuration. Since
+// containerd 2.2 there may be several plugin directories.
 type cniDirs struct {
 	ConfDir, BinDir string
 	BinDirs         []string
@@ -211,7 +211,8 @@ func (c cniDirs) bins() []string {
 	return c.BinDirs
 }
 
-// parseContainerdConfig reads containerd's configuration; for another runtime it returns nothing.
+// parseContainerdConfig parses containerd's configuration. It returns the zero value for
+// another runtime.
 func parseContainerdConfig(config string) containerdConfig {
 	var t containerdConfig
 	if json.Unmarshal([]byte(config), &t) != nil {
@@ -220,13 +221,13 @@ func parseContainerdConfig(config string) containerdConfig {
 	return t
 }
 
-// crioPause finds the pause image in CRI-O's configuration, which is TOML.
+// crioPause matches the pause image in CRI-O's configuration, which is TOML.
 var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`) })
 
-// sandboxImage finds the pause image in the verbose status: sandboxImage in
-// containerd 1.x; 2.x moved it to pinnedImages of the image service's
-// configuration and shows it in neither or both, by version. Empty if the
-// runtime does not report it.
+// sandboxImage returns the pause image in the verbose status: sandboxImage in containerd
+// 1.x; containerd 2.x moved it to pinnedImages in the configuration of the image service
+// and, depending on the version, reports both or neither. It returns "" if the runtime
+// does not report it.
 func sandboxImage(config string) string {
 	var c struct {
 		SandboxImage string            `json:"sandboxImage"`

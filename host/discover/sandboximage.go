@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// SandboxImage queries whether the runtime's pause image is present. containerd 2
-// does not report its name, but it pins this image, and no other by default.
+// SandboxImage reports whether the runtime's pause image is present. containerd 2 does
+// not report its name, but pins only this image by default.
 func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {

@@ -12,12 +12,12 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// sctpTable lists the SCTP sockets of this network namespace. It exists while the
-// kernel has SCTP loaded; asking by sock_diag(7), or for a socket, would load it.
+// sctpTable lists the SCTP sockets of this network namespace. It exists if the kernel has
+// SCTP loaded; a query with sock_diag(7), or creating a socket, would load it.
 const sctpTable = "proc/net/sctp/eps"
 
-// sctpSockets lists the SCTP sockets that listen. Loaded is false where the kernel
-// does not support SCTP, or no process has used it yet: then nothing listens.
+// sctpSockets lists the listening SCTP sockets. Loaded is false if the kernel does not
+// support SCTP or no process has used it yet, so that nothing listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {
@@ -44,7 +44,7 @@ func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 		if err != nil {
 			return nil, true, fmt.Errorf("/%s: %q: %w", sctpTable, strings.TrimSpace(line), err)
 		}
-		// One that is bound to several addresses listens on each of them.
+		// A socket that is bound to several addresses listens on each of them.
 		for _, address := range f[8:] {
 			ip := net.ParseIP(strings.TrimPrefix(address, "*"))
 			if ip == nil {

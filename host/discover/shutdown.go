@@ -20,13 +20,13 @@ func (m machine) bootID() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// ShuttingDown reports whether a supervisor of this root directory has noted, since this
-// host was booted, that it shuts down.
+// ShuttingDown reports whether a supervisor of this root directory has recorded a
+// shutdown of the host since the last boot.
 func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
 	return machine{ctx: ctx, root: "/"}.shuttingDown(layout)
 }
 
-// shuttingDown takes a note that cannot be read for none: a shutdown ends soon.
+// shuttingDown ignores an unreadable record, because a shutdown is short.
 func (m machine) shuttingDown(layout identity.Layout) bool {
 	data, err := hostfile.Read(m.ctx, layout.ShuttingDown(), maxState)
 	if err != nil {

@@ -21,15 +21,15 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// storedPods is what the directories of podrun's pods contain.
+// storedPods is the content of the directories of podrun's pods.
 type storedPods struct {
-	byUID  map[string]*host.Pod // those whose checkpoints name them
+	byUID  map[string]*host.Pod // pods named by their checkpoints
 	userNS map[string]uint32    // see UserNS
 	dirs   host.PodDirs
 }
 
-// readStored reads the checkpoints of podrun's pods, and the ranges of host IDs that they
-// hold. This is the slowest part, and runs concurrently with the calls to the runtime.
+// readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is
+// the slowest part, and runs concurrently with the calls to the runtime.
 func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	return apart(m, func(in machine) (storedPods, error) {
 		dir, err := os.Open(layout.PodsDir())
@@ -77,10 +77,10 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	})
 }
 
-// apart calls read in a goroutine of its own, and stops waiting for it when the context
-// ends: a file system may never answer. The files of the machine that read gets are read
-// without watching the context, which for each of thousands of small files would take as
-// long as reading it.
+// apart calls read in a separate goroutine, and stops waiting for it when the context is
+// canceled, because a file system may never respond. The machine that it passes to read
+// has an uncanceled context: watching a context during each of thousands of small reads
+// would double their time.
 func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -95,7 +95,7 @@ func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
 	}()
 	select {
 	case r := <-done:
-		if m.ctx.Err() == nil { // else it may be a part of what there is
+		if m.ctx.Err() == nil { // otherwise the result may be incomplete
 			return r.value, r.err
 		}
 	case <-m.ctx.Done():
@@ -105,12 +105,12 @@ func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
 }
 
 // readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod
-// without a checkpoint (its directory was removed manually) requests nothing, nor does
-// one whose checkpoint is corrupt, which is Broken. It reports whether the pod has, by its
-// checkpoint, no user namespace. Pod, which the many pods of a host share, is overwritten.
+// without a checkpoint (its directory was removed manually) requests nothing, nor does a
+// pod with a corrupt one, which is marked Broken. It reports whether the checkpoint
+// specifies the host's user namespace. It overwrites pod, which is reused for all pods.
 func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
 	if !identity.SafeUID(p.UID) {
-		return false // podrun makes no such pod; never build a path of it
+		return false // podrun creates no such pod, and the UID must not become part of a path
 	}
 	path := layout.Checkpoint(p.UID)
 	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
@@ -120,7 +120,8 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	if err == nil {
 		err = decodeCheckpoint(data, pod)
 		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-			// A format that this podrun does not know: run refuses to change the pod.
+			// This podrun does not know the format: package run refuses to change the
+			// pod.
 			p.Namespace, p.Name, _ = identity.HeadPod(data)
 			return false
 		}
@@ -152,7 +153,8 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	return pod.Spec.HostUsers == nil || *pod.Spec.HostUsers
 }
 
-// hasExtended reports whether a resource is an extended one: only these are devices.
+// hasExtended reports whether requests include an extended resource: only these have
+// devices.
 func hasExtended(requests corev1.ResourceList) bool {
 	for name := range requests {
 		if strings.Contains(string(name), "/") {
@@ -162,9 +164,9 @@ func hasExtended(requests corev1.ResourceList) bool {
 	return false
 }
 
-// decodeCheckpoint decodes what readCheckpoint takes of the first document of a checkpoint,
-// the pod, behind lines of comment. JSON is YAML that decodes ten times faster, so it is
-// tried first.
+// decodeCheckpoint decodes the fields that readCheckpoint uses from the first document of
+// a checkpoint, the pod, after the comment lines. It tries JSON first, which decodes ten
+// times faster than YAML.
 func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
 	*pod = corev1.Pod{}
 	for bytes.HasPrefix(data, []byte("#")) || bytes.HasPrefix(data, []byte("---\n")) {
@@ -186,7 +188,7 @@ func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
 	return err
 }
 
-// demand are the fields of a pod that determine its use of the host. To decode only these
+// demand has the fields of a pod that determine its resource usage. Decoding only these
 // takes half the time, and every apply does it for each pod on the host.
 type demand struct {
 	Metadata struct {
@@ -211,7 +213,7 @@ type containerDemand struct {
 	Resources     corev1.ResourceRequirements    `json:"resources"`
 }
 
-// fill sets these fields of a pod.
+// fill copies these fields to a pod.
 func (d *demand) fill(pod *corev1.Pod) {
 	pod.Namespace, pod.Name = d.Metadata.Namespace, d.Metadata.Name
 	pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.Priority = d.Spec.HostNetwork, d.Spec.HostUsers, d.Spec.Priority

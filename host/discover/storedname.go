@@ -13,14 +13,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// maxHead bounds the first line of a checkpoint, in bytes: a namespace and a
-// name have at most 253 each.
+// maxHead limits the first line of a checkpoint, in bytes: a namespace and a name have at
+// most 253 each.
 const maxHead = 4 << 10
 
-// StoredPod names the pod of a directory: by the first line of its checkpoint,
-// else, where that is corrupt, by its directory of logs, which the runtime made.
-// If neither has it, it has no namespace and its UID is its name. Found is false
-// where the directory has no checkpoint.
+// StoredPod returns the pod of a directory: from the first line of its checkpoint or, if
+// that is corrupt, from the directory of its logs, which the runtime created. If neither
+// exists, the namespace is empty and the name is the UID. Found is false if the directory
+// has no checkpoint.
 func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id identity.Pod, found bool) {
 	id, err := headOf(ctx, layout, uid)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -47,7 +47,7 @@ func headOf(ctx context.Context, layout identity.Layout, uid string) (identity.P
 	return id, err
 }
 
-// named is a pod whose names may become part of a path.
+// named returns the pod if its names are safe to use in a path.
 func named(namespace, name, uid string) (identity.Pod, bool) {
 	return identity.Pod{Namespace: namespace, Name: name, UID: uid}, identity.SafeName(namespace) && identity.SafeName(name)
 }

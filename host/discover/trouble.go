@@ -17,20 +17,20 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// trouble makes the error of a fact that cannot be read.
+// trouble returns the error for an unreadable fact.
 func trouble(op string, err error, hint string) error {
 	switch {
 	case problem.Exhausted(err):
-		hint = "" // the command line has one for each
+		hint = "" // the command line adds its own hint
 	case hint == "" && errors.Is(err, os.ErrPermission):
 		hint = "run as root"
 	}
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
 }
 
-// Unreachable returns the error (kind Runtime) for the failure of a runtime's
-// first call, whose limit is that, with a hint. It uses the gRPC text only as a last
-// resort, because that names neither the socket nor a fix.
+// Unreachable returns the error (kind Runtime) for a failed first call to a runtime with
+// the given limit, with a hint. It uses the gRPC text only as a last resort, because that
+// includes neither the socket nor a fix.
 func Unreachable(endpoint string, err error, limit time.Duration) error {
 	cause, hint := explain(endpoint, err, limit)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
@@ -41,7 +41,7 @@ const (
 	hintRoot = "run as root"
 )
 
-// hintRunning names the program that serves an endpoint, as far as its path shows.
+// hintRunning names the program that serves an endpoint, if its path is well known.
 func hintRunning(endpoint string) string {
 	program := "the container runtime"
 	switch name := filepath.Base(endpoint); {
@@ -53,8 +53,8 @@ func hintRunning(endpoint string) string {
 	return "is " + program + " running? start it, or set another socket with --container-runtime-endpoint"
 }
 
-// explain finds out why a call failed: by the socket's file, then by a bare
-// connection, then by the gRPC status.
+// explain determines why a call failed: from the socket's file, then with a plain
+// connection, then from the gRPC status.
 func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	if path, perr := cri.SocketPath(endpoint); perr == nil {
 		if cause, hint := explainSocket(path); cause != nil {
@@ -66,7 +66,7 @@ func explain(endpoint string, err error, limit time.Duration) (error, string) {
 		return fmt.Errorf("the server does not implement CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
 		return fmt.Errorf("no answer within %s", limit), "is the runtime overloaded, or is this another program's socket?"
-	// Closed before or after gRPC wrote its own preface.
+	// The connection was closed before or after gRPC sent its preface.
 	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"),
 		strings.Contains(st.Message(), "broken pipe"), strings.Contains(st.Message(), "connection reset"):
 		return fmt.Errorf("the server does not speak gRPC"), hintCRI
@@ -76,7 +76,7 @@ func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	return err, hintRunning(endpoint)
 }
 
-// explainSocket explains why a socket cannot be connected to; nil if it can.
+// explainSocket returns why a socket does not accept connections, or nil if it does.
 func explainSocket(path string) (error, string) {
 	info, err := os.Stat(path)
 	switch {

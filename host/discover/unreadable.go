@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// unreadable collects the state files that could not be read or understood, each with the
-// reason. A corrupt file of one pod must not cause the refusal of another pod, so the
-// file is left out. Nil drops added files.
+// unreadable collects corrupt or unreadable state files with the reasons. These files are
+// ignored, because a corrupt file of one pod must not prevent another pod from starting.
+// A nil *unreadable discards them.
 type unreadable struct {
 	mu   sync.Mutex
 	list []string
 }
 
-// add notes a file. Err names its path.
+// add records a file. The text of err includes its path.
 func (u *unreadable) add(what string, err error) {
 	if u == nil {
 		return

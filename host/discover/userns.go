@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// UserNS reads the ranges of host IDs that podrun's pods hold, by UID. The range
-// of a pod whose file is corrupt is 0.
+// UserNS returns the first host ID of the range that each of podrun's pods uses, by UID.
+// It is 0 for a pod whose file is corrupt.
 func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, error) {
 	return machine{ctx: ctx}.userNS(layout)
 }
@@ -37,7 +37,7 @@ func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 	})
 }
 
-// readRanges reads the ranges of these pods; most hold none.
+// readRanges reads the ranges of these pods; most have none.
 func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
@@ -56,7 +56,7 @@ func (m machine) readRanges(layout identity.Layout, pods []string) map[string]ui
 	return held
 }
 
-// readRange reads the first host ID of the range that a pod holds.
+// readRange reads the first host ID of a pod's range.
 func (m machine) readRange(file string) (uint32, error) {
 	data, err := hostfile.Read(m.ctx, file, maxState)
 	if err != nil {
@@ -72,8 +72,8 @@ func (m machine) readRange(file string) (uint32, error) {
 	return ns.UIDs[0].HostID, nil
 }
 
-// recoverUserNS asks the runtime for the ranges that could not be read: two pods
-// must never have one. A pod without a sandbox holds none.
+// recoverUserNS queries the runtime for the ranges whose files are unreadable, because
+// two pods must never share one. A pod without a sandbox uses no range.
 func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandboxes []*runtimeapi.PodSandbox) {
 	for uid, first := range held {
 		if first != 0 || client == nil {
@@ -100,8 +100,8 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 	}
 }
 
-// othersUserNS adds the ranges that pods of other podruns on the same runtime
-// hold. What cannot be read of another podrun's is not known of it.
+// othersUserNS adds the ranges of pods that belong to other root directories on the same
+// runtime. It ignores unreadable ones.
 func (m machine) othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {

@@ -1,6 +1,6 @@
 // Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure:
-// its input is facts, its output is findings. The reasons for which admission would
-// refuse any pod are an argument, so that both report the same.
+// its input is facts, its output is findings. The admission problems that affect every
+// pod are an argument, so that doctor and admission report the same.
 package doctor
 
 import (
@@ -18,21 +18,21 @@ import (
 // Status is the result of a check.
 type Status string
 
-// The statuses, in order of gravity.
+// The statuses, in order of severity.
 const (
 	Skip Status = "skip" // unknown because of another problem
 	Pass Status = "pass"
-	Warn Status = "warn" // some pods, or some of their features, won't work
-	Fail Status = "fail" // no pod could run here
+	Warn Status = "warn" // some pods, or some of their features, do not work
+	Fail Status = "fail" // no pod can run on this host
 )
 
-// Finding has the result of one check.
+// Finding is the result of one check.
 type Finding struct {
 	Group   string `json:"group"`  // host, cgroups, runtime, network or security
-	Check   string `json:"check"`  // names it, for scripts; unique
+	Check   string `json:"check"`  // unique, for scripts
 	Status  Status `json:"status"` // pass, warn, fail or skip
 	Summary string `json:"summary"`
-	Fix     string `json:"fix,omitempty"` // the command or the setting that helps
+	Fix     string `json:"fix,omitempty"` // the command or the setting that fixes the problem
 }
 
 // Pressure is a resource of the host that is below an eviction threshold.
@@ -41,41 +41,43 @@ type Pressure struct {
 	Why       string
 }
 
-// Input is the input of Examine.
+// Input has the facts for Examine.
 type Input struct {
 	Facts    host.Facts
 	Checkup  host.Checkup
 	Settings nodeconfig.Settings
-	// Down is why the runtime does not answer, and DownHint what to do about
-	// it; empty if it does.
+	// Down is the reason if the runtime does not answer, and DownHint the fix; both are
+	// empty if it answers.
 	Down, DownHint string
-	// Embedded is the state of the embedded runtime, in words; empty if another is used.
-	// Startable says that it does not run, and that commands start it.
-	// Collision says which networks of this host overlap the subnet of its pods.
+	// Embedded describes the state of the embedded runtime; it is empty if another
+	// runtime is used. Startable is true if the embedded runtime does not run and
+	// commands start it. Collision lists the networks of this host that overlap the
+	// subnet of its pods.
 	Embedded    string
 	Startable   bool
 	Collision   string
-	Unread      []string // why facts could not be read, with a hint
+	Unread      []string // why facts are unreadable, with a hint
 	Allocatable corev1.ResourceList
 	Pressure    []Pressure
-	// Refusals are admission's problems for a plain pod, and thus for any pod.
+	// Refusals are the admission problems of a minimal pod, and thus of every pod.
 	Refusals problem.List
-	// AllowKubelet is true if pods may run on a host with a kubelet, so that no kubelet
-	// was searched for.
+	// AllowKubelet is true if pods may run on a host with a kubelet, in which case podrun
+	// did not search for one.
 	AllowKubelet bool
-	// Leftovers are what killed podruns left on this host, as kind/name.
+	// Leftovers are resources that killed podrun processes left on this host, as
+	// kind/name.
 	Leftovers []string
-	// HostNetworkOnly is true if no pod requires a pod network.
+	// HostNetworkOnly is true if no pod requires the pod network.
 	HostNetworkOnly bool
 }
 
-// group is the checks of one part of the host.
+// group has the checks of one part of the host.
 type group struct {
 	name   string
 	checks []func(Input) Finding
 }
 
-// groups is every check, in the order in which they are reported.
+// groups has all checks, in the order in which they are reported.
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
@@ -84,15 +86,15 @@ var groups = []group{
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }
 
-// Examine runs all checks. Problems that refuse every pod and belong to no check
-// are the last findings.
+// Examine runs all checks. Problems that affect every pod and belong to no check are the
+// last findings.
 func Examine(in Input) []Finding {
 	var out []Finding
 	for _, g := range groups {
 		for _, check := range g.checks {
 			f := check(in)
 			if f.Check == "" {
-				continue // it does not concern this host
+				continue // the check does not apply to this host
 			}
 			f.Group = g.name
 			out = append(out, f)
@@ -114,12 +116,13 @@ func Worst(findings []Finding) Status {
 
 func rank(s Status) int { return slices.Index([]Status{Skip, Pass, Warn, Fail}, s) }
 
-// checked are the reasons of admission that a check of the host reports.
+// checked are the reasons of admission problems that a check of the host reports.
 var checked = []string{
 	"RuntimeNotReady", "NetworkNotReady", "CgroupDriverMismatch", "CgroupControllerMissing", "KubeletRunning", "InvalidSetting", "Evicted",
 }
 
-// OfHost reports whether a problem of a pod concerns the host, and so every pod.
+// OfHost reports whether a problem of a pod is a problem of the host, which affects every
+// pod.
 func OfHost(p problem.Problem) bool { return slices.Contains(checked, p.Reason) }
 
 func others(in Input) []Finding {
@@ -132,7 +135,7 @@ func others(in Input) []Finding {
 	return out
 }
 
-// refused returns admission's problems for a reason.
+// refused returns the admission problem with a reason.
 func (in Input) refused(reason string) (problem.Problem, bool) {
 	at := slices.IndexFunc(in.Refusals, func(p problem.Problem) bool { return p.Reason == reason && !p.Warning })
 	if at < 0 {
@@ -141,10 +144,10 @@ func (in Input) refused(reason string) (problem.Problem, bool) {
 	return in.Refusals[at], true
 }
 
-// down reports whether the runtime says nothing.
+// down reports whether the runtime does not answer.
 func (in Input) down() bool { return in.Down != "" }
 
-// ofRuntime is a finding that only a runtime that answers can make.
+// ofRuntime returns a finding that requires a running runtime, or a skipped one.
 func (in Input) ofRuntime(check string, otherwise func() Finding) Finding {
 	if in.down() {
 		return Finding{Check: check, Status: Skip, Summary: "the runtime does not answer"}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// networkReady fails where pods with a network of their own are wanted.
+// networkReady fails if pods require the pod network and it is not ready.
 func networkReady(in Input) Finding {
 	return in.ofRuntime("network-ready", func() Finding {
 		if p, bad := in.refused("NetworkNotReady"); bad {
@@ -24,15 +24,16 @@ func networkReady(in Input) Finding {
 	})
 }
 
-// conflist is a network for one host, of the plugins that every distribution packages. Its
-// subnet is podman's default, which routes of a site rarely use. A terminal may fold it at
-// its blanks: it is still valid then.
+// conflist configures a network for one host with the plugins that every distribution
+// packages. Its subnet is podman's default, which rarely overlaps the routes of a site.
+// It remains valid if a terminal wraps it at blanks.
 const conflist = `{"cniVersion": "1.0.0", "name": "podrun", "plugins": [` +
 	`{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true, ` +
 	`"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}, ` +
 	`{"type": "portmap", "capabilities": {"portMappings": true}}]}`
 
-// fixCNI says how to get a network: by a file in the directory that the runtime reads.
+// fixCNI returns how to configure a network: with a file in the directory that the
+// runtime reads.
 func (in Input) fixCNI() string {
 	dir := in.Checkup.CNI.ConfDir
 	fix := fmt.Sprintf("mkdir -p %s && echo '%s' > %s/10-podrun.conflist", dir, conflist, dir)
@@ -42,13 +43,13 @@ func (in Input) fixCNI() string {
 	return fix + "; pods with spec.hostNetwork do not need a network"
 }
 
-// cni looks at the network's configuration itself: a runtime that says it is
-// ready has not tried the plugins.
+// cni checks the network configuration itself, because a runtime reports that it is ready
+// without trying the plugins.
 func cni(in Input) Finding {
 	c := in.Checkup.CNI
 	bad := Fail
 	if in.HostNetworkOnly || in.down() || in.Facts.Runtime.CNIConfDir == "" {
-		bad = Warn // or it may be another runtime's
+		bad = Warn // another runtime may use the configuration
 	}
 	switch {
 	case c.Config == "" && in.Facts.Runtime.IsCRIO() && in.Facts.Runtime.CNIConfDir == "":
@@ -90,7 +91,8 @@ func addresses(in Input) Finding {
 	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
 }
 
-// The kubelet's limits of a pod's resolver (k8s.io/kubernetes/pkg/apis/core/validation).
+// The kubelet's limits for the resolver of a pod
+// (k8s.io/kubernetes/pkg/apis/core/validation).
 const (
 	maxServers  = 3
 	maxSearches = 32

@@ -19,7 +19,7 @@ func root(in Input) Finding {
 	return Finding{Check: "root", Status: Fail, Summary: "podrun creates cgroups and mounts and must run as root", Fix: "sudo podrun doctor"}
 }
 
-// facts is whether all could be read that plans are made from.
+// facts checks whether podrun can read all facts on which plans depend.
 func facts(in Input) Finding {
 	f := in.Facts
 	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
@@ -32,7 +32,7 @@ func facts(in Input) Finding {
 	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
 }
 
-// rootFS finds a root file system from which runc cannot start a container.
+// rootFS fails if runc cannot start containers from the root file system.
 func rootFS(in Input) Finding {
 	if in.Checkup.Initramfs {
 		return Finding{Check: "root-filesystem", Status: Fail, Summary: "the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)",
@@ -45,12 +45,12 @@ func rootDir(in Input) Finding       { return writable(in, "root-dir") }
 func podLogs(in Input) Finding       { return writable(in, "pod-logs-dir") }
 func containerLogs(in Input) Finding { return writable(in, "container-logs-dir") }
 
-// longName is the longest name of a file on most file systems; eCryptfs and some
-// others have less.
+// longName is the maximum length of a file name on most file systems; eCryptfs and some
+// others have a lower one.
 const longName = 255
 
-// littleRoom is less than the logs of one container may take (10Mi in five
-// files, the kubelet's containerLogMaxSize and containerLogMaxFiles).
+// littleRoom is the maximum size of the logs of one container (10Mi in five files, the
+// kubelet's containerLogMaxSize and containerLogMaxFiles).
 const littleRoom = 50 << 20
 
 func writable(in Input, check string) Finding {
@@ -89,7 +89,7 @@ func settings(in Input) Finding {
 	return pass("settings", "the settings are valid, no file was read")
 }
 
-// nodeName is the name of this node, which becomes a label.
+// nodeName checks the name of this node, which becomes a label value.
 func nodeName(in Input) Finding {
 	if wrong := validation.IsDNS1123Subdomain(in.Facts.NodeName); len(wrong) > 0 {
 		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is not a valid node name: %s", in.Facts.NodeName, wrong[0]),
@@ -128,7 +128,7 @@ func allocatable(in Input) Finding {
 	return pass("allocatable", "%s", text)
 }
 
-// pressure reports shortages. Of memory alone it refuses pods of class BestEffort.
+// pressure reports shortages. Memory pressure alone prevents only BestEffort pods.
 func pressure(in Input) Finding {
 	f := pass("pressure", "memory %s, %s %s, process ids %d of %d free", bytes(in.Facts.MemoryAvailable), in.Facts.NodeFS.Path,
 		bytes(in.Facts.NodeFS.AvailableBytes), in.Facts.PIDs.Max-in.Facts.PIDs.Used, in.Facts.PIDs.Max)
@@ -148,8 +148,8 @@ func pressure(in Input) Finding {
 	return f
 }
 
-// swap warns where containers could swap without limit. (A kubelet does not
-// start on a host with swap unless failSwapOn is false.)
+// swap warns if containers can use unlimited swap. (A kubelet does not start on a host
+// with swap unless failSwapOn is false.)
 func swap(in Input) Finding {
 	switch {
 	case in.Facts.SwapTotal == 0:
@@ -161,8 +161,8 @@ func swap(in Input) Finding {
 		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
-// The kernel's defaults: with fewer, containers that watch files fail with "too
-// many open files".
+// The kernel's default limits. With lower ones, containers that watch files fail with
+// "too many open files".
 const (
 	fewInstances = 128
 	fewWatches   = 8192
@@ -182,7 +182,7 @@ func inotify(in Input) Finding {
 	return pass("inotify", "%d instances and %d watches per user", instances, watches)
 }
 
-// bytes writes an amount in whole Mi or Ki.
+// bytes formats an amount in whole Mi or Ki.
 func bytes(n int64) string {
 	if n >= 1<<20 {
 		n = n >> 20 << 20
@@ -190,7 +190,7 @@ func bytes(n int64) string {
 	return apiresource.NewQuantity(n, apiresource.BinarySI).String()
 }
 
-// leftovers is whether killed podruns left something on this host.
+// leftovers checks for resources that killed podrun processes left on this host.
 func leftovers(in Input) Finding {
 	return in.ofRuntime("leftovers", func() Finding {
 		if len(in.Leftovers) == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// reachable is whether a runtime answers in CRI v1; if not, it says what to do on
-// this very host.
+// reachable checks whether a runtime answers in CRI v1. If not, its fix is specific to
+// this host.
 func reachable(in Input) Finding {
 	r := in.Facts.Runtime
 	if !in.down() {
@@ -25,7 +25,7 @@ func reachable(in Input) Finding {
 	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Fix: in.fixRuntime()}
 }
 
-// embedded is whether the runtime that podrun brings can run, where it is used.
+// embedded checks whether the embedded runtime can run, if it is used.
 func embedded(in Input) Finding {
 	if in.Embedded == "" {
 		return pass("embedded-runtime", "not used")
@@ -42,10 +42,10 @@ func embedded(in Input) Finding {
 	return pass("embedded-runtime", "%s", in.Embedded)
 }
 
-// CollisionFix is how pods of the embedded runtime get another subnet.
+// CollisionFix is how to assign another subnet to pods of the embedded runtime.
 const CollisionFix = "delete the pods and run 'podrun runtime down'; the next start chooses another subnet"
 
-// fixRuntime says how to get a runtime that answers.
+// fixRuntime returns how to install or start a runtime.
 func (in Input) fixRuntime() string {
 	c := in.Checkup
 	restart := func(service string) string {
@@ -72,8 +72,8 @@ func (in Input) fixRuntime() string {
 	return in.DownHint
 }
 
-// InstallRuntime returns the commands that install a container runtime with network
-// plugins on a host, and start it; empty if its package manager is not known.
+// InstallRuntime returns the commands that install and start a container runtime with
+// network plugins, or "" if the package manager is unknown.
 func InstallRuntime(c host.Checkup) string {
 	commands := install(c, "containerd", "runc", "cni")
 	if commands != "" && c.Systemd {
@@ -82,15 +82,16 @@ func InstallRuntime(c host.Checkup) string {
 	return commands
 }
 
-// names are what package managers call what differs.
+// packageNames maps what to install to its package name, by package manager.
 var names = map[string]map[string]string{
 	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
 }
 
-// installers are the commands that install packages.
+// installers maps package managers to the commands that install packages.
 var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
 
-// install is the command that installs packages on this host; empty if unknown.
+// install returns the command that installs packages on this host, or "" if it is
+// unknown.
 func install(c host.Checkup, packages ...string) string {
 	command, known := installers[c.PackageManager]
 	if !known {
@@ -114,8 +115,8 @@ func runtimeReady(in Input) Finding {
 	})
 }
 
-// runtimeWarnings passes on other warnings in the runtime's status: containerd reports
-// of settings and kernels that it will not take for long.
+// runtimeWarnings reports other warnings in the runtime's status: containerd warns of
+// settings and kernels that it will not support for long.
 func runtimeWarnings(in Input) Finding {
 	return in.ofRuntime("runtime-warnings", func() Finding {
 		var said []string
@@ -131,10 +132,10 @@ func runtimeWarnings(in Input) Finding {
 	})
 }
 
-// oldest are the versions from which on a runtime speaks CRI v1.
+// oldest maps runtimes to their first versions with CRI v1.
 var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
 
-// runtimeVersion reports a runtime that podrun was not tested with.
+// runtimeVersion warns of a runtime version that podrun was not tested with.
 func runtimeVersion(in Input) Finding {
 	return in.ofRuntime("runtime-version", func() Finding { return tried(in.Facts.Runtime) })
 }
@@ -151,7 +152,7 @@ func tried(r host.Runtime) Finding {
 	return pass("", "%s %s", r.Name, r.Version)
 }
 
-// handlers reports what the runtime can do for pods.
+// handlers reports the features of the runtime's handlers.
 func handlers(in Input) Finding {
 	return in.ofRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
@@ -188,7 +189,7 @@ func describe(name string, h host.RuntimeHandler) string {
 	return name + ": " + strings.Join(can, ", ")
 }
 
-// sandboxImage reports whether the pause image is present: without it, and without a
+// sandboxImage checks whether the pause image is present: without it and without a
 // registry, no pod starts.
 func sandboxImage(in Input) Finding {
 	return in.ofRuntime("sandbox-image", func() Finding {
@@ -209,7 +210,7 @@ func sandboxImage(in Input) Finding {
 	})
 }
 
-// devices checks which devices of --device the runtime cannot add.
+// devices checks whether the runtime can add the devices of --device.
 func devices(in Input) Finding {
 	if len(in.Facts.Devices) == 0 {
 		return pass("devices", "none are configured (--device)")
@@ -238,8 +239,8 @@ func devices(in Input) Finding {
 	})
 }
 
-// runtimeConfig shows what podrun read of CRI-O's configuration files; no finding of
-// another runtime, which reports its configuration itself.
+// runtimeConfig reports the configuration files of CRI-O that podrun read; it does not
+// apply to runtimes that report their configuration themselves.
 func runtimeConfig(in Input) Finding {
 	if in.down() || !in.Facts.Runtime.IsCRIO() {
 		return Finding{}
@@ -263,8 +264,8 @@ func runtimeConfig(in Input) Finding {
 	})
 }
 
-// oomScore reports whether the runtime can give containers the scores that the
-// kubelet gives them: it may not lower them without CAP_SYS_RESOURCE.
+// oomScore reports whether the runtime can set the OOM scores that the kubelet requests:
+// to lower them, it requires CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
 	return in.ofRuntime("oom-score", func() Finding {
 		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM

@@ -44,11 +44,11 @@ func seLinux(in Input) Finding {
 	return pass("selinux", "not enabled: seLinuxOptions have no effect")
 }
 
-// idMapped is since when Linux maps the IDs of tmpfs, which secrets and the like
-// are on, for a pod with a user namespace (KEP-127).
+// idMapped is the first Linux version that maps the IDs of tmpfs, which a pod with a user
+// namespace requires for secrets and similar volumes (KEP-127).
 var idMapped = version.MustParseGeneric("6.3.0")
 
-// userNamespaces reports what keeps pods with hostUsers: false from running here.
+// userNamespaces reports why pods with hostUsers: false cannot run on this host.
 func userNamespaces(in Input) Finding {
 	limit, known := in.Checkup.Sysctls["user.max_user_namespaces"]
 	able := func(h host.RuntimeHandler) bool { return h.UserNamespaces }

@@ -10,19 +10,19 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// The gates of the back-off of containers that crash, with their defaults in v1.36
+// Feature gates for the back-off of crashing containers, with their defaults in v1.36
 // (pkg/features/kube_features.go): KEP-4603.
 const (
 	gateBackOffMax     = "KubeletCrashLoopBackOffMax"         // beta, on
 	gateReducedBackOff = "ReduceDefaultCrashLoopBackOffDecay" // alpha, off
 )
 
-// CrashLoopBackOff returns the first and the longest delay before a container that
-// crashes is started again (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the
-// defaults of the configuration): 10 s and 5 minutes. MaxContainerRestartPeriod is
-// the longest, and bounds the first. With ReduceDefaultCrashLoopBackOffDecay the
-// first is 1 s; only without KubeletCrashLoopBackOffMax the longest is a minute then,
-// since that gate sets the period to 5 minutes where the file does not.
+// CrashLoopBackOff returns the initial and the maximum delay before a crashing container
+// is restarted (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the defaults of the
+// configuration): 10 s and 5 minutes. MaxContainerRestartPeriod is the maximum, and also
+// limits the initial delay. With ReduceDefaultCrashLoopBackOffDecay the initial delay is
+// 1 s; the maximum is then a minute only without KubeletCrashLoopBackOffMax, because that
+// gate defaults the period to 5 minutes.
 func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	first, longest = 10*time.Second, 5*time.Minute
 	if s.Gate(gateReducedBackOff, false) {
@@ -35,9 +35,9 @@ func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	return first, longest
 }
 
-// LogMaxSize returns ContainerLogMaxSize in bytes: from which size on a container's
-// log is rotated. A negative one is never; 0 is every time it is looked at, as in the
-// kubelet. It is an error if it is not a quantity.
+// LogMaxSize returns ContainerLogMaxSize in bytes: the size at which the log of a
+// container is rotated. A negative size disables rotation; 0 rotates at every check, as
+// in the kubelet. It returns an error for an invalid quantity.
 func (s Settings) LogMaxSize() (int64, error) {
 	q, err := resource.ParseQuantity(s.ContainerLogMaxSize)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s Settings) LogMaxSize() (int64, error) {
 	return q.Value(), nil
 }
 
-// checkSupervision checks what only a supervisor of pods uses.
+// checkSupervision checks the settings that only a supervisor uses.
 func (f *file) checkSupervision(kc *kubelet.KubeletConfiguration) {
 	if n := deref(kc.ContainerLogMaxWorkers, 1); n < 1 {
 		f.invalid("containerLogMaxWorkers", fmt.Sprintf("%d is less than 1", n), "")

@@ -17,9 +17,9 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// check reports the values that the kubelet would refuse
-// (pkg/kubelet/apis/config/validation, cmd/kubelet/app and pkg/kubelet/eviction
-// of v1.36), of the fields that podrun uses.
+// check reports values of used fields that the kubelet would reject
+// (pkg/kubelet/apis/config/validation, cmd/kubelet/app and pkg/kubelet/eviction of
+// v1.36).
 func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	if d := kc.CgroupDriver; d != "" && d != "cgroupfs" && d != "systemd" {
 		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "use cgroupfs or systemd, or remove it to use the runtime's driver")
@@ -58,13 +58,13 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// sysctlPattern is a sysctl's name, or a prefix that ends with "*" (the
-// kubelet's own rule, with dots or slashes).
+// sysctlPattern matches a sysctl's name, or a prefix that ends with "*" (the kubelet's
+// own rule, with dots or slashes).
 var sysctlPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
 })
 
-// validDNS leaves out what is no IP, which the kubelet ignores.
+// validDNS returns the valid IP addresses; the kubelet ignores the others.
 func validDNS(servers []string) []string {
 	if servers == nil {
 		return nil
@@ -131,7 +131,7 @@ func (f *file) checkLogs(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// checkReserved checks the resources that are kept from pods.
+// checkReserved checks the resources that are reserved for the system.
 func (f *file) checkReserved(field string, reserved map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
 		at := fmt.Sprintf("%s[%s]", field, name)

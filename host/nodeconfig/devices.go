@@ -10,15 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// cdiID is a device's full name in the Container Device Interface:
+// cdiID matches a device's full name in the Container Device Interface:
 // vendor/class=name.
 var cdiID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
 })
 
-// ParseDevices reads NAME=CDI-ID, each of which adds a device to an extended
-// resource: nvidia.com/gpu=nvidia.com/gpu=0. The devices of a resource keep
-// their order.
+// ParseDevices parses NAME=CDI-ID entries, each of which adds a device to an extended
+// resource: nvidia.com/gpu=nvidia.com/gpu=0. The devices of a resource keep their order.
 func ParseDevices(given []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	var seen []string
@@ -37,7 +36,7 @@ func ParseDevices(given []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// extended reports whether a name is that of an extended resource: one with a domain that is not
+// extended reports whether a name is that of an extended resource: its domain is not
 // Kubernetes' own.
 func extended(name string) bool {
 	domain, _, ok := strings.Cut(name, "/")

@@ -10,14 +10,13 @@ import (
 
 // document is one document of a YAML stream.
 type document struct {
-	first int // line of the stream at which its text begins, from 1
+	first int // first line of its text in the stream, from 1
 	text  []byte
 }
 
-// split cuts a stream at its document markers, "---" and "...", and leaves out
-// documents of blank lines, comments and directives alone. A line that begins
-// with a marker is never content, not even of a quoted or block scalar (YAML 1.2,
-// 9.1.2).
+// split splits a stream at its document markers, "---" and "...", and omits documents
+// with only blank lines, comments and directives. A line that begins with a marker is
+// never content, not even in a quoted or block scalar (YAML 1.2, 9.1.2).
 func split(data []byte) []document {
 	var out []document
 	now := document{first: 1}
@@ -44,7 +43,7 @@ func split(data []byte) []document {
 	return out
 }
 
-// cutMarker takes a document marker off the beginning of a line.
+// cutMarker removes a document marker from the beginning of a line.
 func cutMarker(line []byte) (rest []byte, marker bool) {
 	if rest, marker = bytes.CutPrefix(line, []byte("---")); !marker {
 		rest, marker = bytes.CutPrefix(line, []byte("..."))
@@ -64,26 +63,26 @@ func hasContent(text []byte) bool {
 	return false
 }
 
-// place is where a field of a document is.
+// place is the position of a field in a document.
 type place struct {
 	path  string // maxPods, systemReserved[cpu], sources[0]
 	line  int    // of the document's text, from 1
-	again int    // line of an earlier field of the same path; 0 if there is none
+	again int    // line of an earlier field with the same path; 0 if there is none
 }
 
-// Limits of the fields whose places are known, which are more than a settings
-// file has. A field beyond them has the place of what it is in.
+// Limits of the fields whose places are recorded; a real settings file has fewer. A field
+// beyond them has the place of its parent.
 const (
 	maxPlaces  = 10000
 	placeDepth = 5
 	maxKey     = 512 // bytes
 )
 
-// maxExpanded bounds a document with its aliases written out, in bytes: a few
-// lines of aliases can stand for any amount of text.
+// maxExpanded limits the size in bytes of a document with its aliases expanded: a few
+// lines of aliases can represent any amount of text.
 const maxExpanded = 4 * maxFile
 
-// placesOf lists the fields of a document's first levels.
+// placesOf returns the places of the fields in the top levels of a document.
 func placesOf(text []byte) ([]place, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -105,8 +104,8 @@ func placesOf(text []byte) ([]place, error) {
 	return out, nil
 }
 
-// expanded is the size of a node with its aliases written out, in bytes, at most
-// maxExpanded+1. Done has the sizes of nodes with anchors; a node within itself is
+// expanded returns the size in bytes of a node with its aliases expanded, at most
+// maxExpanded+1. Done has the sizes of nodes with anchors; a node that contains itself is
 // too large.
 func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	if node.Kind == yaml.AliasNode {
@@ -128,8 +127,8 @@ func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	return size
 }
 
-// walk calls found for the fields below a node, in the order of the text, until
-// it returns false. It follows no aliases.
+// walk calls found for each field below a node, in the order of the text, until found
+// returns false. It does not follow aliases.
 func walk(node *yaml.Node, path string, depth int, found func(path string, line int) bool) bool {
 	if depth == placeDepth {
 		return true
@@ -159,8 +158,8 @@ func walk(node *yaml.Node, path string, depth int, found func(path string, line 
 	return true
 }
 
-// line finds a field's line in the file: of the field itself, else of the
-// nearest one that it is in; 0 if there is none.
+// line returns a field's line in the file, or that of its nearest recorded parent; 0 if
+// there is none.
 func (f *file) line(field string) int {
 	for field != "" {
 		for _, p := range f.places {

@@ -52,8 +52,8 @@ func (f *file) checkSignal(at, signal string) bool {
 	return false
 }
 
-// checkThresholds checks thresholds: a percentage (0% and 100% turn one off) or a
-// positive quantity.
+// checkThresholds checks thresholds: a percentage (0% and 100% disable one) or a positive
+// quantity.
 func (f *file) checkThresholds(field string, thresholds map[string]string) {
 	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
 		at, value := fmt.Sprintf("%s[%s]", field, signal), thresholds[signal]
@@ -92,7 +92,8 @@ func (f *file) checkReclaims(reclaims map[string]string) {
 	}
 }
 
-// checkImageGC checks when images are removed (pkg/kubelet/apis/config/validation).
+// checkImageGC checks the settings of image garbage collection
+// (pkg/kubelet/apis/config/validation).
 func (f *file) checkImageGC(kc *kubelet.KubeletConfiguration) {
 	high, low := deref(kc.ImageGCHighThresholdPercent, 85), deref(kc.ImageGCLowThresholdPercent, 80)
 	inRange := func(field string, n int32) bool {
@@ -121,8 +122,8 @@ func (f *file) checkImageGC(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// mergeEvictions puts a valid file's settings for evictions and for images that are not
-// used over s.
+// mergeEvictions overrides settings for evictions and image garbage collection with those
+// of a valid file.
 func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	s.EvictionHard = evictionHard(s.EvictionHard, kc)
 	quantities(&s.EvictionSoft, kc.EvictionSoft)
@@ -144,8 +145,8 @@ func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// evictionHard gives the thresholds: those of the file replace all the
-// defaults, unless mergeDefaultEvictionSettings puts them over the defaults.
+// evictionHard returns the hard thresholds: those of the file replace all defaults,
+// unless mergeDefaultEvictionSettings is set, which keeps the other defaults.
 func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[string]string {
 	switch {
 	case kc.EvictionHard == nil:
@@ -156,5 +157,5 @@ func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[
 	return kc.EvictionHard
 }
 
-// NoThreshold reports whether a percentage is one by which the kubelet turns an eviction threshold off.
+// NoThreshold reports whether a percentage disables an eviction threshold in the kubelet.
 func NoThreshold(value string) bool { return value == "0%" || value == "100%" }

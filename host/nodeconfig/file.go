@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReasonUnused is the reason of a warning about a kubelet field that podrun does
-// not use; shown with --verbose only.
+// ReasonUnused is the reason of a warning about a kubelet field that podrun does not use,
+// which is shown only with --verbose.
 const ReasonUnused = "Unused"
 
-// kubeletKind and podrunKind are the kinds of a settings file, and kinds their
-// apiVersions.
+// kubeletKind and podrunKind are the kinds in a settings file, and kinds maps them to
+// their apiVersions.
 const (
 	kubeletKind = "KubeletConfiguration"
 	podrunKind  = "PodrunConfiguration"
@@ -31,23 +31,24 @@ const (
 
 var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podrunKind: "podrun.dev/v1alpha1"}
 
-// Parse puts a settings file over base: a KubeletConfiguration
-// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or
-// both, as documents of one YAML stream, or one of them as JSON. A field that the
+// Parse overrides base with a settings file: a KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or both,
+// as documents of one YAML stream, or one of them as JSON. Fields that the file omits
+// keep their values in base.
 // file has not stays as it is in base.
 //
-// Unknown fields of a KubeletConfiguration are warnings, as for the kubelet;
-// those of a PodrunConfiguration are errors, and so are duplicate fields there,
-// values that the kubelet would refuse, other kinds, and a kind given twice. After
-// an error base is returned unchanged. Problems have a field path and the line,
-// but no file: only the caller knows it.
+// Unknown fields of a KubeletConfiguration are warnings, as in the kubelet. Unknown
+// fields of a PodrunConfiguration are errors, as are duplicate fields, values that the
+// kubelet would reject, other kinds, and a kind that appears twice. After an error, Parse
+// returns base unchanged. Problems have a field path and a line, but no file name,
+// because only the caller knows it.
 func Parse(data []byte, base Settings) (Settings, problem.List) {
 	docs := split(data)
 	if len(docs) == 0 {
 		return base, problem.List{{Reason: "InvalidObject", Message: "the file has no document", Hint: header()}}
 	}
 	out, problems := parseAll(docs, base)
-	if len(problems.Errors()) == 0 && out.Profile != "" { // its settings are defaults of the whole file
+	if len(problems.Errors()) == 0 && out.Profile != "" { // the profile's settings are defaults for the whole file
 		out, problems = parseAll(docs, withProfile(base, out.Profile))
 	}
 	problems.Sort()
@@ -57,7 +58,7 @@ func Parse(data []byte, base Settings) (Settings, problem.List) {
 	return out, problems
 }
 
-// parseAll puts the documents over base, one after the other.
+// parseAll applies the documents to base, one after the other.
 func parseAll(docs []document, base Settings) (Settings, problem.List) {
 	out, seen := base, map[string]int{}
 	var problems problem.List
@@ -73,14 +74,13 @@ func parseAll(docs []document, base Settings) (Settings, problem.List) {
 	return out, problems
 }
 
-// Limits of what is reported about a file. A file with more documents than there
-// are kinds is refused in any case.
+// Limits of reported problems. A file with more documents than kinds is always rejected.
 const (
 	maxDocuments = 8
 	maxProblems  = 100 // errors of a document, and as many warnings
 )
 
-// file gathers the problems of one document of a settings file.
+// file collects the problems of one document of a settings file.
 type file struct {
 	kind     string // "" until it is known
 	first    int    // line of the file at which the document begins
@@ -88,7 +88,8 @@ type file struct {
 	problems problem.List
 }
 
-// parse puts one document over base. Seen has the lines of the kinds before it.
+// parse applies one document to base. Seen maps the kinds of earlier documents to their
+// lines.
 func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
 	fields := f.decode(text)
 	if fields == nil {
@@ -135,8 +136,8 @@ func (f *file) invalid(field, message, hint string) {
 	f.add(field, "FieldValueInvalid", message, hint, false)
 }
 
-// decode gives the fields of the document but for apiVersion and kind, or nil if
-// it is of neither kind.
+// decode returns the fields of the document except apiVersion and kind, or nil if it has
+// another kind.
 func (f *file) decode(data []byte) map[string]json.RawMessage {
 	places, err := placesOf(data)
 	f.places = places
@@ -162,10 +163,11 @@ func (f *file) decode(data []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// identify takes apiVersion and kind out of the fields.
+// identify removes apiVersion and kind from the fields, and reports whether they are
+// supported.
 func (f *file) identify(fields map[string]json.RawMessage) bool {
 	var kind, version string
-	_ = json.Unmarshal(fields["kind"], &kind) // not a string: as if not given
+	_ = json.Unmarshal(fields["kind"], &kind) // a value that is not a string counts as missing
 	_ = json.Unmarshal(fields["apiVersion"], &version)
 	want, known := kinds[kind]
 	switch {
@@ -191,8 +193,8 @@ func header() string {
 		kinds[kubeletKind], kubeletKind, kinds[podrunKind], podrunKind)
 }
 
-// fill decodes each field by itself into the struct at into, so that every wrong
-// one is reported.
+// fill decodes each field individually into the struct that into points to, so that it
+// reports every invalid field.
 func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	targets := map[string]reflect.Value{}
 	value := reflect.ValueOf(into).Elem()
@@ -228,8 +230,8 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	}
 }
 
-// holdsQuantities reports whether a field's type contains quantities, which decode
-// themselves with Kubernetes' parser.
+// holdsQuantities reports whether a field's type contains quantities, which are decoded
+// by Kubernetes' parser.
 func holdsQuantities(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -249,7 +251,7 @@ func holdsQuantities(t reflect.Type) bool {
 
 var quantityType = reflect.TypeFor[apiresource.Quantity]()
 
-// unknown reports a field that the kind does not have.
+// unknown reports an unknown field.
 func (f *file) unknown(field string, strict bool) {
 	if strict {
 		f.add(field, "FieldUnknown", "unknown field", "", false)
@@ -258,7 +260,7 @@ func (f *file) unknown(field string, strict bool) {
 	f.add(field, "FieldUnknown", "unknown field, ignored", "", true)
 }
 
-// typeMessage says what is wrong with a value's type, without Go's types.
+// typeMessage describes a value of the wrong type, without Go's types.
 func typeMessage(err error) string {
 	var typeErr *json.UnmarshalTypeError
 	if errors.As(err, &typeErr) {
@@ -267,7 +269,7 @@ func typeMessage(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// typeName is the YAML reader's word for a Go type.
+// typeName returns the YAML name of a Go type.
 func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:

@@ -17,7 +17,7 @@ var verifications = []kubelet.ImagePullCredentialsVerificationPolicy{
 	kubelet.NeverVerify, kubelet.NeverVerifyPreloadedImages, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify,
 }
 
-// checkVerification checks who may use images that are present (KEP-2535).
+// checkVerification checks which pods may use present images (KEP-2535).
 func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 	const field, allowlist = "imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"
 	policy := kc.ImagePullCredentialsVerificationPolicy
@@ -44,7 +44,7 @@ func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// allowable reports whether a pattern is one of the allowlist's.
+// allowable reports whether a pattern is valid in the allowlist.
 func allowable(pattern string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "/*"); wild {
 		return prefix != "" && strings.TrimSpace(pattern) == pattern && !strings.Contains(prefix, "*")

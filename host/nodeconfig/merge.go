@@ -6,8 +6,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// merge puts what a valid file says over base. A zero that the kubelet takes
-// for "not said" (v1beta1/defaults.go) is that here, too.
+// merge overrides base with a valid file. A zero value that the kubelet treats as unset
+// (v1beta1/defaults.go) counts as unset.
 func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	text(&s.PodLogsDir, kc.PodLogsDir)
 	text(&s.ContainerRuntimeEndpoint, kc.ContainerRuntimeEndpoint)
@@ -88,9 +88,9 @@ func quantities(into *map[string]string, value map[string]string) {
 	}
 }
 
-// parallelPulls is the number of pulls at a time, 0 for any. serializeImagePulls
-// counts only where the file says it: the kubelet's default is one at a time,
-// podrun's is not.
+// parallelPulls returns the maximum number of concurrent pulls, or 0 for no limit.
+// serializeImagePulls counts only if the file sets it, because its default in the kubelet
+// is true, unlike in podrun.
 func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
 	switch {
 	case kc.MaxParallelImagePulls != nil:

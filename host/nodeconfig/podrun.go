@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodrunConfiguration (podrun.dev/v1alpha1) has the settings for which the
-// kubelet's file has no field. A nil field leaves the setting as it is; names and
-// defaults are those of the flags. Paths are absolute and clean.
+// PodrunConfiguration (podrun.dev/v1alpha1) has the settings that a KubeletConfiguration
+// does not have. A nil field keeps the current setting; names and defaults are those of
+// the flags. Paths are absolute and clean.
 type PodrunConfiguration struct {
-	Profile          *string `json:"profile"` // of Profiles
+	Profile          *string `json:"profile"` // one of Profiles
 	RootDir          *string `json:"rootDir"`
 	Secrets          *string `json:"secrets"` // disk or memory
 	ContainerLogsDir *string `json:"containerLogsDir"`
@@ -29,19 +29,20 @@ type PodrunConfiguration struct {
 	NodeIP           []string          `json:"nodeIP"` // at most one IPv4 and one IPv6
 	NodeLabels       map[string]string `json:"nodeLabels"`
 
-	// PersistentVolumeClaims are directories of this host by the claim that each
-	// serves, in every namespace, as by --pvc.
+	// PersistentVolumeClaims maps claims, in every namespace, to directories of this
+	// host, as --pvc does.
 	PersistentVolumeClaims map[string]string `json:"persistentVolumeClaims"`
-	// PersistentVolumeClaimDir is where each claim without a volume has a directory.
+	// PersistentVolumeClaimDir is the directory in which each claim without a volume has
+	// a subdirectory.
 	PersistentVolumeClaimDir *string `json:"persistentVolumeClaimDir"`
-	// Devices are CDI devices by extended resource, as by --device.
+	// Devices maps extended resources to CDI devices, as --device does.
 	Devices map[string][]string `json:"devices"`
 
 	RegistryAuth     *string          `json:"registryAuth"`                  // path of a docker config; "" for none
 	ProviderConfig   *string          `json:"imageCredentialProviderConfig"` // path; "" for none
 	ProviderBinDir   *string          `json:"imageCredentialProviderBinDir"` // path; "" for none
 	RetryPull        *string          `json:"retryPull"`                     // auto or always
-	PullTimeout      *metav1.Duration `json:"pullTimeout"`                   // 0: no limit; nil: the command's own
+	PullTimeout      *metav1.Duration `json:"pullTimeout"`                   // 0: no limit; nil: the command's default
 	PullStallTimeout *metav1.Duration `json:"pullStallTimeout"`              // 0: no limit
 
 	AllowPrivileged *bool   `json:"allowPrivileged"`
@@ -53,18 +54,18 @@ type PodrunConfiguration struct {
 	ReadOnlyAPI     *bool   `json:"readOnlyAPI"`
 	UserNamespaces  *string `json:"userNamespaces"` // pod or prefer
 
-	Namespace *string `json:"namespace"` // of pods that name none
+	Namespace *string `json:"namespace"` // for pods that specify none
 	Verbose   *bool   `json:"verbose"`
 	Color     *string `json:"color"`
 }
 
-// Limits of a PodrunConfiguration: more is a mistake, or another's work.
+// Limits of a PodrunConfiguration. Larger values are mistakes or malicious.
 const (
 	maxSources = 64
-	maxEntries = 1024 // of a mapping
+	maxEntries = 1024 // in a mapping
 )
 
-// podrun puts a PodrunConfiguration over base.
+// podrun applies a PodrunConfiguration to base.
 func (f *file) podrun(fields map[string]json.RawMessage, base Settings) Settings {
 	var pc PodrunConfiguration
 	f.fill(&pc, fields)
@@ -132,13 +133,13 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkDevices(pc.Devices)
 }
 
-// Values of runtime; any other is a socket.
+// Values of runtime; any other value is a socket.
 const (
-	RuntimeAuto     = "auto"     // the recorded one, else by what is on the host
-	RuntimeEmbedded = "embedded" // the one in the binary
+	RuntimeAuto     = "auto"     // the recorded one, else a runtime found on the host
+	RuntimeEmbedded = "embedded" // the runtime in podrun's binary
 )
 
-// CheckRuntime refuses what is no value of runtime; "" is auto.
+// CheckRuntime rejects an invalid value of runtime; "" means auto.
 func CheckRuntime(v string) error {
 	if v == "" || v == RuntimeAuto || v == RuntimeEmbedded || strings.HasPrefix(v, "unix:///") || strings.HasPrefix(v, "/") {
 		return nil
@@ -146,9 +147,9 @@ func CheckRuntime(v string) error {
 	return fmt.Errorf("%q is not auto, embedded or a socket (unix:///path/to.sock)", v)
 }
 
-// Where podrun keeps the Secrets of pods.
+// The places where podrun stores the Secrets of pods.
 const (
-	SecretsOnDisk   = "disk"   // in checkpoints, which only root may read
+	SecretsOnDisk   = "disk"   // in checkpoints, which only root can read
 	SecretsInMemory = "memory" // until the host is rebooted
 )
 
@@ -157,8 +158,8 @@ var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
 
 // The orders in which the app containers of a pod start.
 const (
-	StartInOrder  = "kubelet"  // that of the list, one after the other
-	StartParallel = "parallel" // all at once, where no postStart hook orders them
+	StartInOrder  = "kubelet"  // in list order, one after the other
+	StartParallel = "parallel" // concurrently, unless postStart hooks require an order
 )
 
 // StartOrders are the values of startOrder.
@@ -187,8 +188,8 @@ func (f *file) checkSources(dirs []string) {
 	}
 }
 
-// checkNode checks the node's name, addresses and labels. The kubelet takes at
-// most one address of each family for its node (KEP-563).
+// checkNode checks the node's name, addresses and labels. The kubelet accepts at most one
+// node address per family (KEP-563).
 func (f *file) checkNode(pc *PodrunConfiguration) {
 	if n := deref(pc.HostnameOverride, ""); n != "" && len(validation.IsDNS1123Subdomain(n)) > 0 {
 		f.invalid("hostnameOverride", fmt.Sprintf("%q is not a valid name of a node", n), "a lower-case DNS name")
@@ -261,7 +262,7 @@ func (f *file) tooMany(field string, n int) bool {
 	return n > maxEntries
 }
 
-// mergePodrun puts a valid PodrunConfiguration over base.
+// mergePodrun overrides base with a valid PodrunConfiguration.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
 		&s.Color: pc.Color, &s.Profile: pc.Profile, &s.UserNamespaces: pc.UserNamespaces, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,

@@ -16,14 +16,14 @@ var Profiles = []string{ProfileHardened}
 
 // Values of userNamespaces.
 const (
-	UserNamespacesPod    = "pod"    // a pod has one if its hostUsers is false
-	UserNamespacesPrefer = "prefer" // also a new pod without hostUsers, if it works in one
+	UserNamespacesPod    = "pod"    // only pods with hostUsers: false
+	UserNamespacesPrefer = "prefer" // also new pods without hostUsers, if they work in one
 )
 
 // UserNamespaceModes are the values of userNamespaces.
 var UserNamespaceModes = []string{UserNamespacesPod, UserNamespacesPrefer}
 
-// profileSetting is a setting of the profile hardened.
+// profileSetting is a setting of the hardened profile.
 type profileSetting struct {
 	name  string
 	value string
@@ -31,7 +31,7 @@ type profileSetting struct {
 	get   func(Settings) string
 }
 
-// hardened are the settings of ProfileHardened. Each is a default: the file, the
+// hardened are the settings of ProfileHardened. Each is only a default: the file, the
 // environment and flags override it.
 var hardened = []profileSetting{
 	{"seccompDefault", "true", func(s *Settings) { s.SeccompDefault = true }, func(s Settings) string { return fmt.Sprint(s.SeccompDefault) }},
@@ -42,7 +42,7 @@ var hardened = []profileSetting{
 	{"readOnlyAPI", "true", func(s *Settings) { s.ReadOnlyAPI = true }, func(s Settings) string { return fmt.Sprint(s.ReadOnlyAPI) }},
 }
 
-// withProfile returns settings with those of a profile.
+// withProfile returns s with the settings of a profile.
 func withProfile(s Settings, name string) Settings {
 	if name == ProfileHardened {
 		for _, one := range hardened {
@@ -52,8 +52,8 @@ func withProfile(s Settings, name string) Settings {
 	return s
 }
 
-// DescribeProfile lists the effective values of the profile's settings, and those of the
-// profile that are overridden; it is empty without a profile.
+// DescribeProfile lists the effective values of the profile's settings, and the
+// overridden values of the profile. It returns "" without a profile.
 func (s Settings) DescribeProfile() string {
 	if s.Profile != ProfileHardened {
 		return ""

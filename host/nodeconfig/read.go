@@ -9,18 +9,18 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// maxFile bounds a configuration file, in bytes.
+// maxFile is the maximum size of a configuration file, in bytes.
 const maxFile = 1 << 20
 
 // DefaultFile is the settings file that every command reads if it exists.
 const DefaultFile = "/etc/podrun/config.yaml"
 
-// DefaultSource is the directory of manifests that `podrun serve` runs if neither
-// the command line nor the settings name another.
+// DefaultSource is the directory of manifests that `podrun serve` runs if neither the
+// command line nor the settings specify another.
 const DefaultSource = "/etc/podrun/manifests"
 
-// ReadFile reads a settings file that the user named, which may be a pipe, of at
-// most 1 MiB. The error names the path and wraps the system's error.
+// ReadFile reads a settings file of at most 1 MiB that the user specified; it may be a
+// pipe. The error contains the path and wraps the system error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	data, err := hostfile.ReadInput(ctx, path, maxFile)
 	if errors.Is(err, hostfile.ErrTooLarge) {

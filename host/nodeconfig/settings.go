@@ -12,34 +12,36 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Settings are the node's settings after flags, environment and file were
-// merged. Names and meanings are the kubelet's, where it has them
+// Settings are the node's settings after merging flags, environment and file. Names and
+// meanings are the kubelet's, if the kubelet has the setting
 // (kubelet.config.k8s.io/v1beta1). It marshals to stable JSON.
 type Settings struct {
-	// File is the settings file that was read; empty for none.
+	// File is the settings file that was read; empty if there is none.
 	File string `json:"file,omitempty"`
 
-	// Profile is the profile of the file, whose settings are already in the other fields.
+	// Profile is the profile in the file, whose settings are already applied to the other
+	// fields.
 	Profile string `json:"profile,omitempty"`
 
 	RootDir          string `json:"rootDir"`
-	Secrets          string `json:"secrets,omitempty"` // disk, which "" means too, or memory
+	Secrets          string `json:"secrets,omitempty"` // disk (the default for "") or memory
 	PodLogsDir       string `json:"podLogsDir"`
 	ContainerLogsDir string `json:"containerLogsDir"`
 	// Sources are the directories whose manifests `podrun serve` runs.
 	Sources []string `json:"sources,omitempty"`
-	// Claims are directories of this host by the PersistentVolumeClaim, of any
-	// namespace, that each serves.
+	// Claims maps PersistentVolumeClaims, in every namespace, to directories of this
+	// host.
 	Claims map[string]string `json:"persistentVolumeClaims,omitempty"`
-	// ClaimDir is where each claim without a volume has a directory; empty for nowhere.
+	// ClaimDir is the directory in which each claim without a volume has a subdirectory;
+	// empty disables this.
 	ClaimDir string `json:"persistentVolumeClaimDir,omitempty"`
 
-	Namespace string `json:"namespace,omitempty"` // of pods that name none; empty: default
-	// StrictSources refuses manifests that users other than root can write to.
+	Namespace string `json:"namespace,omitempty"` // for pods that specify none; empty: default
+	// StrictSources rejects manifests that users other than root can write to.
 	StrictSources bool   `json:"strictSources,omitempty"`
-	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
+	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
 	Verbose       bool   `json:"verbose,omitempty"`
-	StartOrder    string `json:"startOrder,omitempty"` // kubelet, which "" means too, or parallel
+	StartOrder    string `json:"startOrder,omitempty"` // kubelet (the default for "") or parallel
 	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.
 	ReadOnlyAPI bool   `json:"readOnlyAPI,omitempty"`
 	Color       string `json:"-"` // auto, always or never; empty for auto
@@ -48,9 +50,10 @@ type Settings struct {
 	NodeIP           []string          `json:"nodeIP,omitempty"`
 	NodeLabels       map[string]string `json:"nodeLabels,omitempty"`
 
-	// Runtime is auto, which "" means too, or embedded; unused if an endpoint is set.
+	// Runtime is auto (the default for "") or embedded; it is not used if an endpoint is
+	// set.
 	Runtime                  string        `json:"runtime,omitempty"`
-	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: as Runtime says
+	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: selected by Runtime
 	ImageServiceEndpoint     string        `json:"imageServiceEndpoint,omitempty"`     // empty: the runtime's
 	RuntimeRequestTimeout    time.Duration `json:"runtimeRequestTimeout"`              // ns in JSON
 
@@ -65,35 +68,35 @@ type Settings struct {
 	CPUCFSQuotaPeriod time.Duration `json:"cpuCFSQuotaPeriod"`
 	PodPidsLimit      int64         `json:"podPidsLimit"` // -1: none
 
-	// SwapBehavior is the kubelet's memorySwap.swapBehavior: NoSwap, which ""
-	// means too, or LimitedSwap.
+	// SwapBehavior is the kubelet's memorySwap.swapBehavior: NoSwap (the default for "")
+	// or LimitedSwap.
 	SwapBehavior string `json:"swapBehavior,omitempty"`
 
 	MaxPods        int32             `json:"maxPods"`
 	SystemReserved map[string]string `json:"systemReserved,omitempty"` // quantities
 	KubeReserved   map[string]string `json:"kubeReserved,omitempty"`
 	EvictionHard   map[string]string `json:"evictionHard,omitempty"`
-	// EvictionSoft are thresholds that count once they were crossed for as long as
-	// EvictionSoftGracePeriod says, by signal; EvictionMinimumReclaim is how much more
-	// than a threshold is freed. They are valid, as a file is checked.
+	// EvictionSoft maps signals to thresholds that take effect after
+	// EvictionSoftGracePeriod; EvictionMinimumReclaim is the amount to free beyond a
+	// threshold. They are valid, because the file was checked.
 	EvictionSoft            map[string]string `json:"evictionSoft,omitempty"`
 	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty"`
 	EvictionMinimumReclaim  map[string]string `json:"evictionMinimumReclaim,omitempty"`
-	// EvictionPressureTransitionPeriod is for how long the node is under pressure
-	// after it was seen last; ns in JSON.
+	// EvictionPressureTransitionPeriod is the time for which a pressure condition
+	// persists after it was last observed; ns in JSON.
 	EvictionPressureTransitionPeriod time.Duration `json:"evictionPressureTransitionPeriod"`
-	// EvictionMaxPodGracePeriod bounds the grace period of a pod that a soft threshold
-	// evicts, in seconds.
+	// EvictionMaxPodGracePeriod is the maximum grace period, in seconds, of a pod that a
+	// soft threshold evicts.
 	EvictionMaxPodGracePeriod int32    `json:"evictionMaxPodGracePeriod,omitempty"`
 	AllowedUnsafeSysctls      []string `json:"allowedUnsafeSysctls,omitempty"`
 	SeccompDefault            bool     `json:"seccompDefault"`
-	Preempt                   bool     `json:"preempt"` // critical pods may stop others of podrun's
+	Preempt                   bool     `json:"preempt"` // critical pods may stop other pods of podrun
 	AllowPrivileged           bool     `json:"allowPrivileged"`
 	PodSecurity               string   `json:"podSecurity,omitempty"` // privileged, baseline or restricted
-	// UserNamespaces is prefer, or pod, which "" means too.
+	// UserNamespaces is pod (the default for "") or prefer.
 	UserNamespaces     string         `json:"userNamespaces,omitempty"`
 	RegisterWithTaints []corev1.Taint `json:"registerWithTaints,omitempty"`
-	// Devices are CDI devices by the extended resource as which pods request them.
+	// Devices maps the extended resources that pods request to CDI devices.
 	Devices map[string][]string `json:"devices,omitempty"`
 
 	ContainerLogMaxSize         string        `json:"containerLogMaxSize"` // a quantity
@@ -101,39 +104,40 @@ type Settings struct {
 	ContainerLogMaxWorkers      int32         `json:"containerLogMaxWorkers"`
 	ContainerLogMonitorInterval time.Duration `json:"containerLogMonitorInterval"` // ns in JSON
 
-	// MaxContainerRestartPeriod is crashLoopBackOff.maxContainerRestartPeriod; 0 if
-	// no file sets it. CrashLoopBackOff has what follows from it.
+	// MaxContainerRestartPeriod is crashLoopBackOff.maxContainerRestartPeriod, or 0 if no
+	// file sets it. CrashLoopBackOff returns the resulting delays.
 	MaxContainerRestartPeriod time.Duration `json:"maxContainerRestartPeriod,omitempty"` // ns in JSON
 
 	RegistryPullQPS       int32 `json:"registryPullQPS"` // 0: no limit
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
 
-	// Images that nothing uses are removed when the disk of images is as full as the
-	// high threshold, in percent, until it is as full as the low one; none that is
-	// younger than ImageMinimumGCAge, and all that were not used for
-	// ImageMaximumGCAge, unless that is 0. Ages are ns in JSON.
+	// When the usage of the image disk reaches the high threshold, in percent, unused
+	// images are removed until it reaches the low one, except images younger than
+	// ImageMinimumGCAge. Images that were not used for ImageMaximumGCAge are removed in
+	// any case, unless that is 0. Ages are ns in JSON.
 	ImageGCHighThresholdPercent int32         `json:"imageGCHighThresholdPercent"`
 	ImageGCLowThresholdPercent  int32         `json:"imageGCLowThresholdPercent"`
 	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`
 	ImageMaximumGCAge           time.Duration `json:"imageMaximumGCAge,omitempty"`
 
-	// ShutdownGracePeriod is how long pods get to end when the host shuts down, of which
-	// ShutdownGracePeriodCriticalPods is for critical pods; or a period for each priority.
-	// 0 and none: pods are not stopped before the host is. ShutdownPeriods has what
-	// follows from them. Durations are ns in JSON.
+	// ShutdownGracePeriod is the time for pods to terminate when the host shuts down, of
+	// which ShutdownGracePeriodCriticalPods is reserved for critical pods; alternatively,
+	// each priority has its own period. If none is set, podrun does not stop pods before
+	// the shutdown. ShutdownPeriods returns the resulting periods. Durations are ns in
+	// JSON.
 	ShutdownGracePeriod              time.Duration                              `json:"shutdownGracePeriod,omitempty"`
 	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
 	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
 
-	// PullVerification and PullAllowlist say for which images that are present a pod
-	// must show that it could pull them.
+	// PullVerification and PullAllowlist specify for which present images a pod must
+	// prove that it could pull them.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
-	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // what trying again cannot help, too
-	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; nil: the command's own; ns in JSON
-	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // of one pull without 1 MiB; 0: no limit; ns in JSON
+	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // also after errors that a retry cannot fix
+	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // for one image; 0: no limit; nil: the command's default; ns in JSON
+	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // for a pull without 1 MiB of progress; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config
 	ProviderConfig  string         `json:"imageCredentialProviderConfig,omitempty"` // path
 	ProviderBinDir  string         `json:"imageCredentialProviderBinDir,omitempty"` // path
@@ -141,8 +145,8 @@ type Settings struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Default returns the kubelet's defaults (v1.36), except where podrun has a
-// reason of its own: its root directory, and images pulled in parallel.
+// Default returns the kubelet's defaults (v1.36), except for podrun's own root directory
+// and parallel image pulls.
 func Default() Settings {
 	return Settings{
 		RootDir:               "/var/lib/podrun",
@@ -176,17 +180,17 @@ func Default() Settings {
 		ContainerLogMonitorInterval:      10 * time.Second,
 		RegistryPullQPS:                  5,
 		RegistryBurst:                    10,
-		PullStall:                        5 * time.Minute, // containerd shows 1 MiB at a time, which takes a slow link minutes
+		PullStall:                        5 * time.Minute, // containerd reports progress in steps of 1 MiB, which take minutes on a slow link
 		PullVerification:                 kubelet.NeverVerifyPreloadedImages,
 	}
 }
 
-// Layout returns the paths of pods under these settings.
+// Layout returns the paths of pods with these settings.
 func (s Settings) Layout() identity.Layout {
 	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
 }
 
-// SourcesOrDefault are the sources of manifests, DefaultSource if none are set.
+// SourcesOrDefault returns the sources of manifests, or DefaultSource if none are set.
 func (s Settings) SourcesOrDefault() []string {
 	if len(s.Sources) == 0 {
 		return []string{DefaultSource}
@@ -194,8 +198,7 @@ func (s Settings) SourcesOrDefault() []string {
 	return s.Sources
 }
 
-// Gate reports whether a feature gate is enabled: as set in the file, or else as
-// given.
+// Gate reports whether a feature gate is enabled: as set in the file, else otherwise.
 func (s Settings) Gate(name string, otherwise bool) bool {
 	if on, said := s.FeatureGates[name]; said {
 		return on

@@ -9,10 +9,11 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 )
 
-// ShutdownPeriods are how long pods get to end when the host shuts down, lower
-// priorities first: those of shutdownGracePeriodByPodPriority (KEP-2712), else what
-// shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000) mean. Nil if pods
-// are not stopped before the host is, which is the kubelet's default.
+// ShutdownPeriods returns the times for pods to terminate when the host shuts down, lower
+// priorities first: those of shutdownGracePeriodByPodPriority (KEP-2712), or the
+// equivalents of shutdownGracePeriod and shutdownGracePeriodCriticalPods (KEP-2000). It
+// returns nil if pods are not stopped before the shutdown, which is the kubelet's
+// default.
 func (s Settings) ShutdownPeriods() []kubelet.ShutdownGracePeriodByPodPriority {
 	if !s.Gate("GracefulNodeShutdown", true) {
 		return nil
@@ -31,7 +32,8 @@ func (s Settings) ShutdownPeriods() []kubelet.ShutdownGracePeriodByPodPriority {
 	return out
 }
 
-// ShutdownDelay is how long a shutdown of the host may be delayed by these periods.
+// ShutdownDelay returns the time for which these periods may delay a shutdown of the
+// host.
 func (s Settings) ShutdownDelay() time.Duration {
 	var sum time.Duration
 	for _, p := range s.ShutdownPeriods() {
@@ -40,7 +42,7 @@ func (s Settings) ShutdownDelay() time.Duration {
 	return sum
 }
 
-// checkShutdown checks the periods as the kubelet does, and that they are not negative.
+// checkShutdown checks the periods as the kubelet does, and also rejects negative ones.
 func (f *file) checkShutdown(kc *kubelet.KubeletConfiguration) {
 	all, critical := kc.ShutdownGracePeriod.Duration, kc.ShutdownGracePeriodCriticalPods.Duration
 	for _, p := range []struct {
@@ -90,8 +92,8 @@ func gateOf(kc *kubelet.KubeletConfiguration, name string) bool {
 	return on || !set
 }
 
-// mergeShutdown puts a valid file's settings for shutdowns over s. A file that has one
-// form replaces the other one.
+// mergeShutdown overrides the shutdown settings of s with those of a valid file. A file
+// that uses one form replaces the other.
 func mergeShutdown(s *Settings, kc *kubelet.KubeletConfiguration) {
 	if d := kc.ShutdownGracePeriod.Duration; d != 0 {
 		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = d, kc.ShutdownGracePeriodCriticalPods.Duration, nil

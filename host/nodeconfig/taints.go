@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ParseTaints reads the kubelet's form of taints, key=value:effect or
-// key:effect, with commas between them.
+// ParseTaints parses taints in the kubelet's form, key=value:effect or key:effect,
+// separated by commas.
 func ParseTaints(text string) ([]corev1.Taint, error) {
 	var out []corev1.Taint
 	for _, one := range strings.Split(text, ",") {
