@@ -38,13 +38,13 @@ var cases = []struct {
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
 
 	{"the runtime's cgroup driver", []func(*scene){func(s *scene) {
-		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "systemd", "systemd"
+		s.facts.Cgroup.Driver, s.facts.Runtime.ReportedDriver = "systemd", "systemd"
 	}}, nil},
 	{"another cgroup driver", []func(*scene){func(s *scene) {
-		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
+		s.facts.Cgroup.Driver, s.facts.Runtime.ReportedDriver = "cgroupfs", "systemd"
 	}}, []string{"CgroupDriverMismatch: : podrun is configured for the cgroupfs cgroup driver, but the runtime uses systemd"}},
 	{"another cgroup driver, no groups", []func(*scene){func(s *scene) {
-		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
+		s.facts.Cgroup.Driver, s.facts.Runtime.ReportedDriver = "cgroupfs", "systemd"
 		s.settings.CgroupsPerQOS = false
 	}}, nil},
 

@@ -43,7 +43,7 @@ func checkNetworkReady(q question) problem.List {
 // name: in the first case containers run outside the pod's cgroup, without its limits, in
 // the second they fail with an error that is hard to understand.
 func checkCgroupDriver(q question) problem.List {
-	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.CgroupSaid
+	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.ReportedDriver
 	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
 		return nil
 	}

@@ -235,9 +235,9 @@ type Runtime struct {
 	// MinMemory is the minimum memory limit of a container in bytes, by handler, and
 	// Ulimits are those that every container gets: nofile=1024:2048. Both are empty if
 	// the runtime has none or does not report them.
-	MinMemory  map[string]int64 `json:"minMemory,omitempty"`
-	Ulimits    []string         `json:"ulimits,omitempty"`
-	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver in RuntimeConfig or the default handler's options; empty if neither has it
+	MinMemory      map[string]int64 `json:"minMemory,omitempty"`
+	Ulimits        []string         `json:"ulimits,omitempty"`
+	ReportedDriver string           `json:"cgroupSaid,omitempty"` // driver in RuntimeConfig or the default handler's options; empty if neither has it
 }
 
 // NetworkDir is the directory from which the runtime reads its network configuration: the

@@ -59,9 +59,9 @@ func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// while returns a context that is canceled if the runtime does not answer, so that other
+// whileAnswering returns a context that is canceled if the runtime does not answer, so that other
 // calls need not wait for their longer timeouts.
-func (a *Ahead) while(ctx context.Context) (context.Context, context.CancelFunc) {
+func (a *Ahead) whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		<-a.asked
@@ -72,10 +72,10 @@ func (a *Ahead) while(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, cancel
 }
 
-// behind lets other goroutines run before part: those that connect to the runtime and
+// yielding lets other goroutines run before part: those that connect to the runtime and
 // call it take longest. With few CPUs they would otherwise run last, because each
 // goroutine wakes the next.
-func behind(part func() error) func() error {
+func yielding(part func() error) func() error {
 	return func() error {
 		runtime.Gosched()
 		return part()
@@ -89,11 +89,11 @@ func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list 
 	go func() {
 		defer close(a.done)
 		// Each function sets its own fields.
-		a.unread = together(
-			behind(func() error { return m.readMachine(f, s) }),
-			behind(func() error { return m.readNetwork(f, s) }),
-			behind(func() error { return m.readCgroup(&f.Cgroup) }),
-			behind(func() (err error) {
+		a.unread = runAll(
+			yielding(func() error { return m.readMachine(f, s) }),
+			yielding(func() error { return m.readNetwork(f, s) }),
+			yielding(func() error { return m.readCgroup(&f.Cgroup) }),
+			yielding(func() (err error) {
 				if kubelet {
 					f.Kubelet, err = m.findKubelet(endpointOf(client))
 				}

@@ -18,10 +18,10 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	m := machine{ctx: ctx, root: "/"}
 	var facts host.Facts
 	var down, mounts error
-	together(
+	runAll(
 		func() error { facts.Runtime, down = readVersion(ctx, client); return nil },
-		behind(func() error { mounts = m.readCgroup(&facts.Cgroup); return nil }),
-		behind(func() error {
+		yielding(func() error { mounts = m.readCgroup(&facts.Cgroup); return nil }),
+		yielding(func() error {
 			// Without an address, hooks of hostNetwork pods have no default host, and the
 			// status has no host IP.
 			facts.NodeIPs, facts.DefaultRoute, _ = nodeAddresses(s.NodeIP)
@@ -34,7 +34,7 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	if mounts != nil {
 		return host.Facts{}, mounts
 	}
-	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.CgroupSaid)
+	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
 	return facts, nil
 }
 
@@ -58,7 +58,7 @@ func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) 
 	asked, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var down error
-	together(
+	runAll(
 		func() error {
 			if version, down = Reach(ctx, client); down != nil {
 				cancel() // the other calls need not wait for their longer timeouts

@@ -21,7 +21,7 @@ const namedSystemd = "name=systemd"
 func (m machine) readCgroup(c *host.Cgroup) error {
 	v1, unified, err := m.cgroupMounts()
 	if err != nil {
-		return trouble("read the mounts", err, "is /proc mounted?")
+		return factError("read the mounts", err, "is /proc mounted?")
 	}
 	enabled, err := m.enabledControllers()
 	if err != nil {
@@ -52,7 +52,7 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	data, err := m.read(maxProcFile, mount, "cgroup.controllers")
 	if err != nil {
-		return trouble("read the cgroup controllers", err, "")
+		return factError("read the cgroup controllers", err, "")
 	}
 	c.Controllers = strings.Fields(string(data))
 	slices.Sort(c.Controllers)
@@ -165,7 +165,7 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, trouble("read the cgroup controllers", err, "")
+		return nil, factError("read the cgroup controllers", err, "")
 	}
 	on := map[string]bool{}
 	for line := range strings.Lines(string(data)) {

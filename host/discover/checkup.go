@@ -73,9 +73,9 @@ func (m machine) packageManager() string {
 	return ""
 }
 
-// usedUp is a limit of free space, including the blocks reserved for root: the files of
+// minFree is a limit of free space, including the blocks reserved for root: the files of
 // one pod require more.
-const usedUp = 256 << 10
+const minFree = 256 << 10
 
 // directory reports whether podrun can write to a directory or create it.
 func directory(setting, path string) host.Directory {
@@ -99,7 +99,7 @@ func directory(setting, path string) host.Directory {
 		if err := unix.Statfs(at, &st); err == nil {
 			d.FreeBytes, d.LongName, d.NoExec = int64(st.Bavail)*st.Bsize, st.Namelen, st.Flags&unix.ST_NOEXEC != 0
 			switch { // some file systems do not limit inodes and report 0
-			case st.Blocks > 0 && int64(st.Bfree)*st.Bsize < usedUp:
+			case st.Blocks > 0 && int64(st.Bfree)*st.Bsize < minFree:
 				d.Full = "space"
 			case st.Files > 0 && st.Ffree == 0:
 				d.Full = "inodes"

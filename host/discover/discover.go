@@ -95,13 +95,13 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if a == nil {
 		a = m.begin(client, s, o.Kubelet, true)
 	}
-	asked, cancel := a.while(m.ctx)
+	asked, cancel := a.whileAnswering(m.ctx)
 	defer cancel()
 	var sandboxes []*runtimeapi.PodSandbox
 	var stored storedPods
 	var unlisted error
 	// Each function sets its own fields.
-	unread = together(
+	unread = runAll(
 		func() error {
 			if o.Ahead != nil && client != nil { // else they are listed with the rest
 				sandboxes, unlisted = client.ListPodSandbox(asked, nil)
@@ -123,7 +123,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if o.Ahead == nil {
 		sandboxes = a.sandboxes
 	}
-	down = m.whyDown(client, a, unlisted)
+	down = m.downError(client, a, unlisted)
 	unread = append(unread, a.unread...)
 	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
@@ -135,30 +135,30 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}
-	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.CgroupSaid)
+	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.ReportedDriver)
 	if reservedErr != nil {
 		unread = append(unread, reservedErr)
 	}
 	facts.Pods = m.readPods(sandboxes, reserved, stored.byUID, s.Layout())
 	facts.PodDirs = stored.dirs
 	m.recoverUserNS(client, stored.userNS, sandboxes)
-	facts.UserNS = m.othersUserNS(stored.userNS, facts.Pods)
+	facts.UserNS = m.addForeignUserNS(stored.userNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
 		// An unread file is not corrupt if the time was up.
-		unread = append(unread, trouble("read the state of pods", context.Cause(m.ctx), ""))
+		unread = append(unread, factError("read the state of pods", context.Cause(m.ctx), ""))
 	}
 	return facts, down, unread
 }
 
-// whyDown returns the error of a runtime that did not respond or did not list its
+// downError returns the error of a runtime that did not respond or did not list its
 // sandboxes.
-func (m machine) whyDown(client *cri.Client, a *Ahead, unlisted error) error {
+func (m machine) downError(client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {
 		return a.down
 	}
-	return unanswered(m.ctx, client, unlisted)
+	return answerError(m.ctx, client, unlisted)
 }
 
 // endpointOf returns a client's endpoint, or "" if client is nil.
@@ -169,8 +169,8 @@ func endpointOf(client *cri.Client) string {
 	return client.Endpoint()
 }
 
-// together calls the parts concurrently and returns their errors, in their order.
-func together(parts ...func() error) []error {
+// runAll calls the parts concurrently and returns their errors, in their order.
+func runAll(parts ...func() error) []error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, part := range parts {

@@ -49,7 +49,7 @@ const yieldAfter = 8
 func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	entries, err := os.ReadDir(m.path("proc"))
 	if err != nil {
-		return nil, trouble("list the processes", err, "is /proc mounted?")
+		return nil, factError("list the processes", err, "is /proc mounted?")
 	}
 	var found *host.KubeletProcess
 	var foreign []int

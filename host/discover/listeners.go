@@ -36,14 +36,14 @@ func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, 
 	sockets, err := diagSockets()
 	if err != nil {
 		if sockets, err = m.procSockets(); err != nil {
-			return nil, nil, trouble("list the listening sockets", err, "")
+			return nil, nil, factError("list the listening sockets", err, "")
 		}
 	}
 	var sctp *bool
 	if slices.ContainsFunc(wanted, func(p host.HostPort) bool { return p.Protocol == corev1.ProtocolSCTP }) {
 		more, loaded, err := m.sctpSockets()
 		if err != nil {
-			return nil, nil, trouble("list the SCTP sockets that listen", err, "")
+			return nil, nil, factError("list the SCTP sockets that listen", err, "")
 		}
 		sockets, sctp = append(sockets, more...), &loaded
 	}

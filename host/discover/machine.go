@@ -23,13 +23,13 @@ import (
 func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
-		return trouble("read the kernel's version", err, "")
+		return factError("read the kernel's version", err, "")
 	}
 	f.Hostname = unix.ByteSliceToString(uts.Nodename[:])
 	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
 	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
 	if f.NodeName == "" {
-		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
+		return factError("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
 	f.RootDir = m.rootDir(s.RootDir)
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
@@ -86,7 +86,7 @@ func nodeLabels(name string, given map[string]string) map[string]string {
 func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 	mem, err := m.meminfo()
 	if err != nil {
-		return trouble("read the memory's size", err, "is /proc mounted?")
+		return factError("read the memory's size", err, "is /proc mounted?")
 	}
 	f.MemoryAvailable, f.SwapTotal = mem["MemAvailable"], mem["SwapTotal"]
 	f.Capacity = corev1.ResourceList{
@@ -95,7 +95,7 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 		corev1.ResourcePods:   *resource.NewQuantity(int64(s.MaxPods), resource.DecimalSI),
 	}
 	if f.NodeFS, err = nodeFS(s.RootDir); err != nil {
-		return trouble("read the capacity of "+s.RootDir, err, "")
+		return factError("read the capacity of "+s.RootDir, err, "")
 	}
 	f.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(f.NodeFS.CapacityBytes, resource.BinarySI)
 	f.PIDs = m.pids()
@@ -187,7 +187,7 @@ func (m machine) readHugePages(f *host.Facts) error {
 		return nil
 	}
 	if err != nil {
-		return trouble("read the huge pages", err, "")
+		return factError("read the huge pages", err, "")
 	}
 	for _, e := range entries {
 		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB"), 10, 64)
@@ -196,11 +196,11 @@ func (m machine) readHugePages(f *host.Facts) error {
 		}
 		data, err := hostfile.Read(m.ctx, filepath.Join(dir, e.Name(), "nr_hugepages"), maxProcFile)
 		if err != nil {
-			return trouble("read the huge pages", err, "")
+			return factError("read the huge pages", err, "")
 		}
 		pages, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
 		if err != nil {
-			return trouble("read the huge pages", err, "")
+			return factError("read the huge pages", err, "")
 		}
 		size := kb << 10
 		f.HugePageSizes = append(f.HugePageSizes, size)

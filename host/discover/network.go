@@ -34,7 +34,7 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	}
 	hosts, err := m.read(maxConfig, "etc/hosts")
 	if err != nil && !os.IsNotExist(err) {
-		return trouble("read /etc/hosts", err, "")
+		return factError("read /etc/hosts", err, "")
 	}
 	f.EtcHosts = string(hosts)
 	return nil
@@ -48,7 +48,7 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 func nodeAddresses(addresses []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {
-		return nil, "", trouble("read the routes", err, "")
+		return nil, "", factError("read the routes", err, "")
 	}
 	ips, err := parseNodeIPs(addresses)
 	if err != nil {
@@ -61,7 +61,7 @@ func nodeAddresses(addresses []string) ([]string, string, error) {
 		return []string{addr}, link, nil
 	}
 	if addr, err = firstGlobal(); err != nil {
-		return nil, "", trouble("read the addresses", err, "")
+		return nil, "", factError("read the addresses", err, "")
 	}
 	if addr == "" {
 		addr = "127.0.0.1"
@@ -77,14 +77,14 @@ func parseNodeIPs(addresses []string) ([]string, error) {
 	for _, t := range addresses {
 		ip := net.ParseIP(strings.TrimSpace(t))
 		if ip == nil {
-			return nil, trouble("read --node-ip", fmt.Errorf("%q is not an IP address", t), "use an address such as 192.0.2.7")
+			return nil, factError("read --node-ip", fmt.Errorf("%q is not an IP address", t), "use an address such as 192.0.2.7")
 		}
 		if ip.IsUnspecified() {
 			continue
 		}
 		is4 := ip.To4() != nil
 		if is4 && v4 || !is4 && v6 {
-			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", addresses), "set at most one IPv4 and one IPv6 address")
+			return nil, factError("read --node-ip", fmt.Errorf("%v: two addresses of one family", addresses), "set at most one IPv4 and one IPv6 address")
 		}
 		v4, v6 = v4 || is4, v6 || !is4
 		out = append(out, ip.String())
@@ -166,11 +166,11 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 		return host.ResolvConf{Path: path}, nil
 	}
 	if err != nil {
-		return host.ResolvConf{}, trouble("read the resolver's configuration", err, "set another file with --resolv-conf")
+		return host.ResolvConf{}, factError("read the resolver's configuration", err, "set another file with --resolv-conf")
 	}
 	conf, err := parseResolvConf(string(data))
 	if err != nil {
-		return host.ResolvConf{}, trouble("read "+path, err, "correct it, or set another file with --resolv-conf")
+		return host.ResolvConf{}, factError("read "+path, err, "correct it, or set another file with --resolv-conf")
 	}
 	conf.Path = path
 	if path == resolvConf && slices.Contains(conf.Nameservers, resolvedStub) && m.exists(resolvedFile) {

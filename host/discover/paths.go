@@ -25,14 +25,14 @@ func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, e
 	if mounts {
 		var err error
 		if all, err = safepath.Mounts(); err != nil {
-			return nil, trouble("read the mounts", err, "")
+			return nil, factError("read the mounts", err, "")
 		}
 	}
 	out := map[string]host.Path{}
 	for _, path := range paths {
 		p, err := m.readPath(path, all)
 		if err != nil {
-			return nil, trouble("read "+path, err, "")
+			return nil, factError("read "+path, err, "")
 		}
 		out[path] = p
 	}

@@ -45,7 +45,7 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 		if p.RootDir != "" && !p.Managed {
 			m.readCheckpoint(p, identity.Layout{RootDir: p.RootDir}, &pod)
 		} else if p.Managed {
-			m.asStored(p, stored, layout)
+			m.addStored(p, stored, layout)
 		}
 	}
 	all = addReservations(all, reserved)
@@ -59,9 +59,9 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 	return pods
 }
 
-// asStored adds the data of a pod's checkpoint. It reads checkpoints that were written
+// addStored adds the data of a pod's checkpoint. It reads checkpoints that were written
 // after stored was read.
-func (m machine) asStored(p *host.Pod, stored map[string]*host.Pod, layout identity.Layout) {
+func (m machine) addStored(p *host.Pod, stored map[string]*host.Pod, layout identity.Layout) {
 	has, ok := stored[p.UID]
 	if !ok {
 		m.readCheckpoint(p, layout, &corev1.Pod{})

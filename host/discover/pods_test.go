@@ -141,7 +141,7 @@ func TestSandboxImage(t *testing.T) {
 
 // containerd 1.x has no RuntimeConfig; its default handler's options have it. (The
 // texts are what 1.6 and 1.7 answer, shortened.)
-func TestCgroupSaid(t *testing.T) {
+func TestReportedDriver(t *testing.T) {
 	config := func(kind, options string) string {
 		return `{"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc","runtimes":{` +
 			`"other":{"runtimeType":"io.containerd.runc.v2","options":{"SystemdCgroup":true}},` +
@@ -163,7 +163,7 @@ func TestCgroupSaid(t *testing.T) {
 		"RuntimeConfig wins": {systemd, config(runc, `{"SystemdCgroup":false}`), "systemd"},
 		"says nothing":       {&runtimeapi.RuntimeConfigResponse{}, config(runc, `{"SystemdCgroup":true}`), "systemd"},
 	} {
-		if got := cgroupSaid(tc.answer, tc.config); got != tc.want {
+		if got := reportedDriver(tc.answer, tc.config); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
@@ -182,7 +182,7 @@ func TestDescribeRuntime(t *testing.T) {
 		&runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}},
 	)
 	want := host.Runtime{
-		Name: "containerd", Version: "v2", APIVersion: "v1", HandlersOK: true, CgroupSaid: "cgroupfs",
+		Name: "containerd", Version: "v2", APIVersion: "v1", HandlersOK: true, ReportedDriver: "cgroupfs",
 		Conditions: []host.RuntimeCondition{{Type: "NetworkReady", Reason: "why", Message: "cni"}},
 		Handlers:   map[string]host.RuntimeHandler{"": {UserNamespaces: true}, "kata": {}},
 		Features:   map[string]bool{"supplementalGroupsPolicy": true},

@@ -31,12 +31,12 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 	m := machine{ctx: ctx, root: "/"}
 	memory, err := m.meminfo()
 	if err != nil {
-		return f, trouble("read the memory's size", err, "is /proc mounted?")
+		return f, factError("read the memory's size", err, "is /proc mounted?")
 	}
 	f.MemoryAvailable = memory["MemAvailable"]
 	f.Capacity = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(memory["MemTotal"], resource.BinarySI)}
 	if f.NodeFS, err = nodeFS(s.RootDir); err != nil {
-		return f, trouble("read the capacity of "+s.RootDir, err, "")
+		return f, factError("read the capacity of "+s.RootDir, err, "")
 	}
 	f.PIDs = m.pids()
 	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be monitored even if the runtime hangs

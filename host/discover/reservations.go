@@ -27,7 +27,7 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, trouble("list the reservations", err, "")
+		return nil, factError("list the reservations", err, "")
 	}
 	var out []host.Pod
 	for _, e := range entries {
@@ -56,7 +56,7 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 		if at < 0 {
 			pods = append(pods, reservation)
 		} else {
-			*pods[at] = both(*pods[at], *reservation)
+			*pods[at] = combined(*pods[at], *reservation)
 		}
 	}
 	return pods
@@ -89,9 +89,9 @@ func (m machine) readReservation(path string) (reservation host.Pod, ok bool, er
 	return reservation, true, nil
 }
 
-// both returns a pod with the maximum of its current and its reserved amount of each
+// combined returns a pod with the maximum of its current and its reserved amount of each
 // resource.
-func both(has, reservation host.Pod) host.Pod {
+func combined(has, reservation host.Pod) host.Pod {
 	has.Reserved = true
 	requests := corev1.ResourceList{}
 	for _, list := range []corev1.ResourceList{has.Requests, reservation.Requests} {

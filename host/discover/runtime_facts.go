@@ -50,8 +50,8 @@ type runtimeFacts struct {
 	sandboxes []*runtimeapi.PodSandbox
 }
 
-// unanswered returns the error for a runtime that failed to answer a call.
-func unanswered(ctx context.Context, client *cri.Client, err error) error {
+// answerError returns the error for a runtime that failed to answer a call.
+func answerError(ctx context.Context, client *cri.Client, err error) error {
 	if _, said := errors.AsType[*problem.Error](err); said || ctx.Err() != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	var status *runtimeapi.StatusResponse
 	var config *runtimeapi.RuntimeConfigResponse
 	var images *runtimeapi.ImageFsInfoResponse
-	errs := together(
+	errs := runAll(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
 				cancel() // the other calls need not wait for their longer timeouts
@@ -95,7 +95,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 		},
 	)
 	if len(errs) > 0 {
-		return out, unanswered(ctx, client, errs[0])
+		return out, answerError(ctx, client, errs[0])
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()
@@ -107,11 +107,11 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 // describe converts the runtime's responses. Config may be nil.
 func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *runtimeapi.RuntimeConfigResponse) host.Runtime {
 	r := host.Runtime{
-		Name:       v.GetRuntimeName(),
-		Version:    v.GetRuntimeVersion(),
-		APIVersion: v.GetRuntimeApiVersion(),
-		SandboxImg: sandboxImage(s.GetInfo()["config"]),
-		CgroupSaid: cgroupSaid(c, s.GetInfo()["config"]),
+		Name:           v.GetRuntimeName(),
+		Version:        v.GetRuntimeVersion(),
+		APIVersion:     v.GetRuntimeApiVersion(),
+		SandboxImg:     sandboxImage(s.GetInfo()["config"]),
+		ReportedDriver: reportedDriver(c, s.GetInfo()["config"]),
 	}
 	more := parseContainerdConfig(s.GetInfo()["config"])
 	r.RestrictsOOM, r.CNIConfDir, r.CNIBinDirs = more.RestrictOOM, more.CNI.ConfDir, more.CNI.bins()
@@ -137,12 +137,12 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	return r
 }
 
-// cgroupSaid returns the driver in RuntimeConfig or, for containerd 1.x, which does not
+// reportedDriver returns the driver in RuntimeConfig or, for containerd 1.x, which does not
 // implement it, the option of the default handler in the verbose status. It returns "" if
 // neither has it, or the handler is not runc's.
-func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
+func reportedDriver(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
-		return optionSaid(config)
+		return optionDriver(config)
 	}
 	if c.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
 		return host.DriverSystemd
@@ -150,8 +150,8 @@ func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	return host.DriverCgroupfs
 }
 
-// optionSaid returns the driver in containerd's own configuration.
-func optionSaid(config string) string {
+// optionDriver returns the driver in containerd's own configuration.
+func optionDriver(config string) string {
 	var c struct {
 		Containerd struct {
 			DefaultRuntimeName string `json:"defaultRuntimeName"`

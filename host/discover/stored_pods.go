@@ -31,7 +31,7 @@ type storedPods struct {
 // readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is
 // the slowest part, and runs concurrently with the calls to the runtime.
 func (m machine) readStored(layout identity.Layout) (storedPods, error) {
-	return apart(m, func(in machine) (storedPods, error) {
+	return readDetached(m, func(in machine) (storedPods, error) {
 		dir, err := os.Open(layout.PodsDir())
 		if errors.Is(err, os.ErrNotExist) {
 			return storedPods{}, nil
@@ -42,7 +42,7 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 			entries, err = dir.ReadDir(-1)
 		}
 		if err != nil {
-			return storedPods{}, trouble("list podrun's pods", err, "")
+			return storedPods{}, factError("list podrun's pods", err, "")
 		}
 		pods := make([]host.Pod, len(entries))
 		hostUsers := make([]bool, len(entries))
@@ -77,11 +77,11 @@ func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	})
 }
 
-// apart calls read in a separate goroutine, and stops waiting for it when the context is
+// readDetached calls read in a separate goroutine, and stops waiting for it when the context is
 // canceled, because a file system may never respond. The machine that it passes to read
 // has an uncanceled context: watching a context during each of thousands of small reads
 // would double their time.
-func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
+func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -101,7 +101,7 @@ func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
 	case <-m.ctx.Done():
 	}
 	var none T
-	return none, trouble("read the state of pods", context.Cause(m.ctx), "")
+	return none, factError("read the state of pods", context.Cause(m.ctx), "")
 }
 
 // readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod

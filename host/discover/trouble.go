@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// trouble returns the error for an unreadable fact.
-func trouble(op string, err error, hint string) error {
+// factError returns the error for an unreadable fact.
+func factError(op string, err error, hint string) error {
 	switch {
 	case problem.Exhausted(err):
 		hint = "" // the command line adds its own hint

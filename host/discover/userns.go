@@ -24,10 +24,10 @@ func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, err
 }
 
 func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
-	return apart(m, func(in machine) (map[string]uint32, error) {
+	return readDetached(m, func(in machine) (map[string]uint32, error) {
 		entries, err := os.ReadDir(layout.PodsDir())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, trouble("list the user namespaces of podrun's pods", err, "")
+			return nil, factError("list the user namespaces of podrun's pods", err, "")
 		}
 		pods := make([]string, len(entries))
 		for i, e := range entries {
@@ -100,9 +100,9 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 	}
 }
 
-// othersUserNS adds the ranges of pods that belong to other root directories on the same
+// addForeignUserNS adds the ranges of pods that belong to other root directories on the same
 // runtime. It ignores unreadable ones.
-func (m machine) othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
+func (m machine) addForeignUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {
 		if p.RootDir == "" || p.Managed || roots[p.RootDir] {

@@ -65,7 +65,7 @@ func TestOthersUserNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held = m.othersUserNS(held, []host.Pod{{UID: "a", Managed: true}, {UID: "b", RootDir: theirs.RootDir}, {UID: "c", RootDir: broken.RootDir}})
+	held = m.addForeignUserNS(held, []host.Pod{{UID: "a", Managed: true}, {UID: "b", RootDir: theirs.RootDir}, {UID: "c", RootDir: broken.RootDir}})
 	if want := map[string]uint32{"a": 65536, "b": 131072}; !maps.Equal(held, want) {
 		t.Errorf("held are %v, want %v", held, want)
 	}

@@ -44,7 +44,7 @@ func cgroupDriver(in Input) Finding {
 	case "runtime":
 		return pass("cgroup-driver", "%s, as reported by the runtime", c.Driver)
 	case "flag":
-		if in.Facts.Runtime.CgroupSaid == "" {
+		if in.Facts.Runtime.ReportedDriver == "" {
 			return pass("cgroup-driver", "%s, as set by --cgroup-driver; the runtime does not report its driver", c.Driver)
 		}
 		return pass("cgroup-driver", "%s, as set by --cgroup-driver and reported by the runtime", c.Driver)

@@ -147,8 +147,8 @@ func (in Input) refused(reason string) (problem.Problem, bool) {
 // down reports whether the runtime does not answer.
 func (in Input) down() bool { return in.Down != "" }
 
-// ofRuntime returns a finding that requires a running runtime, or a skipped one.
-func (in Input) ofRuntime(check string, otherwise func() Finding) Finding {
+// requireRuntime returns a finding that requires a running runtime, or a skipped one.
+func (in Input) requireRuntime(check string, otherwise func() Finding) Finding {
 	if in.down() {
 		return Finding{Check: check, Status: Skip, Summary: "the runtime does not answer"}
 	}

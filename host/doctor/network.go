@@ -9,7 +9,7 @@ import (
 
 // networkReady fails if pods require the pod network and it is not ready.
 func networkReady(in Input) Finding {
-	return in.ofRuntime("network-ready", func() Finding {
+	return in.requireRuntime("network-ready", func() Finding {
 		if p, bad := in.refused("NetworkNotReady"); bad {
 			f := refusal("", p)
 			if in.Checkup.CNI.Config == "" {

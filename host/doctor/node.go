@@ -49,9 +49,9 @@ func containerLogs(in Input) Finding { return writable(in, "container-logs-dir")
 // others have a lower one.
 const longName = 255
 
-// littleRoom is the maximum size of the logs of one container (10Mi in five files, the
+// minLogSpace is the maximum size of the logs of one container (10Mi in five files, the
 // kubelet's containerLogMaxSize and containerLogMaxFiles).
-const littleRoom = 50 << 20
+const minLogSpace = 50 << 20
 
 func writable(in Input, check string) Finding {
 	at := slices.IndexFunc(in.Checkup.Directories, func(d host.Directory) bool { return d.Setting == "--"+check })
@@ -66,7 +66,7 @@ func writable(in Input, check string) Finding {
 	case d.Full != "":
 		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("the file system of %s is full: it has no %s left", d.Path, d.Full),
 			Fix: fmt.Sprintf("free %s, or set another directory with %s", d.Full, d.Setting)}
-	case d.FreeBytes < littleRoom:
+	case d.FreeBytes < minLogSpace:
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
 			Fix: fmt.Sprintf("free space, or set another directory with %s", d.Setting)}
 	case d.LongName > 0 && d.LongName < longName:
@@ -192,7 +192,7 @@ func bytes(n int64) string {
 
 // leftovers checks for resources that killed podrun processes left on this host.
 func leftovers(in Input) Finding {
-	return in.ofRuntime("leftovers", func() Finding {
+	return in.requireRuntime("leftovers", func() Finding {
 		if len(in.Leftovers) == 0 {
 			return pass("leftovers", "none of podruns that were killed")
 		}

@@ -83,7 +83,7 @@ func InstallRuntime(c host.Checkup) string {
 }
 
 // packageNames maps what to install to its package name, by package manager.
-var names = map[string]map[string]string{
+var packageNames = map[string]map[string]string{
 	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
 }
 
@@ -98,7 +98,7 @@ func install(c host.Checkup, packages ...string) string {
 		return ""
 	}
 	for _, p := range packages {
-		if other := names[p][c.PackageManager]; other != "" {
+		if other := packageNames[p][c.PackageManager]; other != "" {
 			p = other
 		}
 		command += " " + p
@@ -107,7 +107,7 @@ func install(c host.Checkup, packages ...string) string {
 }
 
 func runtimeReady(in Input) Finding {
-	return in.ofRuntime("runtime-ready", func() Finding {
+	return in.requireRuntime("runtime-ready", func() Finding {
 		if p, bad := in.refused("RuntimeNotReady"); bad {
 			return refusal("", p)
 		}
@@ -118,7 +118,7 @@ func runtimeReady(in Input) Finding {
 // runtimeWarnings reports other warnings in the runtime's status: containerd warns of
 // settings and kernels that it will not support for long.
 func runtimeWarnings(in Input) Finding {
-	return in.ofRuntime("runtime-warnings", func() Finding {
+	return in.requireRuntime("runtime-warnings", func() Finding {
 		var said []string
 		for _, c := range in.Facts.Runtime.Conditions {
 			if !c.Status && c.Type != runtimeapi.RuntimeReady && c.Type != runtimeapi.NetworkReady {
@@ -137,10 +137,10 @@ var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
 
 // runtimeVersion warns of a runtime version that podrun was not tested with.
 func runtimeVersion(in Input) Finding {
-	return in.ofRuntime("runtime-version", func() Finding { return tried(in.Facts.Runtime) })
+	return in.requireRuntime("runtime-version", func() Finding { return testedVersion(in.Facts.Runtime) })
 }
 
-func tried(r host.Runtime) Finding {
+func testedVersion(r host.Runtime) Finding {
 	since, known := oldest[r.Name]
 	if !known {
 		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun is not tested with %s", r.Name), Fix: "use containerd or CRI-O"}
@@ -154,7 +154,7 @@ func tried(r host.Runtime) Finding {
 
 // handlers reports the features of the runtime's handlers.
 func handlers(in Input) Finding {
-	return in.ofRuntime("handlers", func() Finding {
+	return in.requireRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
 		if !r.HandlersOK {
 			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: podrun passes RuntimeClasses on unchecked, and refuses user namespaces (hostUsers: false) and recursive read-only mounts, which the runtime would ignore"}
@@ -192,7 +192,7 @@ func describe(name string, h host.RuntimeHandler) string {
 // sandboxImage checks whether the pause image is present: without it and without a
 // registry, no pod starts.
 func sandboxImage(in Input) Finding {
-	return in.ofRuntime("sandbox-image", func() Finding {
+	return in.requireRuntime("sandbox-image", func() Finding {
 		image := in.Checkup.SandboxImage
 		switch {
 		case image.Name == "" && image.Present != nil && !*image.Present:
@@ -215,7 +215,7 @@ func devices(in Input) Finding {
 	if len(in.Facts.Devices) == 0 {
 		return pass("devices", "none are configured (--device)")
 	}
-	return in.ofRuntime("devices", func() Finding {
+	return in.requireRuntime("devices", func() Finding {
 		if may := in.Facts.Runtime.CDI; may != nil && !*may {
 			return Finding{Status: Warn, Summary: "the runtime does not add CDI devices to containers: pods that request them are refused",
 				Fix: "containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28"}
@@ -245,7 +245,7 @@ func runtimeConfig(in Input) Finding {
 	if in.down() || !in.Facts.Runtime.IsCRIO() {
 		return Finding{}
 	}
-	return in.ofRuntime("runtime-config", func() Finding {
+	return in.requireRuntime("runtime-config", func() Finding {
 		r := in.Facts.Runtime
 		switch {
 		case r.ConfigProblem != "":
@@ -267,7 +267,7 @@ func runtimeConfig(in Input) Finding {
 // oomScore reports whether the runtime can set the OOM scores that the kubelet requests:
 // to lower them, it requires CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
-	return in.ofRuntime("oom-score", func() Finding {
+	return in.requireRuntime("oom-score", func() Finding {
 		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM
 		switch {
 		case restricts != nil && *restricts:

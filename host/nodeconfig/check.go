@@ -64,8 +64,8 @@ var sysctlPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
 })
 
-// validDNS returns the valid IP addresses; the kubelet ignores the others.
-func validDNS(servers []string) []string {
+// validNameservers returns the valid IP addresses; the kubelet ignores the others.
+func validNameservers(servers []string) []string {
 	if servers == nil {
 		return nil
 	}

@@ -135,8 +135,8 @@ func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	if kc.EvictionMaxPodGracePeriod != 0 {
 		s.EvictionMaxPodGracePeriod = kc.EvictionMaxPodGracePeriod
 	}
-	said(&s.ImageGCHighThresholdPercent, kc.ImageGCHighThresholdPercent)
-	said(&s.ImageGCLowThresholdPercent, kc.ImageGCLowThresholdPercent)
+	setIfGiven(&s.ImageGCHighThresholdPercent, kc.ImageGCHighThresholdPercent)
+	setIfGiven(&s.ImageGCLowThresholdPercent, kc.ImageGCLowThresholdPercent)
 	if d := kc.ImageMinimumGCAge.Duration; d != 0 {
 		s.ImageMinimumGCAge = d
 	}
@@ -152,7 +152,7 @@ func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[
 	case kc.EvictionHard == nil:
 		return base
 	case kc.MergeDefaultEvictionSettings != nil && *kc.MergeDefaultEvictionSettings:
-		return over(base, kc.EvictionHard)
+		return overlaid(base, kc.EvictionHard)
 	}
 	return kc.EvictionHard
 }

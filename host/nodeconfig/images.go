@@ -38,14 +38,14 @@ func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 		return
 	}
 	for i, pattern := range kc.PreloadedImagesVerificationAllowlist {
-		if !allowable(pattern) {
+		if !validPattern(pattern) {
 			f.invalid(fmt.Sprintf("%s[%d]", allowlist, i), fmt.Sprintf("%q is neither an image's name without tag and digest nor a prefix of one that ends in /*", pattern), "such as registry.example/team/*")
 		}
 	}
 }
 
-// allowable reports whether a pattern is valid in the allowlist.
-func allowable(pattern string) bool {
+// validPattern reports whether a pattern is valid in the allowlist.
+func validPattern(pattern string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "/*"); wild {
 		return prefix != "" && strings.TrimSpace(pattern) == pattern && !strings.Contains(prefix, "*")
 	}

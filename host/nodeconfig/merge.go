@@ -23,21 +23,21 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	if kc.CPUCFSQuotaPeriod != nil {
 		s.CPUCFSQuotaPeriod = kc.CPUCFSQuotaPeriod.Duration
 	}
-	said(&s.ResolvConf, kc.ResolverConfig)
-	said(&s.CgroupsPerQOS, kc.CgroupsPerQOS)
-	said(&s.CPUCFSQuota, kc.CPUCFSQuota)
-	said(&s.PodPidsLimit, kc.PodPidsLimit)
+	setIfGiven(&s.ResolvConf, kc.ResolverConfig)
+	setIfGiven(&s.CgroupsPerQOS, kc.CgroupsPerQOS)
+	setIfGiven(&s.CPUCFSQuota, kc.CPUCFSQuota)
+	setIfGiven(&s.PodPidsLimit, kc.PodPidsLimit)
 	s.PodPidsLimit = max(s.PodPidsLimit, -1)
-	said(&s.SeccompDefault, kc.SeccompDefault)
-	said(&s.ContainerLogMaxFiles, kc.ContainerLogMaxFiles)
-	said(&s.ContainerLogMaxWorkers, kc.ContainerLogMaxWorkers)
+	setIfGiven(&s.SeccompDefault, kc.SeccompDefault)
+	setIfGiven(&s.ContainerLogMaxFiles, kc.ContainerLogMaxFiles)
+	setIfGiven(&s.ContainerLogMaxWorkers, kc.ContainerLogMaxWorkers)
 	if d := kc.ContainerLogMonitorInterval; d != nil {
 		s.ContainerLogMonitorInterval = d.Duration
 	}
 	if d := kc.CrashLoopBackOff.MaxContainerRestartPeriod; d != nil {
 		s.MaxContainerRestartPeriod = d.Duration
 	}
-	said(&s.RegistryPullQPS, kc.RegistryPullQPS)
+	setIfGiven(&s.RegistryPullQPS, kc.RegistryPullQPS)
 	if kc.RegistryBurst != 0 {
 		s.RegistryBurst = kc.RegistryBurst
 	}
@@ -48,7 +48,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	if kc.MaxPods != 0 {
 		s.MaxPods = kc.MaxPods
 	}
-	list(&s.ClusterDNS, validDNS(kc.ClusterDNS))
+	list(&s.ClusterDNS, validNameservers(kc.ClusterDNS))
 	if kc.RegisterWithTaints != nil {
 		s.RegisterWithTaints = kc.RegisterWithTaints
 	}
@@ -59,7 +59,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	mergeEvictions(&s, kc)
 	mergeShutdown(&s, kc)
 	if len(kc.FeatureGates) > 0 {
-		s.FeatureGates = over(s.FeatureGates, kc.FeatureGates)
+		s.FeatureGates = overlaid(s.FeatureGates, kc.FeatureGates)
 	}
 	return s
 }
@@ -70,7 +70,7 @@ func text(into *string, value string) {
 	}
 }
 
-func said[T any](into, value *T) {
+func setIfGiven[T any](into, value *T) {
 	if value != nil {
 		*into = *value
 	}
@@ -103,7 +103,7 @@ func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
 	return base
 }
 
-func over[V any](base, top map[string]V) map[string]V {
+func overlaid[V any](base, top map[string]V) map[string]V {
 	out := make(map[string]V, len(base)+len(top))
 	maps.Copy(out, base)
 	maps.Copy(out, top)

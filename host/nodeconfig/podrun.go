@@ -269,12 +269,12 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {
-		said(into, value)
+		setIfGiven(into, value)
 	}
 	for into, value := range map[*bool]*bool{
 		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
 	} {
-		said(into, value)
+		setIfGiven(into, value)
 	}
 	list(&s.Sources, pc.Sources)
 	list(&s.NodeIP, pc.NodeIP)
