@@ -85,7 +85,7 @@ func unknownKind(name string) error {
 		all, words = append(all, k.Names[1]), append(words, k.Names[:2]...)
 	}
 	err := fmt.Errorf("podrun does not support the kind %q", name)
-	if like := likely(strings.ToLower(name), words); like != "" {
+	if like := closestName(strings.ToLower(name), words); like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "it reads " + strings.Join(all, ", ")}

@@ -50,7 +50,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (lost at a reboot: pods with Secrets must then be applied again)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.parsed("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one used so far; at first this host's or, if it has none, the embedded one), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one used so far; at first this host's or, if it has none, the embedded one), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
 		s.Runtime = v
 		return nodeconfig.CheckRuntime(v)
 	})
@@ -77,18 +77,18 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.text("registry-auth", "", "docker config `file` with registry credentials, used after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "`file` with the CredentialProviderConfig of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })
-	f.parsed("pvc-dir", "", "`directory` for PersistentVolumeClaims without a volume: each has a subdirectory NAMESPACE_NAME, which podrun keeps when it deletes pods, unless --delete-volumes is set", setClaimDir)
+	f.checkedText("pvc-dir", "", "`directory` for PersistentVolumeClaims without a volume: each has a subdirectory NAMESPACE_NAME, which podrun keeps when it deletes pods, unless --delete-volumes is set", setClaimDir)
 	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a trailing * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
 	f.thresholds("eviction-hard", "`thresholds` below which podrun refuses pods and serve evicts pods (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
-	f.parsed("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
+	f.checkedText("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
 	})
-	f.several("device", "assign a CDI device to pods that request the extended resource NAME: `NAME=CDI-ID`; repeatable", setDevices)
-	f.truth("allow-privileged", def.AllowPrivileged, "allow privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
-	f.parsed("pod-security", def.PodSecurity, "Pod Security Standards `level` that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
+	f.checkedStrings("device", "assign a CDI device to pods that request the extended resource NAME: `NAME=CDI-ID`; repeatable", setDevices)
+	f.boolean("allow-privileged", def.AllowPrivileged, "allow privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
+	f.checkedText("pod-security", def.PodSecurity, "Pod Security Standards `level` that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
 		if !slices.Contains(nodeconfig.PodSecurityLevels, v) {
 			return fmt.Errorf("%q is not privileged, baseline or restricted", v)
@@ -97,7 +97,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	})
 	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (those with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host and the pod's volumes and privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
 	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest) or parallel (those without a postStart hook start together); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
-	f.truth("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
+	f.boolean("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
 }
