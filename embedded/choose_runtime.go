@@ -8,16 +8,16 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Kind is whose a runtime is.
+// Kind is the owner of a runtime: podrun or the host.
 type Kind string
 
 // The kinds of runtimes.
 const (
-	Own      Kind = "embedded" // the one of this package
-	External Kind = "external" // another one of this host
+	Own      Kind = "embedded" // the runtime of this package
+	External Kind = "external" // another runtime on this host
 )
 
-// Values of --runtime; any other is an endpoint.
+// Values of --runtime; any other value is an endpoint.
 const (
 	Auto    = "auto"
 	ByFlag  = "embedded"
@@ -25,40 +25,40 @@ const (
 	maxName = 64 // hex digits of a digest
 )
 
-// Use is what a command wants of the runtime.
+// Use is what a command does with the runtime.
 type Use int
 
-// The uses, each of which includes those before it.
+// The uses, each of which includes the preceding ones.
 const (
-	Looks  Use = iota // examines the host: starts nothing
-	Reads             // shows something; an embedded runtime that was not started since boot stays so
+	Looks  Use = iota // examines the host and starts nothing
+	Reads             // shows something; does not start an embedded runtime for the first time since boot
 	Acts              // changes pods of the root directory
-	Starts            // begins to use a runtime: starts an embedded one, and records the choice
+	Starts            // starts an embedded runtime if necessary, and records the choice
 )
 
-// SocketState is how a known socket answers.
+// SocketState is the response of a known socket.
 type SocketState string
 
 // The states of sockets.
 const (
 	Absent  SocketState = ""
 	Answers SocketState = "answers"
-	NoCRI   SocketState = "no CRI" // containerd of Docker's packages, which disable the CRI
+	NoCRI   SocketState = "no CRI" // Docker's containerd packages disable the CRI plugin
 	Stale   SocketState = "stale"  // no process listens
-	Silent  SocketState = "silent" // anything else: no answer, no permission
+	Silent  SocketState = "silent" // any other failure: no response, no permission
 )
 
-// Socket is a socket that runtimes usually have.
+// Socket is one of the well-known sockets of runtimes.
 type Socket struct {
 	Endpoint string
 	State    SocketState
 	Program  string // containerd or crio
 }
 
-// Survey is what was found on the host.
+// Survey describes the runtimes on the host.
 type Survey struct {
 	Sockets []Socket
-	// Installed are the paths of runtimes' programs, by name.
+	// Installed maps names of runtimes to the paths of their programs.
 	Installed map[string]string
 }
 
@@ -66,27 +66,27 @@ type Survey struct {
 type ChooseInput struct {
 	Wanted  string  // auto, embedded or an endpoint
 	Use     Use     // of the command
-	Record  *Choice // nil for none
+	Record  *Choice // nil if there is none
 	Survey  *Survey // may be nil unless NeedsSurvey
-	Archive bool    // the binary has one
+	Archive bool    // the binary contains one
 	Pods    []string
 	Install string // the commands that install a runtime, for an error; may be empty
 }
 
-// Decision is which runtime a command uses.
+// Decision is the choice of a runtime for a command.
 type Decision struct {
 	Kind     Kind
-	Endpoint string // of an external runtime
-	Record   bool   // the choice is to be recorded once the runtime has answered
-	Notice   string // the message to the user when it is; empty for none
+	Endpoint string // set for an external runtime
+	Record   bool   // record the choice after the runtime has answered
+	Notice   string // message to the user when the choice is recorded; may be empty
 }
 
-// NeedsSurvey reports whether Choose needs to know what is on the host.
+// NeedsSurvey reports whether Choose requires a Survey.
 func NeedsSurvey(wanted string, record *Choice) bool { return wanted == Auto && record == nil }
 
-// Changes reports whether Choose needs to know the pods of the root directory: what is
-// wanted is not what is recorded. Pods without a record are of an external runtime, for
-// a podrun that knew no other made them.
+// Changes reports whether Choose requires the pods of the root directory, because the
+// wanted runtime differs from the recorded one. Pods without a record belong to an
+// external runtime: podrun releases without records supported no other.
 func Changes(wanted string, record *Choice) bool {
 	switch {
 	case wanted == Auto:
@@ -99,8 +99,8 @@ func Changes(wanted string, record *Choice) bool {
 	return record.Kind != External || record.Endpoint != wanted
 }
 
-// Choose decides which runtime a command uses. It is pure. The error is of kind
-// Runtime if there is none, and Refused if pods of this root directory are on another.
+// Choose selects the runtime for a command. It is pure. The error is of kind Runtime if
+// there is no runtime, and Refused if pods of this root directory use another one.
 func Choose(in ChooseInput) (Decision, error) {
 	if Changes(in.Wanted, in.Record) && len(in.Pods) > 0 && in.Use >= Acts {
 		return Decision{}, split(in)
@@ -122,7 +122,8 @@ func Choose(in ChooseInput) (Decision, error) {
 	return discovered(in, starts)
 }
 
-// split refuses to spread the pods of a root directory over two runtimes.
+// split returns the error for a choice that would split the pods of a root directory
+// between two runtimes.
 func split(in ChooseInput) error {
 	now := "the container runtime of this host"
 	switch {
@@ -136,7 +137,7 @@ func split(in ChooseInput) error {
 		Hint: "to move, run 'podrun delete --all --all-namespaces' without --runtime first, then apply the pods again; or use another --root-dir"}
 }
 
-// shownPods names the first of many pods.
+// shownPods lists the first few pods and counts the rest.
 func shownPods(pods []string) string {
 	shown := pods[:min(3, len(pods))]
 	text := strings.Join(shown, ", ")
@@ -146,25 +147,25 @@ func shownPods(pods []string) string {
 	return text
 }
 
-// discovered chooses by what is on the host. A runtime that is installed and does not
-// answer is no reason to use another: it may be late at boot, and pods would be split
-// over two.
+// discovered selects a runtime by the survey. If an installed runtime does not answer, it
+// selects no other one: the runtime may start late at boot, and the pods would be split
+// between two.
 func discovered(in ChooseInput, starts bool) (Decision, error) {
 	s := in.Survey
 	if s == nil {
 		s = &Survey{}
 	}
-	without := map[string]bool{} // programs that run, and serve no CRI
+	without := map[string]bool{} // programs that run without CRI
 	for _, socket := range s.Sockets {
 		switch socket.State {
 		case Answers:
 			return Decision{Kind: External, Endpoint: socket.Endpoint, Record: starts, Notice: "using the container runtime at " + socket.Endpoint}, nil
 		case Stale:
 			if s.Installed[socket.Program] == "" {
-				continue // left by a runtime that was uninstalled
+				continue // left behind by a runtime that was uninstalled
 			}
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
-		case Silent: // the command's own call finds out why
+		case Silent: // the command's own call determines the reason
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
 		case NoCRI:
 			without[socket.Program] = true
@@ -193,7 +194,8 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 	return Decision{}, noRuntime(s, in.Install)
 }
 
-// noRuntime is the error of a host without a runtime, which these commands install.
+// noRuntime returns the error for a host without a runtime; install has the commands to
+// install one.
 func noRuntime(s *Survey, install string) error {
 	var sockets []string
 	for _, socket := range s.Sockets {

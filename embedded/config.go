@@ -8,19 +8,19 @@ import (
 )
 
 // PauseImage is the sandbox image, which is in the archive. No registry can have this
-// name (RFC 2606): a containerd that lost the image must not pull another one, as root,
-// from whoever serves it. Its tag changes with the program (embedded/bundle/pause).
+// name (RFC 2606): a containerd that lost the image must not pull and run another one as
+// root. The tag changes with the program (embedded/bundle/pause).
 const PauseImage = "pause.podrun.invalid/pause:1"
 
-// Traits are what the daemon's configuration depends on.
+// Traits are the properties of the host that affect the daemon's configuration.
 type Traits struct {
 	Overlay       bool // overlayfs works in the root directory
-	SystemdCgroup bool // runc asks systemd for control groups
-	LowersOOM     bool // CAP_SYS_RESOURCE: OOM scores may be lowered
+	SystemdCgroup bool // runc creates cgroups through systemd
+	LowersOOM     bool // CAP_SYS_RESOURCE: the daemon may lower OOM scores
 }
 
-// unusedPlugins are those of containerd that no pod needs. NRI would open a socket that
-// all runtimes of a host share.
+// unusedPlugins are the containerd plugins that pods do not require. NRI would open a
+// socket that all runtimes of a host share.
 var unusedPlugins = []string{
 	"io.containerd.internal.v1.tracing", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
@@ -28,10 +28,10 @@ var unusedPlugins = []string{
 	"io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.monitor.container.v1.restart",
 }
 
-// Config is containerd's configuration (version 4, which 2.3 and later read). It reads
-// no other file, so that a containerd of the host's own is not affected, and does not
-// affect this one; only registry hosts are configured where every containerd has them
-// (/etc/containerd/certs.d). It is pure.
+// Config returns containerd's configuration (version 4, which 2.3 and later read).
+// Containerd reads no other file, so that the host's own containerd and this one do not
+// affect each other; only registry hosts are configured in the standard directory
+// (/etc/containerd/certs.d). Config is pure.
 func Config(l Layout, digest string, t Traits) []byte {
 	snapshotter, score := "overlayfs", 0
 	if !t.Overlay {
@@ -62,7 +62,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	images := "plugins.'io.containerd.cri.v1.images'"
 	line("[%s]", images)
 	line("snapshotter = %s", quote(snapshotter))
-	line("image_pull_progress_timeout = \"5m\"") // podrun's default of pullStallTimeout
+	line("image_pull_progress_timeout = \"5m\"") // podrun's default for pullStallTimeout
 	line("[%s.pinned_images]", images)
 	line("sandbox = %s", quote(PauseImage))
 	line("[%s.registry]", images)
@@ -85,10 +85,11 @@ func Config(l Layout, digest string, t Traits) []byte {
 	return []byte(b.String())
 }
 
-// oomScore of the daemon, which is the kubelet's own: the kernel kills it last.
+// oomScore is the OOM score of the daemon, equal to the kubelet's own: the kernel kills
+// it last.
 const oomScore = -999
 
-// quote writes a TOML basic string.
+// quote returns a TOML basic string.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -114,18 +115,19 @@ func quoteAll(all []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// remembered are the variables that say how registries are reached and which certificates
-// count. They are recorded, because the command that starts the daemon again, such as
-// podrun serve after a crash, may have none of them.
+// remembered are the variables that specify proxies and certificates for registries. They
+// are recorded because the command that restarts the daemon, such as podrun serve after a
+// crash, may not have them.
 var remembered = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// inherited are the variables of podrun's environment that the daemon gets in addition:
-// AppArmor support depends on whether this is a container.
+// inherited are the variables that the daemon inherits from podrun in addition: container
+// affects AppArmor support.
 var inherited = []string{"container"}
 
-// Remember returns the recorded variables, one NAME=VALUE a line, after a start by a command
-// whose environment is own: its variables replace those of the same name, and an empty one
-// removes it. Other lines of the record are dropped. It is pure.
+// Remember returns the variables to record, as lines NAME=VALUE, when a command with the
+// environment own starts the daemon. Its variables override recorded ones of the same
+// name, and an empty value removes one. Other lines of the record are dropped. Remember
+// is pure.
 func Remember(record string, own []string) string {
 	values := map[string]string{}
 	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {
@@ -143,10 +145,10 @@ func Remember(record string, own []string) string {
 	return b.String()
 }
 
-// Environment is the daemon's, made of podrun's and of what Remember has returned: nothing
-// of a CI job, a user's shell or a unit may follow containers around. PATH has the directories in which containerd
-// looks for helpers that a host may have, such as apparmor_parser. GOGC keeps the
-// daemon's memory small: it does little.
+// Environment returns the daemon's environment, based on podrun's and the result of
+// Remember: containers must not depend on the environment of a CI job, a user's shell or
+// a unit. PATH includes the directories in which containerd searches for optional helpers
+// such as apparmor_parser. GOGC reduces the daemon's memory, because it allocates little.
 func Environment(l Layout, digest, record string, own []string) []string {
 	env := []string{
 		"PATH=" + filepath.Join(l.Unpacked(digest), "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

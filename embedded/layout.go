@@ -1,11 +1,11 @@
 // Package embedded manages the container runtime that podrun includes: its paths, the
-// choice between it and another runtime, its configuration, and how it is unpacked,
-// started, stopped and removed. It has no knowledge of pods.
+// choice between it and another runtime, its configuration, unpacking, starting, stopping
+// and removal. It is independent of pods.
 //
 // The runtime is an unmodified containerd from the archive in the binary. It runs as a
-// separate daemon, which continues to run when podrun exits; podrun finds it again by its
-// files. There is one for each root directory, each with a separate socket, state, bridge
-// and subnet.
+// separate daemon, which keeps running when podrun exits; podrun finds it again by its
+// files. Each root directory has its own runtime with its own socket, state, bridge and
+// subnet.
 package embedded
 
 import (
@@ -14,61 +14,61 @@ import (
 	"path/filepath"
 )
 
-// RunDir holds the state of the runtimes of all root directories until the next boot.
-// It is not below /run/podrun, which only root may enter: the root user of a pod's user
-// namespace must reach the pod's root file system below it.
+// RunDir has the state of the runtimes of all root directories until the next boot. It is
+// not below /run/podrun, which only root can access: the root user of a pod's user
+// namespace must be able to access the pod's root file system below it.
 const RunDir = "/run/podrun-runtime"
 
-// Layout gives the paths and names of the runtime of one root directory.
+// Layout returns the paths and names of the runtime of one root directory.
 type Layout struct {
 	RootDir string // --root-dir, absolute
 	RunDir  string // empty for RunDir
 }
 
-// ID distinguishes runtimes of different root directories: 8 hex digits.
+// ID returns 8 hex digits that distinguish runtimes of different root directories.
 func (l Layout) ID() string {
 	sum := sha256.Sum256([]byte(l.RootDir))
 	return hex.EncodeToString(sum[:4])
 }
 
-// Dir holds everything that survives a reboot.
+// Dir is the directory of all files that survive a reboot.
 func (l Layout) Dir() string { return filepath.Join(l.RootDir, "runtime") }
 
-// Unpacked is the directory of an archive: bin, cni, images and share.
+// Unpacked is the directory of an unpacked archive, with bin, cni, images and share.
 func (l Layout) Unpacked(digest string) string { return filepath.Join(l.Dir(), digest) }
 
-// Containerd is containerd's root: images, snapshots, metadata.
+// Containerd is containerd's root directory, with images, snapshots and metadata.
 func (l Layout) Containerd() string { return filepath.Join(l.Dir(), "containerd") }
 
-// Config is containerd's configuration.
+// Config is containerd's configuration file.
 func (l Layout) Config() string { return filepath.Join(l.Dir(), "config.toml") }
 
-// NetworkDir is containerd's CNI configuration directory, and NetworkFile its file.
+// NetworkDir is containerd's CNI configuration directory.
 func (l Layout) NetworkDir() string { return filepath.Join(l.Dir(), "cni", "net.d") }
 
-// NetworkFile has the network of the pods.
+// NetworkFile is the file that configures the pod network.
 func (l Layout) NetworkFile() string { return filepath.Join(l.NetworkDir(), "10-podrun.conflist") }
 
-// Addresses is where host-local keeps which addresses are in use.
+// Addresses is the directory in which host-local records used addresses.
 func (l Layout) Addresses() string { return filepath.Join(l.Dir(), "cni", "addresses") }
 
-// Choice is the file that keeps which runtime the pods of this root directory use.
+// Choice is the file that records which runtime the pods of this root directory use.
 func (l Layout) Choice() string { return filepath.Join(l.Dir(), "choice.json") }
 
-// Environment is the file of the variables for proxies and certificates that containerd gets.
+// Environment is the file with containerd's variables for proxies and certificates.
 func (l Layout) Environment() string { return filepath.Join(l.Dir(), "environment") }
 
-// Loaded is the file that keeps which archives of Images were loaded.
+// Loaded is the file that records which archives of Images were loaded.
 func (l Layout) Loaded() string { return filepath.Join(l.Dir(), "loaded.json") }
 
 // Lock is locked while the runtime is unpacked, started, stopped or removed.
 func (l Layout) Lock() string { return filepath.Join(l.Dir(), "lock") }
 
-// Log is what containerd writes to its standard error.
+// Log is containerd's standard error.
 func (l Layout) Log() string { return filepath.Join(l.Dir(), "containerd.log") }
 
-// Images is where a user puts image archives (*.tar, *.tar.gz) that are loaded when the
-// runtime is started.
+// Images is the directory for the user's image archives (*.tar, *.tar.gz), which are
+// loaded when the runtime starts.
 func (l Layout) Images() string { return filepath.Join(l.RootDir, "images") }
 
 func (l Layout) runDir() string {
@@ -78,37 +78,36 @@ func (l Layout) runDir() string {
 	return l.RunDir
 }
 
-// State holds what does not survive a reboot.
+// State is the directory of files that do not survive a reboot.
 func (l Layout) State() string { return filepath.Join(l.runDir(), l.ID()) }
 
-// Socket is containerd's. Its path fits into a socket address (108 bytes) whatever the
-// root directory is.
+// Socket is containerd's socket. Its path fits into a socket address (108 bytes) for
+// every root directory.
 func (l Layout) Socket() string { return filepath.Join(l.State(), "containerd.sock") }
 
 // Endpoint is the socket as a CRI endpoint.
 func (l Layout) Endpoint() string { return "unix://" + l.Socket() }
 
-// Daemon is the file that says which process runs.
+// Daemon is the file that identifies the daemon's process.
 func (l Layout) Daemon() string { return filepath.Join(l.State(), "daemon.json") }
 
-// Tasks is containerd's state: bundles and network namespaces.
+// Tasks is containerd's state directory, with bundles and network namespaces.
 func (l Layout) Tasks() string { return filepath.Join(l.State(), "state") }
 
-// Shims is where shims listen. containerd takes at most 42 bytes.
+// Shims is the directory of the shims' sockets. containerd limits its path to 42 bytes.
 func (l Layout) Shims() string { return filepath.Join(l.State(), "s") }
 
-// Runc is runc's state.
+// Runc is runc's state directory.
 func (l Layout) Runc() string { return filepath.Join(l.State(), "runc") }
 
-// Bridge is the network interface of the pods: 15 characters, as many as one may have.
-// The CNI network has the same name.
+// Bridge is the network interface of the pods, with 15 characters, the maximum length of
+// a name. The CNI network has the same name.
 func (l Layout) Bridge() string { return "podrun-" + l.ID() }
 
-// Cgroup is the control group of the daemon, below --cgroup-root, where systemd does
-// not run.
+// Cgroup is the daemon's cgroup, below --cgroup-root, on hosts without systemd.
 func (l Layout) Cgroup() string { return "podrun-runtime-" + l.ID() }
 
-// Unit is the daemon's service, where systemd runs. Each start has one of its own, with
-// another word in its name: systemd keeps a transient service, and refuses another of its
-// name, while shims are in its control group.
+// Unit is the daemon's unit on hosts with systemd. Each start uses a different word in
+// its name, because systemd keeps a transient service, and rejects another one of that
+// name, as long as its cgroup contains shims.
 func (l Layout) Unit(word string) string { return l.Cgroup() + "-" + word + ".service" }

@@ -16,12 +16,11 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// maxLog is how large containerd's log may become, in bytes; its newest half is kept
-// then.
+// maxLog is the maximum size of containerd's log in bytes; TrimLog keeps the newest half.
 const maxLog = 8 << 20
 
-// TrimLog cuts a log that has become too large. Containerd goes on appending to the same
-// file: what it writes in the moment of the cut may be lost.
+// TrimLog truncates a log that exceeds maxLog. Containerd keeps appending to the same
+// file: lines that it writes during the truncation may be lost.
 func TrimLog(l Layout) error {
 	f, err := os.OpenFile(l.Log(), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,13 +59,13 @@ func logSize(l Layout) (int64, error) {
 	return info.Size(), nil
 }
 
-// Lines and bytes of a log that an error quotes.
+// Limits of the part of a log that an error quotes.
 const (
 	quotedLines = 3
 	quotedBytes = 2000
 )
 
-// lastWords are the last lines that were written since the log had a size.
+// lastWords returns the last lines that were written since the log had the given size.
 func lastWords(l Layout, from int64) string {
 	size, err := logSize(l)
 	if err != nil || size <= from {
@@ -80,11 +79,11 @@ func lastWords(l Layout, from int64) string {
 	return strings.Join(lines[max(0, len(lines)-quotedLines):], "; ")
 }
 
-// logPoll is how often a followed log is read.
+// logPoll is the interval at which a followed log is read.
 const logPoll = 200 * time.Millisecond
 
-// CopyLog writes the last lines of containerd's log, all if tail is negative. With
-// follow it goes on until ctx ends, which is no error.
+// CopyLog writes the last lines of containerd's log, or all if tail is negative. With
+// follow, it continues until ctx is canceled, which is not an error.
 func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) error {
 	data, err := hostfile.ReadTailNoFollow(ctx, l.Log(), 2*maxLog)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && follow) {
@@ -106,7 +105,7 @@ func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) 
 			return err
 		}
 		if size <= at {
-			at = size // after a cut, what is kept was written before
+			at = size // the log was truncated: the remaining part was printed before
 			continue
 		}
 		if err := copyPart(l, w, at, size-at); err != nil {

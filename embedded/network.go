@@ -8,19 +8,20 @@ import (
 	"strconv"
 )
 
-// pools are the private networks (RFC 1918) whose /24 are the subnets of pods, in the order
-// in which they are tried: a host with a route to all of 10.0.0.0/8 gets one of the others.
+// pools are the private networks (RFC 1918) whose /24 networks are used as pod subnets,
+// in order of preference: a host with a route to all of 10.0.0.0/8 uses one of the
+// others.
 var pools = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16")}
 
 const subnetBits = 24
 
-// netPlugin is the CNI plugin of the archive that forwards host ports and masquerades.
+// netPlugin is the CNI plugin in the archive that forwards host ports and masquerades.
 const netPlugin = "podrun-net"
 
-// Subnet chooses a network for the pods that overlaps none of the networks in use: the
-// host's routes and addresses. The first that is tried depends on the ID, so that
-// runtimes of two root directories, of which neither has a pod yet, choose different
-// ones. It is deterministic. The error says that all are in use.
+// Subnet returns a pod subnet that overlaps none of the used networks: the host's routes
+// and addresses. The first candidate depends on the ID, so that the runtimes of two root
+// directories choose different subnets even if neither has a pod yet. Subnet is
+// deterministic. It returns an error if all subnets overlap.
 func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
 	start, err := strconv.ParseUint(id, 16, 32)
 	if err != nil {
@@ -41,8 +42,8 @@ func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, fmt.Errorf("every network of %v is in use by this host's routes or addresses", pools)
 }
 
-// overlapping returns the networks that overlap one. The default route overlaps everything
-// and is left out.
+// overlapping returns the used networks that overlap p, except the default route, which
+// overlaps everything.
 func overlapping(p netip.Prefix, used []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, u := range used {
@@ -60,9 +61,9 @@ type conflist struct {
 	Plugins    []map[string]any `json:"plugins"`
 }
 
-// Network is the CNI configuration of the pods of a layout. The bridge's ipMasq and
-// upstream's portmap execute iptables or nft, which a host may lack: podrun-net does
-// their work. hairpinMode lets a pod reach its own hostPort.
+// Network returns the CNI configuration of a layout's pods. The bridge's ipMasq and
+// upstream's portmap execute iptables or nft, which a host may lack; podrun-net replaces
+// both. hairpinMode lets a pod reach its own hostPort.
 func Network(l Layout, subnet netip.Prefix) ([]byte, error) {
 	c := conflist{CNIVersion: "1.0.0", Name: l.Bridge(), Plugins: []map[string]any{
 		{
@@ -75,7 +76,7 @@ func Network(l Layout, subnet netip.Prefix) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// subnetOf finds the subnet in a configuration that Network wrote.
+// subnetOf returns the subnet in a configuration that Network wrote.
 func subnetOf(data []byte) (netip.Prefix, bool) {
 	var c struct {
 		Plugins []struct {

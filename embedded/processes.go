@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// readRunning lists the processes that run a program of an unpacked archive, and, after
-// each, those that it has started: a shim's containers. They are identified by their
-// records, as for a daemon.
+// readRunning lists the processes that run a program of an unpacked archive, each
+// followed by its descendants, such as a shim's containers. Like a daemon, each is
+// identified by its PID and start time.
 func readRunning(l Layout) ([]Daemon, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -20,7 +20,7 @@ func readRunning(l Layout) ([]Daemon, error) {
 	}
 	dir, err := filepath.EvalSymlinks(l.Dir())
 	if err != nil {
-		dir = l.Dir() // is gone; a process may run still
+		dir = l.Dir() // the directory is gone, but a process may still run
 	}
 	var out []Daemon
 	children := map[int][]int{}
@@ -56,9 +56,9 @@ func readRunning(l Layout) ([]Daemon, error) {
 	return out, nil
 }
 
-// runs reports whether a process whose program has the path of one of ours runs that very
-// file: a podrun in a container with the same root directory has programs of the same
-// paths. If the program was removed, its command line identifies it.
+// runs reports whether a process, whose program has the path of one of ours, runs that
+// same file: podrun in a container with the same root directory has programs with the
+// same paths. If the program was removed, the command line identifies the process.
 func runs(l Layout, pid int, exe string) bool {
 	at := filepath.Join("/proc", strconv.Itoa(pid))
 	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {
@@ -70,12 +70,12 @@ func runs(l Layout, pid int, exe string) bool {
 	return err == nil && oerr == nil && os.SameFile(its, ours)
 }
 
-// readShimDigests lists the archives of whose shim containerd has containers: it needs the
-// program to clean up after one that has ended.
+// readShimDigests lists the archives whose shim is used by containers: containerd
+// requires the program to clean up after a shim that exited.
 func readShimDigests(l Layout) []string {
 	files, err := filepath.Glob(filepath.Join(l.Tasks(), "io.containerd.runtime.v2.task", "k8s.io", "*", "shim-binary-path"))
 	if err != nil {
-		return nil // the pattern is right
+		return nil // the pattern is valid
 	}
 	var out []string
 	for _, f := range files {
@@ -88,7 +88,7 @@ func readShimDigests(l Layout) []string {
 	return out
 }
 
-// parentOf reads a process's parent (proc_pid_stat(5)).
+// parentOf returns a process's parent (proc_pid_stat(5)).
 func parentOf(pid int) (int, error) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// Choice is which runtime the pods of a root directory use.
+// Choice records which runtime the pods of a root directory use.
 type Choice struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Kind          Kind   `json:"kind"`
-	Endpoint      string `json:"endpoint,omitempty"` // of an external runtime
-	// Digest is the archive that was started last, of an embedded runtime: a podrun
-	// without an archive uses what was unpacked of it.
+	Endpoint      string `json:"endpoint,omitempty"` // set for an external runtime
+	// Digest is the archive of an embedded runtime that was last started: a podrun
+	// without an archive uses its unpacked files.
 	Digest string `json:"digest,omitempty"`
 }
 
-// ErrNewerChoice is that of a choice whose format this podrun does not know.
+// ErrNewerChoice is the error for a choice in a format that this podrun does not support.
 var ErrNewerChoice = errors.New("written by a newer podrun")
 
-// encode writes the choice for its file.
+// encode returns the content of the choice's file.
 func (c Choice) encode() ([]byte, error) {
 	c.SchemaVersion = schema
 	data, err := json.MarshalIndent(c, "", "  ")
 	return append(data, '\n'), err
 }
 
-// parseChoice reads a choice. It is refused as a whole if anything of it is not
-// understood: to guess the runtime could split the pods over two.
+// parseChoice parses a choice. It rejects the whole choice if it does not understand a
+// part: a wrong guess could split the pods between two runtimes.
 func parseChoice(data []byte) (Choice, error) {
 	var c Choice
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -53,18 +53,18 @@ func IsDigest(name string) bool {
 	return len(name) == maxName && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// Daemon is a containerd process that podrun started. A process with the same ID that
-// started at another time, or before a reboot, is another one.
+// Daemon identifies a containerd process that podrun started. A process with the same PID
+// but another start time or boot ID is a different process.
 type Daemon struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	PID           int    `json:"pid"`
 	StartTime     uint64 `json:"startTime"` // field 22 of /proc/PID/stat, in clock ticks
 	BootID        string `json:"bootID"`
 	Digest        string `json:"digest"`
-	Unit          string `json:"unit,omitempty"` // of systemd; empty for none
+	Unit          string `json:"unit,omitempty"` // systemd unit; empty if there is none
 }
 
-// parseDaemon reads a daemon's record; nil for one that says nothing.
+// parseDaemon parses a daemon's record. It returns nil for an invalid one.
 func parseDaemon(data []byte) *Daemon {
 	var d Daemon
 	if err := json.Unmarshal(data, &d); err != nil || d.SchemaVersion > schema || d.PID <= 0 || !IsDigest(d.Digest) {
@@ -73,11 +73,11 @@ func parseDaemon(data []byte) *Daemon {
 	return &d
 }
 
-// PickDigest chooses what to start: what ran before, after a crash and after a reboot, so
-// that which of several podruns comes first changes no version; only an upgrade does. The
-// binary's archive is for the first start, and where the files of the other are lost.
-// Unpacked reports whether those of a digest are on this host and whole. The result is
-// empty if there is nothing to start.
+// PickDigest returns the archive to start: the one that ran before, also after a crash or
+// a reboot, so that the version does not depend on which of several podruns runs first;
+// only an upgrade changes it. The binary's archive is used for the first start, and if
+// the files of the other are lost. Unpacked reports whether the files of a digest are
+// complete on this host. PickDigest returns "" if there is nothing to start.
 func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(string) bool) string {
 	var before []string
 	if last != nil {
@@ -94,7 +94,7 @@ func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(stri
 	return archive
 }
 
-// parseSums reads SHA256SUMS: digests by path. Paths are relative and clean.
+// parseSums parses SHA256SUMS and returns digests by path. Paths are relative and clean.
 func parseSums(data []byte) (map[string]string, error) {
 	sums := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -110,7 +110,7 @@ func parseSums(data []byte) (map[string]string, error) {
 	return sums, nil
 }
 
-// cleanPath reports whether a name stays below the directory that it is relative to.
+// cleanPath reports whether a relative name stays below its directory.
 func cleanPath(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {

@@ -15,12 +15,12 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxRecord bounds the files of this package, in bytes.
+// maxRecord limits the files of this package, in bytes.
 const maxRecord = 1 << 20
 
-// ReadChoice reads which runtime the pods of a root directory use; nil if none is
-// recorded. The error is of kind Runtime; it is ErrLostChoice if there is no record in the file.
-// With any other error, as for lack of descriptors, the record may be good.
+// ReadChoice returns the recorded runtime of a root directory, or nil if none is
+// recorded. Errors are of kind Runtime; ErrLostChoice means that the file has no valid
+// record. After any other error, such as a lack of descriptors, the record may be valid.
 func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,17 +48,17 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	return nil, &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: err, Hint: hint}
 }
 
-// ErrLostChoice is the error that a record was cut short, or is no file.
+// ErrLostChoice means that the record was truncated or is not a file.
 var ErrLostChoice = errors.New("the record is lost")
 
-// lostChoice is an error that is ErrLostChoice.
+// lostChoice wraps an error so that it matches ErrLostChoice.
 type lostChoice struct{ error }
 
 func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
 func (e lostChoice) Unwrap() error        { return e.error }
 
-// ReadDaemon reads which process was started last since the host was booted; nil for
-// none. A record that is corrupt, or of another boot, counts as none.
+// ReadDaemon returns the process that was last started since the host was booted, or nil.
+// It ignores a record that is corrupt or from another boot.
 func ReadDaemon(ctx context.Context, l Layout) *Daemon {
 	data, err := hostfile.ReadNoFollow(ctx, l.Daemon(), maxRecord)
 	if err != nil {
@@ -71,13 +71,13 @@ func ReadDaemon(ctx context.Context, l Layout) *Daemon {
 	return d
 }
 
-// bootID identifies the boot of the kernel.
+// bootID returns the ID of the current boot.
 func bootID(ctx context.Context) (string, error) {
 	data, err := hostfile.Read(ctx, "/proc/sys/kernel/random/boot_id", 128)
 	return strings.TrimSpace(string(data)), err
 }
 
-// Alive reports whether the process of the record runs. A zombie does not.
+// Alive reports whether the recorded process runs. A zombie counts as exited.
 func (d *Daemon) Alive() bool {
 	if d == nil {
 		return false
@@ -86,13 +86,13 @@ func (d *Daemon) Alive() bool {
 	return err == nil && started == d.StartTime && state != "Z" && state != "X"
 }
 
-// readStat reads the state and the start time of a process (proc_pid_stat(5)).
+// readStat returns the state and the start time of a process (proc_pid_stat(5)).
 func readStat(pid int) (state string, started uint64, err error) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", 0, err
 	}
-	// The name, in parentheses, may have anything in it.
+	// The name, in parentheses, may contain any characters.
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(fields) < 20 {
 		return "", 0, fmt.Errorf("/proc/%d/stat is too short", pid)
@@ -101,7 +101,7 @@ func readStat(pid int) (state string, started uint64, err error) {
 	return fields[0], started, err
 }
 
-// Listening reports whether a process accepts connections at the runtime's socket.
+// Listening reports whether a process accepts connections on the runtime's socket.
 func Listening(ctx context.Context, l Layout) bool {
 	c, err := (&net.Dialer{}).DialContext(ctx, "unix", l.Socket())
 	if err != nil {
@@ -111,7 +111,7 @@ func Listening(ctx context.Context, l Layout) bool {
 	return true
 }
 
-// UnpackedDigests lists the archives that are unpacked.
+// UnpackedDigests lists the unpacked archives.
 func UnpackedDigests(l Layout) ([]string, error) {
 	entries, err := os.ReadDir(l.Dir())
 	if errors.Is(err, fs.ErrNotExist) {

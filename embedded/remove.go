@@ -21,19 +21,19 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// End ends containerd, the shims, and the containers that these have started. It is called
-// with the layout's lock held.
+// End terminates containerd, the shims and the containers that they started. The caller
+// must hold the layout's lock.
 func End(ctx context.Context, l Layout) error {
 	return errors.Join(Stop(ctx, l, ReadDaemon(ctx, l)), stopStrays(ctx, l))
 }
 
-// Remove removes the runtime and all that it made on this host. It is called with the
-// layout's lock held, once no pod is left; cgroupRoot is --cgroup-root. It does all it
-// can and can be called again: the error joins what is left.
+// Remove removes the runtime and everything that it created on this host. Call it when no
+// pod is left, with the layout's lock held; cgroupRoot is --cgroup-root. It removes as
+// much as possible and can be called again; the error lists what remains.
 func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	digests, err := UnpackedDigests(l)
 	if err := errors.Join(err, End(ctx, l)); err != nil {
-		return err // what runs would make again what is removed
+		return err // running processes would create files again
 	}
 	var errs []error
 	errs = append(errs, removeRules(ctx, l, digests), removeBridge(l))
@@ -42,7 +42,7 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	}
 	errs = append(errs, removeCgroups(ctx, l, cgroupRoot), removeResults(l))
 	if errors.Join(errs...) != nil {
-		return errors.Join(errs...) // its files are how the rest is found again
+		return errors.Join(errs...) // the files are required to find the rest again
 	}
 	for _, dir := range []string{l.State(), l.Dir()} {
 		errs = append(errs, removeTree(ctx, dir))
@@ -53,11 +53,11 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes a directory that others share, if nothing is in it.
+// removeEmpty removes a directory that is shared with others, if it is empty.
 func removeEmpty(dir string) { _ = unix.Rmdir(dir) }
 
-// stopStrays ends what the programs of the runtime still run, a containerd without a
-// record and shims, and what these run.
+// stopStrays terminates remaining processes of the runtime, such as shims and a
+// containerd without a record, and the processes that these started.
 func stopStrays(ctx context.Context, l Layout) error {
 	var errs []error
 	for range 3 { // a shim may have been starting another process
@@ -81,8 +81,8 @@ func stopStrays(ctx context.Context, l Layout) error {
 	return errors.Join(errs...)
 }
 
-// unmountBelow unmounts what is below a directory: root file systems, network
-// namespaces, shared memory. The path is real: podrun made it.
+// unmountBelow unmounts everything below a directory: root file systems, network
+// namespaces, shared memory. The path has no symlinks, because podrun created it.
 func unmountBelow(ctx context.Context, dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func unmountBelow(ctx context.Context, dir string) error {
 	return safepath.UnmountBelow(ctx, root, base, real)
 }
 
-// removeTree removes a directory, and nothing through a mount or a symbolic link.
+// removeTree removes a directory tree without following mounts or symbolic links.
 func removeTree(ctx context.Context, dir string) error {
 	parent, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -116,11 +116,11 @@ func removeTree(ctx context.Context, dir string) error {
 	return nil
 }
 
-// removeRules removes the packet filter rules of the network, by the plugin that made
-// them: its garbage collection (CNI 1.1) without any valid attachment.
+// removeRules removes the network's packet filter rules with the plugin that created
+// them, by its garbage collection (CNI 1.1) without valid attachments.
 func removeRules(ctx context.Context, l Layout, digests []string) error {
 	if _, err := os.Stat(l.NetworkFile()); errors.Is(err, fs.ErrNotExist) {
-		return nil // no pod had a network yet
+		return nil // no pod has used the network
 	}
 	config, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": netPlugin, "bridge": l.Bridge(), "cni.dev/valid-attachments": []any{}})
 	if err != nil {
@@ -129,7 +129,7 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 	for _, digest := range digests {
 		dir := filepath.Join(l.Unpacked(digest), "cni")
 		if _, err := os.Stat(filepath.Join(dir, netPlugin)); err != nil {
-			continue // half removed by an earlier call
+			continue // partially removed by an earlier call
 		}
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
@@ -159,7 +159,7 @@ func removeBridge(l Layout) error {
 	return nil
 }
 
-// removeResults removes what libcni has cached of the network's attachments, and its
+// removeResults removes libcni's cached results of the network's attachments, and its
 // directories if they are empty.
 func removeResults(l Layout) error {
 	cached, err := filepath.Glob("/var/lib/cni/results/" + l.Bridge() + "-*")
@@ -171,12 +171,12 @@ func removeResults(l Layout) error {
 	return err
 }
 
-// removeCgroups removes the daemon's control groups. One whose last process has just
-// ended is busy for a moment.
+// removeCgroups removes the daemon's cgroups. A cgroup is busy for a moment after its
+// last process exits.
 func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 	below, err := cgroups(l, cgroupRoot)
 	if err != nil {
-		return nil // none are mounted
+		return nil // no cgroups are mounted
 	}
 	atTop, err := cgroups(l, "/")
 	if err != nil {
@@ -199,9 +199,8 @@ func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 	return nil
 }
 
-// Prune removes what is unpacked of archives that no process runs and no container needs
-// any more, but for one.
-// It is called with the layout's lock held.
+// Prune removes the unpacked archives, except keep, that no process runs and no container
+// requires. The caller must hold the layout's lock.
 func Prune(ctx context.Context, l Layout, keep string) error {
 	digests, err := UnpackedDigests(l)
 	if err != nil {

@@ -15,17 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How many files containerd, its shims and containers may open: the limits that systemd
-// sets, which containerd's own unit leaves so since 2.0. Programs that close or poll all
-// that they may open are slow with more; containerd itself raises its soft limit.
+// The open file limits of containerd, its shims and containers. These are systemd's
+// defaults, which containerd's own unit keeps since 2.0. Programs that close or poll all
+// possible descriptors are slow with higher limits; containerd itself raises its soft
+// limit.
 const (
 	softFiles = 1024
 	openFiles = 512 << 10
 )
 
-// spawnProcess starts containerd where no systemd runs: in a session of its own, so that
-// no terminal and no clean-up of a process group ends it, and in control groups of its
-// own. It inherits no descriptor but the log.
+// spawnProcess starts containerd on hosts without systemd, in its own session and its own
+// cgroups, so that neither a terminal nor the cleanup of a process group terminates it.
+// It inherits no descriptor except the log.
 func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -40,17 +41,18 @@ func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File)
 		return 0, err
 	}
 	pid := p.Pid
-	go func() { _, _ = p.Wait() }() // a zombie of a podrun that stays would count as dead anyway
+	go func() { _, _ = p.Wait() }() // reaps it; a zombie counts as exited in any case
 	raiseLimits(pid)
 	if err := ownCgroups(l, cgroupRoot, pid); err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // it has started nothing yet
+		_ = unix.Kill(pid, unix.SIGKILL) // it has not started any process yet
 		return 0, err
 	}
 	return pid, nil
 }
 
-// closeOnExec keeps descriptors that podrun has inherited, such as a lock of a script
-// or the pipe of a CI job, from the daemon. Go's own are marked already.
+// closeOnExec prevents the daemon from inheriting descriptors that podrun itself
+// inherited, such as a script's lock or a CI job's pipe. Go's own descriptors are
+// close-on-exec already.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -58,14 +60,14 @@ func closeOnExec() error {
 	}
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC) // closed since then: that of the listing
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC) // fails for the closed descriptor of the listing
 		}
 	}
 	return nil
 }
 
-// raiseLimits sets the daemon's limits, whoever starts it. Without CAP_SYS_RESOURCE a hard
-// limit cannot be raised, which is no reason not to start.
+// raiseLimits sets the daemon's limits, so that they do not depend on its parent. Without
+// CAP_SYS_RESOURCE it cannot raise a hard limit, which does not prevent the start.
 func raiseLimits(pid int) {
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: softFiles, Max: openFiles}, nil) == nil {
 		return
@@ -77,10 +79,10 @@ func raiseLimits(pid int) {
 	}
 }
 
-// ownCgroups moves the daemon into a control group of its own in each hierarchy: a
-// supervisor that kills all of its own group must not kill the runtime with it. Its
-// first threads are the only ones yet. A cpuset of v1 takes no process before it has
-// processors, and bounds nothing here.
+// ownCgroups moves the daemon into its own cgroup in each hierarchy: a supervisor that
+// kills its whole cgroup must not kill the runtime. The daemon has only its first threads
+// at this time. The v1 cpuset hierarchy is omitted: it accepts no process before its
+// processors are set, and does not limit the daemon.
 func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	groups, err := cgroups(l, cgroupRoot)
 	if err != nil {
@@ -97,8 +99,8 @@ func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	return nil
 }
 
-// cgroups are the daemon's control groups, one in each hierarchy but cpuset: below
-// --cgroup-root where that is a group already, else at the top.
+// cgroups returns the daemon's cgroups, one in each hierarchy except cpuset: below
+// --cgroup-root if that cgroup exists, else at the top.
 func cgroups(l Layout, cgroupRoot string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {

@@ -23,21 +23,21 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// startWithin bounds how long containerd may take until it answers. A host that is slow,
-// because of its disk or because it is emulated, is no reason to kill it; but containerd
-// waits forever for a database that another process has open, and podrun serve has no time
-// limit. Other commands have limits that end sooner.
+// startWithin limits the time until containerd answers. A slow host, because of its disk
+// or emulation, is no reason to kill containerd; but containerd waits forever for a
+// database that another process has open, and podrun serve has no time limit. Other
+// commands have shorter limits.
 const startWithin = 5 * time.Minute
 
-// StartOptions are what Start needs to know beside the layout.
+// StartOptions are the parameters of Start other than the layout.
 type StartOptions struct {
 	Digest       string // of an archive that is unpacked and verified
 	CgroupRoot   string // --cgroup-root
-	CgroupDriver string // --cgroup-driver; empty: what fits the host
+	CgroupDriver string // --cgroup-driver; empty to detect it
 	Environment  []string
 }
 
-// MakeDirs makes the directories in which the runtime is kept, before it is locked.
+// MakeDirs creates the directories of the runtime, before it is locked.
 func MakeDirs(l Layout) error {
 	if err := os.MkdirAll(l.Dir(), 0o750); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err, Hint: "run as root, or set another directory with --root-dir"}
@@ -45,9 +45,9 @@ func MakeDirs(l Layout) error {
 	return nil
 }
 
-// Start starts containerd, and returns when it answers. It is called with the layout's
-// lock held, while no daemon runs. The error, of kind Runtime, ends with what containerd
-// wrote last.
+// Start starts containerd, and returns when it answers. Call it with the layout's lock
+// held and no daemon running. The error, of kind Runtime, ends with the last lines of
+// containerd's log.
 func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if err := CheckHost(ctx, l, 0); err != nil {
 		return Daemon{}, err
@@ -64,8 +64,8 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		if err = awaitReady(ctx, l, d); err == nil {
 			return d, nil
 		}
-		// One that does not answer, such as while another has its database open, must not
-		// count as running.
+		// A daemon that does not answer, for example because another process has its
+		// database open, must not count as running.
 		err = errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
 	}
 	if ctx.Err() != nil {
@@ -77,8 +77,8 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows all of its log"}
 }
 
-// remember reads the recorded variables for the environment, with those of the command that
-// starts the daemon, and records them. The file may have the password of a proxy.
+// remember adds the variables of the command that starts the daemon to the recorded ones,
+// records and returns them. The file may contain the password of a proxy.
 func remember(ctx context.Context, l Layout, own []string) (string, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Environment(), maxRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,9 +91,10 @@ func remember(ctx context.Context, l Layout, own []string) (string, error) {
 	return record, hostfile.Write(l.Environment(), []byte(record), 0o600)
 }
 
-// configure writes what containerd reads.
+// configure writes containerd's configuration files.
 func configure(ctx context.Context, l Layout, o StartOptions) error {
-	// Of the state, only what root of a user namespace must reach may be entered.
+	// In the state directory, the root user of a user namespace can access only what it
+	// requires.
 	for _, dir := range []struct {
 		path string
 		mode fs.FileMode
@@ -103,7 +104,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 		}
 	}
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // a stale one accepts no connections
+		return err // a stale socket would accept no connections
 	}
 	traits, err := readTraits(ctx, l, o.CgroupDriver)
 	if err != nil {
@@ -115,9 +116,9 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 	return hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
 }
 
-// writeNetwork writes the network of the pods. A subnet that was chosen before stays,
-// since running pods have addresses of it, unless there is no bridge, and so no pod, and
-// the host has come to use the subnet.
+// writeNetwork writes the configuration of the pod network. It keeps the previous subnet,
+// because running pods have addresses in it, unless the bridge does not exist, so that no
+// pod runs, and the host now uses the subnet.
 func writeNetwork(ctx context.Context, l Layout) error {
 	have, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +142,7 @@ func writeNetwork(ctx context.Context, l Layout) error {
 	return hostfile.Write(l.NetworkFile(), want, 0o640)
 }
 
-// spawn starts the process and writes down which it is.
+// spawn starts the process and records it.
 func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	boot, err := bootID(ctx)
 	if err != nil {
@@ -161,7 +162,7 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	if systemdRuns() {
 		word := make([]byte, 4)
-		rand.Read(word) // never fails (crypto/rand, Go 1.24)
+		rand.Read(word) // Read never fails (crypto/rand, Go 1.24)
 		d.Unit = l.Unit(hex.EncodeToString(word))
 		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, env)
 	} else {
@@ -204,7 +205,7 @@ func awaitReady(ctx context.Context, l Layout, d Daemon) error {
 	}
 }
 
-// pause waits a moment for a daemon that runs.
+// pause waits for a moment while a daemon runs.
 func pause(ctx context.Context, d Daemon) error {
 	if !d.Alive() {
 		return fmt.Errorf("process %d ended", d.PID)
@@ -212,7 +213,7 @@ func pause(ctx context.Context, d Daemon) error {
 	return wait.Sleep(ctx, 3*time.Millisecond)
 }
 
-// AwaitReady waits until a daemon that another podrun has started answers.
+// AwaitReady waits until a daemon that another podrun process started answers.
 func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	if err := awaitReady(ctx, l, d); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "'podrun runtime logs' shows its log"}

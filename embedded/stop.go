@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termWithin is how long containerd gets to end after SIGTERM.
+// termWithin is the time for containerd to exit after SIGTERM.
 const termWithin = 10 * time.Second
 
-// Stop ends a daemon: SIGTERM, then SIGKILL. Containers and their shims go on. It is
-// called with the layout's lock held.
+// Stop terminates a daemon with SIGTERM, then SIGKILL. Containers and their shims keep
+// running. The caller must hold the layout's lock.
 func Stop(ctx context.Context, l Layout, d *Daemon) error {
 	if d.Alive() {
 		if err := endProcess(ctx, d.PID, d.Alive, termWithin); err != nil {
@@ -28,8 +28,9 @@ func Stop(ctx context.Context, l Layout, d *Daemon) error {
 	return nil
 }
 
-// endProcess ends a process that alive says is the one that is meant, and waits until it
-// has. A pidfd keeps another process that gets its ID from being signaled.
+// endProcess terminates a process and waits until it has exited. alive reports whether
+// the process with this PID is still the intended one; the pidfd prevents signals to a
+// later process with the same PID.
 func endProcess(ctx context.Context, pid int, alive func() bool, grace time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -60,8 +61,7 @@ func endProcess(ctx context.Context, pid int, alive func() bool, grace time.Dura
 	return errors.New("it does not end by SIGKILL")
 }
 
-// AwaitEnd waits until a daemon has ended, at most for a time, and reports whether it
-// has.
+// AwaitEnd waits at most within for a daemon to exit, and reports whether it has exited.
 func AwaitEnd(ctx context.Context, d *Daemon, within time.Duration) (bool, error) {
 	if !d.Alive() {
 		return true, nil
@@ -77,8 +77,8 @@ func AwaitEnd(ctx context.Context, d *Daemon, within time.Duration) (bool, error
 	return awaitExit(ctx, fd, within, within)
 }
 
-// awaitExit waits until the process of a pidfd has ended. The end of ctx is noticed after
-// every slice of the time: a process that waits for long should not wake up often.
+// awaitExit waits until the process of a pidfd has exited. It checks ctx only after each
+// slice, so that a long wait causes few wakeups.
 func awaitExit(ctx context.Context, fd int, within, slice time.Duration) (bool, error) {
 	for deadline := time.Now().Add(within); ; {
 		if ctx.Err() != nil {

@@ -22,13 +22,14 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// AnswerWithin bounds how long a socket is waited for.
+// AnswerWithin limits the wait for a socket.
 const AnswerWithin = 2 * time.Second
 
-// programs are where runtimes are installed: root's PATH is not the caller's.
+// programDirs are the directories in which runtimes are installed: root's PATH may differ
+// from the caller's.
 var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// ReadSurvey looks for the runtimes of this host, and asks each for its version.
+// ReadSurvey finds the runtimes of this host, and queries the version of each.
 func ReadSurvey(ctx context.Context) *Survey {
 	s := &Survey{Installed: map[string]string{}}
 	for _, endpoint := range cri.DefaultEndpoints() {
@@ -47,7 +48,7 @@ func ReadSurvey(ctx context.Context) *Survey {
 	return s
 }
 
-// ReadSocket finds out how a runtime's socket answers.
+// ReadSocket determines how a runtime's socket responds.
 func ReadSocket(ctx context.Context, endpoint string, within time.Duration) SocketState {
 	path, err := cri.SocketPath(endpoint)
 	if err != nil {
@@ -75,9 +76,9 @@ func ReadSocket(ctx context.Context, endpoint string, within time.Duration) Sock
 	return Silent
 }
 
-// CheckHost refuses what the embedded runtime cannot run on; need is how many bytes it
-// takes on the root directory's file system, 0 if it is there already. The error is of
-// kind Refused.
+// CheckHost returns an error if the embedded runtime cannot run on this host; need is the
+// space in bytes that it requires on the root directory's file system, or 0 if it is
+// unpacked already. The error is of kind Refused.
 func CheckHost(ctx context.Context, l Layout, need int64) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -100,13 +101,12 @@ func CheckHost(ctx context.Context, l Layout, need int64) error {
 	return nil
 }
 
-// RootfsHint is what to do on an initramfs.
+// RootfsHint is the fix for a host that runs from an initramfs.
 const RootfsHint = "let the init program mount a tmpfs, copy the files there and run switch_root to it"
 
-// onRootfs reports whether / is the file system that the kernel unpacks an initramfs
-// to. It has no parent mount, so that pivot_root(2) fails with EINVAL, and runc's
-// alternative, to move a mount over it, leaves the host's files within a privileged
-// container's reach.
+// onRootfs reports whether / is the file system to which the kernel unpacks an initramfs.
+// It has no parent mount, so that pivot_root(2) fails with EINVAL; runc's alternative, to
+// move a mount over it, would give privileged containers access to the host's files.
 func onRootfs(ctx context.Context) (bool, error) {
 	data, err := hostfile.Read(ctx, "/proc/self/mountinfo", 64<<20)
 	if err != nil {
@@ -115,14 +115,14 @@ func onRootfs(ctx context.Context) (bool, error) {
 	return rootfsIn(string(data)), nil
 }
 
-// ReadRootfs is onRootfs for a report: false if it is not known.
+// ReadRootfs is onRootfs for a report. It returns false if the answer is unknown.
 func ReadRootfs(ctx context.Context) bool {
 	is, err := onRootfs(ctx)
 	return is && err == nil
 }
 
-// ReadRealPath resolves the symbolic links of a path, also of one that does not exist
-// yet: two names of a directory are one runtime.
+// ReadRealPath resolves the symbolic links in a path, which need not exist yet: all names
+// of a directory refer to the same runtime.
 func ReadRealPath(path string) string {
 	rest := ""
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
@@ -136,8 +136,7 @@ func ReadRealPath(path string) string {
 	}
 }
 
-// statfsAbove looks at the file system of a path, or of the next directory above it
-// that exists.
+// statfsAbove returns the file system of a path or of its nearest existing parent.
 func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
 	for at = path; ; at = filepath.Dir(at) {
 		if err = unix.Statfs(at, &st); err != unix.ENOENT || at == filepath.Dir(at) {
@@ -146,8 +145,8 @@ func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
 	}
 }
 
-// readUsed lists the networks of this host's routes, in every table, and addresses, but
-// for those of one link.
+// readUsed lists the networks of this host's addresses and of its routes in all tables,
+// except those of one link.
 func readUsed(except string) ([]netip.Prefix, error) {
 	skip := -1
 	if link, err := netlink.LinkByName(except); err == nil {
@@ -175,9 +174,8 @@ func readUsed(except string) ([]netip.Prefix, error) {
 	return used, nil
 }
 
-// ReadCollision returns the subnet of the pods, and the networks of this host's routes and
-// addresses that have come to overlap it since it was chosen; none if there is no network
-// yet.
+// ReadCollision returns the pod subnet, and the networks of this host's routes and
+// addresses that overlap it now; none if there is no pod network yet.
 func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
 	subnet, known := subnetOf(data)
@@ -191,7 +189,8 @@ func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix,
 	return subnet, overlapping(subnet, used), err
 }
 
-// readTraits finds out what the configuration depends on. The root directory exists.
+// readTraits determines the properties of the host that affect the configuration. The
+// root directory exists.
 func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
 	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
@@ -203,8 +202,8 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	return t, err
 }
 
-// systemdOnV2 is where containers' groups are systemd's: kubeadm's default, too. On v1,
-// a group that runc makes itself works beside systemd.
+// systemdOnV2 reports whether containers' cgroups belong to systemd, which is kubeadm's
+// default, too. On v1, cgroups that runc creates itself work next to systemd's.
 func systemdOnV2() bool {
 	var st unix.Statfs_t
 	return systemdRuns() && unix.Statfs("/sys/fs/cgroup", &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
@@ -215,8 +214,8 @@ func systemdRuns() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// overlayWorks tries overlayfs in a directory: it does not work on another overlayfs,
-// on some network file systems, and in a kernel without it.
+// overlayWorks tries overlayfs in a directory: it does not work on another overlayfs, on
+// some network file systems, and with kernels that lack it.
 func overlayWorks(dir string) (bool, error) {
 	try, err := os.MkdirTemp(dir, ".overlay-")
 	if err != nil {
@@ -228,7 +227,7 @@ func overlayWorks(dir string) (bool, error) {
 			return false, err
 		}
 	}
-	// Relative names: the options are parted by commas and colons.
+	// Use relative names, because commas and colons separate the options.
 	root, err := unix.Open(try, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, err

@@ -10,17 +10,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// unitWithin bounds a request to systemd.
+// unitWithin limits a request to systemd.
 const unitWithin = 30 * time.Second
 
-// spawnUnit starts containerd as a transient service, as its own unit file does:
-// Delegate= leaves its control group alone, and KillMode=process ends containerd and no
-// shim. Neither a restart of podrun.service nor the end of a login session touches it.
-// The service leaves nothing in systemd when it ends.
+// spawnUnit starts containerd as a transient service with the settings of its own unit
+// file: with Delegate=, systemd does not manage its cgroup, and with KillMode=process it
+// terminates only containerd, not the shims. Neither a restart of podrun.service nor the
+// end of a login session affects it. The service leaves nothing in systemd when it ends.
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, unitWithin)
 	defer cancel()
-	conn, err := systemd.NewSystemdConnectionContext(ctx) // needs no D-Bus daemon
+	conn, err := systemd.NewSystemdConnectionContext(ctx) // requires no D-Bus daemon
 	if err != nil {
 		return 0, fmt.Errorf("connect to systemd: %w", err)
 	}

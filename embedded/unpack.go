@@ -24,9 +24,9 @@ import (
 // Archive is the runtime in the binary.
 type Archive struct {
 	Digest   string // SHA-256 of the compressed archive
-	Unpacked int64  // what its files take, in bytes
-	// Reader reads the compressed archive, Tar the files in it, and File one of them, of
-	// at most limit bytes.
+	Unpacked int64  // size of its files in bytes
+	// Reader returns the compressed archive, Tar the files in it, and File one of these
+	// files, of at most limit bytes.
 	Reader func() io.Reader
 	Tar    func() (io.ReadCloser, error)
 	File   func(name string, limit int64) ([]byte, error)
@@ -36,16 +36,16 @@ type Archive struct {
 const (
 	maxUnpacked = 1 << 30 // bytes of all files
 	maxFiles    = 256
-	headroom    = 16 << 20 // bytes that containerd takes when it has started
+	headroom    = 16 << 20 // bytes that containerd uses after its start
 )
 
 // sumsFile is the first file of an archive: the digests of all others.
 const sumsFile = "SHA256SUMS"
 
-// Unpack puts the files of an archive into their directory, unless they are there. It
-// is called with the layout's lock held. What it writes has a temporary name until all
-// digests were verified and all files are on the disk; what a killed podrun left under
-// such a name it removes.
+// Unpack extracts an archive into its directory, unless that is complete. The caller must
+// hold the layout's lock. The directory has a temporary name until all digests are
+// verified and all files are on disk; Unpack removes the temporary directories of killed
+// podrun processes.
 func Unpack(ctx context.Context, l Layout, a Archive) error {
 	old, err := filepath.Glob(filepath.Join(l.Dir(), ".unpack-*"))
 	for _, dir := range old {
@@ -83,18 +83,18 @@ func unpackFailed(digest string, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime " + short(digest), Op: "unpack it", Err: err, Hint: hint}
 }
 
-// short is the beginning of a digest, for messages.
+// short returns the beginning of a digest, for messages.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// place renames a directory, whose old contents, if any, are broken. Processes that run
-// its programs keep them.
+// place renames a directory to its final name, and replaces an incomplete one. Processes
+// that run its programs keep their files.
 func place(tmp, to string) error {
 	if err := unix.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	broken := filepath.Join(tmp, ".broken") // removed with the next unpacking, or below
+	broken := filepath.Join(tmp, ".broken") // removed by the next Unpack, or below
 	if err := os.Rename(to, broken); err == nil {
-		defer os.RemoveAll(filepath.Join(to, ".broken")) // the new files are in place: what is left costs space only
+		defer os.RemoveAll(filepath.Join(to, ".broken")) // the new files are in place: a failure only wastes space
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -104,8 +104,8 @@ func place(tmp, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// unpackTo writes the files below a directory, checks their digests and that of the
-// whole, and syncs them.
+// unpackTo writes the files to a directory, verifies their digests and that of the
+// archive, and syncs them.
 func (a Archive) unpackTo(ctx context.Context, dir string) error {
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -131,7 +131,7 @@ func (a Archive) unpackTo(ctx context.Context, dir string) error {
 	return syncTree(dir)
 }
 
-// writeFiles writes each file, as the digests of the first ask for.
+// writeFiles writes each file and verifies it by the digests in the first file.
 func writeFiles(ctx context.Context, from *tar.Reader, dir string, g *errgroup.Group) error {
 	var sums map[string]string
 	var total int64
@@ -174,7 +174,7 @@ func writeFiles(ctx context.Context, from *tar.Reader, dir string, g *errgroup.G
 	return nil
 }
 
-// takeSums reads and writes the digests.
+// takeSums parses and writes the digests.
 func takeSums(from io.Reader, name, dir string) (map[string]string, error) {
 	if name != sumsFile {
 		return nil, fmt.Errorf("the archive begins with %.100q, not with %s", name, sumsFile)
@@ -190,8 +190,8 @@ func takeSums(from io.Reader, name, dir string) (map[string]string, error) {
 	return sums, os.WriteFile(filepath.Join(dir, sumsFile), data, 0o644)
 }
 
-// writeFile writes a file and compares its digest. The sync of the file goes on while
-// the next is written.
+// writeFile writes a file and verifies its digest. It syncs the file concurrently with
+// the next write.
 func writeFile(from io.Reader, path, want string, mode fs.FileMode, g *errgroup.Group) error {
 	perm := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
@@ -207,7 +207,7 @@ func writeFile(from io.Reader, path, want string, mode fs.FileMode, g *errgroup.
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, sum), from)
 	if err == nil {
-		err = f.Chmod(perm) // whatever the umask
+		err = f.Chmod(perm) // regardless of the umask
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != want {
 		err = fmt.Errorf("its SHA-256 digest is %s, want %s", got, want)
@@ -237,8 +237,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// verifyAgainst verifies what is unpacked of an archive: that all files are what the
-// archive's own list says, not only the unpacked one.
+// verifyAgainst verifies an unpacked archive with the digests in the archive itself, not
+// only the unpacked ones.
 func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 	dir := l.Unpacked(a.Digest)
 	have, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)
@@ -260,8 +260,8 @@ func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 	return Verify(ctx, l, a.Digest)
 }
 
-// Verify compares the files of an unpacked archive with their digests. The error, of
-// kind Runtime, names the first that is wrong.
+// Verify compares the files of an unpacked archive with their digests. The error, of kind
+// Runtime, names the first mismatch.
 func Verify(ctx context.Context, l Layout, digest string) error {
 	dir := l.Unpacked(digest)
 	fail := func(err error) error {

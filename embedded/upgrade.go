@@ -12,13 +12,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// versionsFile has the versions of what is in an archive.
+// versionsFile has the versions of the components in an archive.
 const versionsFile = "share/versions.json"
 
-// CheckUpgrade refuses to replace the unpacked archive that is used by one with an older
-// containerd, which may not be able to read the database of a newer one. If a version cannot
-// be determined, such as that of an archive whose files were removed, there is no error. The
-// error is of kind Refused.
+// CheckUpgrade rejects replacing the used archive with one that has an older containerd,
+// which may not be able to read the database of a newer one. If a version cannot be
+// determined, for example because the files of an archive were removed, there is no
+// error. The error is of kind Refused.
 func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 	before, err := hostfile.ReadNoFollow(ctx, filepath.Join(l.Unpacked(used), versionsFile), maxRecord)
 	if err != nil {
@@ -33,8 +33,8 @@ func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 		Hint: "use a newer podrun-bundle, or --force; 'podrun runtime down' removes the data"}
 }
 
-// olderContainerd reports whether the second of two versions files has an older containerd
-// than the first. It is pure.
+// olderContainerd reports whether the second versions file has an older containerd than
+// the first. It is pure.
 func olderContainerd(before, after []byte) bool {
 	was, err := version.ParseSemantic(containerdOf(before))
 	if err != nil {
@@ -44,7 +44,7 @@ func olderContainerd(before, after []byte) bool {
 	return err == nil && is.LessThan(was)
 }
 
-// containerdOf finds containerd's version in a versions file; empty if it has none.
+// containerdOf returns containerd's version in a versions file, or "" if it has none.
 func containerdOf(versions []byte) string {
 	var v map[string]string
 	if json.Unmarshal(versions, &v) != nil {

@@ -1,7 +1,7 @@
-// Package archive contains the container runtime of podrun-bundle: a tar,
-// compressed by zstd, of containerd, its shim, runc, network plugins and the
-// pause image (docs/bundle.md). It is linked only into a build with the tag
-// podrun_bundle; `make bundle` writes the files that such a build embeds.
+// Package archive contains the container runtime of podrun-bundle: a zstd-compressed tar
+// with containerd, its shim, runc, network plugins and the pause image (docs/bundle.md).
+// It is linked only with the build tag podrun_bundle; `make bundle` writes the files that
+// such a build embeds.
 package archive
 
 import (
@@ -15,27 +15,27 @@ import (
 	"strings"
 )
 
-// Names of files in the archive. Sums comes first: a line "hex  name" for each
-// other file, in the order of names. Each name is relative and clean.
+// Names of files in the archive. Sums is the first file: it has a line "hex name" for
+// each other file, sorted by name. All names are relative and clean.
 const (
 	Sums     = "SHA256SUMS"
-	Versions = "share/versions.json"  // component to version: a map of strings; "pause" is the name of the image
-	Licenses = "share/licenses.txt"   // of podrun's modules, too
-	SBOM     = "share/sbom.spdx.json" // of the archive alone
+	Versions = "share/versions.json"  // a JSON object that maps components to versions; "pause" is the name of the image
+	Licenses = "share/licenses.txt"   // includes podrun's modules
+	SBOM     = "share/sbom.spdx.json" // describes only the archive
 	Pause    = "images/pause.tar"     // a docker-archive
 )
 
 // Archive is the compressed archive.
 type Archive struct {
-	Digest   string // SHA-256 of the compressed bytes in hex: the identity of this runtime
+	Digest   string // SHA-256 of the compressed bytes in hex, which identifies this runtime
 	Size     int64  // bytes, compressed
-	Unpacked int64  // bytes of the tar: an upper bound of what its files take
+	Unpacked int64  // size of the tar in bytes: an upper bound of the size of its files
 
 	data   string
 	decode func(io.Reader) (io.ReadCloser, error)
 }
 
-// parse puts the embedded parts together. sum is "<digest> <bytes of the tar>".
+// parse returns the archive with the embedded data. sum is "<digest> <bytes of the tar>".
 func parse(data, sum string, decode func(io.Reader) (io.ReadCloser, error)) (Archive, bool) {
 	digest, unpacked, ok := strings.Cut(strings.TrimSpace(sum), " ")
 	size, err := strconv.ParseInt(unpacked, 10, 64)
@@ -45,11 +45,11 @@ func parse(data, sum string, decode func(io.Reader) (io.ReadCloser, error)) (Arc
 	return Archive{Digest: digest, Size: int64(len(data)), Unpacked: size, data: data, decode: decode}, true
 }
 
-// Reader gives the compressed bytes, from the start at each call.
+// Reader returns a new reader of the compressed bytes.
 func (a Archive) Reader() io.Reader { return strings.NewReader(a.data) }
 
-// Verify compares the compressed bytes with the digest. It reads all of them:
-// about 50 ms.
+// Verify compares the compressed bytes with the digest. It reads all of them, in about 50
+// ms.
 func (a Archive) Verify() error {
 	sum := sha256.Sum256([]byte(a.data))
 	if got := hex.EncodeToString(sum[:]); got != a.Digest {
@@ -58,8 +58,8 @@ func (a Archive) Verify() error {
 	return nil
 }
 
-// Tar gives the uncompressed tar, from the start at each call. The caller closes
-// it. While it is open it takes about 40 MB of memory: the compression's window.
+// Tar returns a new reader of the uncompressed tar. The caller must close it. While it is
+// open, it uses about 40 MB of memory, mainly for the decompression window.
 func (a Archive) Tar() (io.ReadCloser, error) {
 	if a.decode == nil {
 		return nil, errors.New("this build of podrun has no embedded runtime: use podrun-bundle")
@@ -67,14 +67,14 @@ func (a Archive) Tar() (io.ReadCloser, error) {
 	return a.decode(a.Reader())
 }
 
-// File reads one file of at most limit bytes. Those that describe the archive
-// (Sums, Versions, Licenses, SBOM) come first, so that little is decompressed.
+// File returns a file of at most limit bytes. The files that describe the archive (Sums,
+// Versions, Licenses, SBOM) come first, so that little data is decompressed to read one.
 func (a Archive) File(name string, limit int64) ([]byte, error) {
 	packed, err := a.Tar()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = packed.Close() }() // of a reader of memory
+	defer func() { _ = packed.Close() }() // it reads from memory: closing it cannot fail
 	files := tar.NewReader(packed)
 	for {
 		header, err := files.Next()

@@ -3,17 +3,17 @@
 package archive
 
 import (
-	_ "embed" // the sum beside the archive
+	_ "embed" // for the sum, next to the archive
 	"io"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// Open gives the archive that this build carries; false in an ordinary build.
+// Open returns the archive in this build, or false in a build without one.
 func Open() (Archive, bool) { return parse(data, sum, decode) }
 
-// maxWindow bounds the memory of decompression: what hack/bundle compresses
-// with, in bytes.
+// maxWindow limits the memory for decompression, in bytes; it is the window size with
+// which hack/bundle compresses.
 const maxWindow = 32 << 20
 
 func decode(packed io.Reader) (io.ReadCloser, error) {

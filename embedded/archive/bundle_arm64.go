@@ -2,7 +2,7 @@
 
 package archive
 
-import _ "embed" // what make bundle wrote
+import _ "embed" // for the files that make bundle writes
 
 //go:embed runtime_arm64.tar.zst
 var data string

@@ -2,6 +2,5 @@
 
 package archive
 
-// Open gives the archive that this build carries; false in an ordinary build,
-// which has none, nor the code that decompresses one.
+// Open returns false: this build has neither an archive nor the code to decompress one.
 func Open() (Archive, bool) { return Archive{}, false }

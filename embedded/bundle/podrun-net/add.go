@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tries is how often a change of the kernel's rules is planned again if what it
-// builds on was removed by another program in between.
+// tries is the maximum number of attempts to change the kernel's rules. An attempt fails
+// if another program removes an object that it depends on.
 const tries = 3
 
-// applyAdd makes the rules of an attachment, and those of its network where they are
-// missing. It can be repeated.
+// applyAdd creates the rules of an attachment, and the missing rules of its network. It
+// is idempotent.
 func applyAdd(a attachment) error {
 	unlock, err := lock()
 	if err != nil {
@@ -41,7 +41,7 @@ func applyAdd(a attachment) error {
 	return nil
 }
 
-// applyRules makes all rules of an attachment in one transaction.
+// applyRules creates all rules of an attachment in one transaction.
 func applyRules(a attachment, sets []ruleset) error {
 	c, err := conn()
 	if err != nil {
@@ -83,8 +83,8 @@ func applyRules(a attachment, sets []ruleset) error {
 	return c.Flush()
 }
 
-// applyForward adds the network's rules to the chain FORWARD, where it is in nftables
-// and lacks them: at its head, since what comes after may drop.
+// applyForward adds the network's missing rules to the chain FORWARD, if nftables has it.
+// It inserts them at the beginning, because later rules may drop the packets.
 func applyForward(c *nftables.Conn, id nftables.TableFamily, bridge string) error {
 	chains, err := readChains(id)
 	if err != nil {
@@ -112,8 +112,8 @@ func applyForward(c *nftables.Conn, id nftables.TableFamily, bridge string) erro
 	return nil
 }
 
-// applySysctls makes the host forward, and lets its processes reach host ports by
-// 127.0.0.1.
+// applySysctls enables forwarding on the host, and access to host ports at 127.0.0.1 from
+// its processes.
 func applySysctls(a attachment, id nftables.TableFamily) error {
 	for _, f := range families {
 		if f.id != id {
@@ -131,7 +131,8 @@ func applySysctls(a attachment, id nftables.TableFamily) error {
 	return nil
 }
 
-// applySysctl sets one to 1; where it is 1 already, /proc/sys may be read-only.
+// applySysctl sets a sysctl to 1. It does not write if the value is 1 already, because
+// /proc/sys may be read-only.
 func applySysctl(name string) error {
 	path := "/proc/sys/" + name
 	if value, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(value)) == "1" {
@@ -140,7 +141,7 @@ func applySysctl(name string) error {
 	return os.WriteFile(path, []byte("1"), 0)
 }
 
-// unsupported explains what a kernel lacks that refuses the rules.
+// unsupported explains which feature the kernel lacks if it rejects the rules.
 func unsupported(err error) error {
 	for _, e := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EINVAL} {
 		if errors.Is(err, e) {

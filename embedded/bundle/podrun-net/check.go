@@ -8,7 +8,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// readCheck reports what is missing of an attachment.
+// readCheck returns an error if a part of an attachment is missing.
 func readCheck(a attachment) error {
 	var errs []error
 	for _, s := range plan(a) {
@@ -41,8 +41,8 @@ func checkRules(s ruleset, comment string) error {
 	return nil
 }
 
-// checkForward reports that the chain FORWARD lacks the network's rules: one that was
-// made, or emptied, after the last ADD.
+// checkForward returns an error if the chain FORWARD lacks the network's rules because it
+// was created or flushed after the last ADD.
 func checkForward(id nftables.TableFamily, bridge string) error {
 	chains, err := readChains(id)
 	if err != nil {

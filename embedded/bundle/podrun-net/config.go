@@ -13,58 +13,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// config is what the plugin gets on stdin.
+// config is the plugin's input on stdin.
 type config struct {
 	types.PluginConf
 
-	// Bridge is the one that the plugin bridge, before this one in the list, attaches
-	// sandboxes to.
+	// Bridge is the bridge to which the preceding plugin in the list, bridge, attaches
+	// sandboxes.
 	Bridge        string `json:"bridge"`
 	RuntimeConfig struct {
 		PortMappings []portMapping `json:"portMappings"`
 	} `json:"runtimeConfig"`
 }
 
-// portMapping is one of the capability portMappings (CNI conventions).
+// portMapping is an entry of the capability portMappings (CNI conventions).
 type portMapping struct {
 	HostPort      int    `json:"hostPort"`
 	ContainerPort int    `json:"containerPort"`
 	Protocol      string `json:"protocol"` // tcp if empty
-	HostIP        string `json:"hostIP"`   // all of the host's if empty or unspecified
+	HostIP        string `json:"hostIP"`   // empty or unspecified: all addresses of the host
 }
 
-// attachment is a sandbox's to a network: what the rules are made from.
+// attachment is the attachment of a sandbox to a network, with the input for its rules.
 type attachment struct {
 	bridge string
-	// comment names the attachment in its rules.
+	// comment identifies the attachment in its rules.
 	comment string
-	// v4 and v6 are the sandbox's addresses with the lengths of their subnets;
-	// invalid without one.
+	// v4 and v6 are the sandbox's addresses with the prefix lengths of their subnets;
+	// invalid if the sandbox has none.
 	v4, v6 netip.Prefix
 	ports  []port
 }
 
-// port is a host port and where it leads to.
+// port is a host port with its destination.
 type port struct {
 	hostIP          netip.Addr // invalid: all addresses of the host
 	host, container uint16
 	protocol        byte // an IPPROTO_*
 }
 
-// maxComment is how long nft, and iptables, let a comment be, in bytes.
+// maxComment is the maximum length of a comment in nft and iptables, in bytes.
 const maxComment = 128
 
-// bridges are names that an interface and a table may have, and that nft reads back.
+// bridges matches names that are valid for an interface and a table, and that nft can
+// parse.
 var bridges = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
 
-// protocols are those that have ports. A kernel that lacks SCTP forwards it none the
-// less.
+// protocols are the protocols with ports. SCTP works even if the kernel does not support
+// SCTP sockets, because it only forwards the packets.
 var protocols = map[string]byte{"": unix.IPPROTO_TCP, "tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "sctp": unix.IPPROTO_SCTP}
 
-// comment names an attachment.
+// comment returns the comment of an attachment.
 func comment(sandbox, ifName string) string { return sandbox + "/" + ifName }
 
-// parse reads the configuration and the result of the plugins before this one.
+// parse parses the configuration and the result of the preceding plugins.
 func parse(stdin []byte) (*config, error) {
 	var c config
 	if err := json.Unmarshal(stdin, &c); err != nil {
@@ -82,7 +83,7 @@ func parse(stdin []byte) (*config, error) {
 	return &c, nil
 }
 
-// attachment checks what the runtime asks for and what the plugins before this one did.
+// attachment validates the runtime's request and the result of the preceding plugins.
 func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 	a := attachment{bridge: c.Bridge, comment: comment(sandbox, ifName)}
 	if len(a.comment) > maxComment {
@@ -122,8 +123,8 @@ func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 	return a, nil
 }
 
-// ofSandbox reports whether an address is that of the sandbox's interface: a result may
-// also have those of the host's end.
+// ofSandbox reports whether an address belongs to the sandbox's interface: a result may
+// include addresses of the host's end.
 func ofSandbox(r *current.Result, ip *current.IPConfig, ifName string) bool {
 	if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
 		return true

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// warnDropped says which firewalls drop what sandboxes send and get, where the plugin
-// cannot or must not change that.
+// warnDropped warns of firewalls that drop traffic of sandboxes and that the plugin
+// cannot or must not change.
 func warnDropped(bridge string) {
 	for _, id := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6, nftables.TableFamilyINet} {
 		chains, err := readChains(id)
@@ -30,7 +30,7 @@ func warnDropped(bridge string) {
 	}
 }
 
-// Of linux/netfilter_ipv4/ip_tables.h and linux/netfilter/x_tables.h.
+// Constants from linux/netfilter_ipv4/ip_tables.h and linux/netfilter/x_tables.h.
 const (
 	getInfo    = 64 // IPT_SO_GET_INFO
 	getEntries = 65 // IPT_SO_GET_ENTRIES
@@ -38,19 +38,19 @@ const (
 
 	infoLength     = nameLength + 13*4
 	underflows     = nameLength + 6*4     // in ipt_getinfo: one for each of five hooks
-	infoSize       = nameLength + 12*4    // in ipt_getinfo: how long the entries are
-	entries        = nameLength + 4 + 4   // in ipt_get_entries: with what aligns them
+	infoSize       = nameLength + 12*4    // in ipt_getinfo: the size of the entries
+	entries        = nameLength + 4 + 4   // in ipt_get_entries: with padding
 	targetOffset   = 88                   // in ipt_entry
 	targetLength   = 32                   // xt_entry_target
 	verdictDrop    = ^uint32(0)           // -NF_DROP - 1
 	maxEntries     = 64 << 20             // bytes
-	forwardHook    = unix.NF_INET_FORWARD // the hook's number is its place
+	forwardHook    = unix.NF_INET_FORWARD // the hook's number is its index
 	legacyNameFile = "/proc/net/ip_tables_names"
 )
 
-// legacyDrops reports whether the policy of the chain FORWARD is to drop in the tables
-// that iptables kept before nftables. Asking for a table that is missing would make
-// the kernel load it.
+// legacyDrops reports whether the policy of the chain FORWARD in legacy iptables (not
+// nftables) is DROP. It does not query a missing table, because the kernel would then
+// load it.
 func legacyDrops() bool {
 	names, err := os.ReadFile(legacyNameFile)
 	if err != nil || !slices.Contains(strings.Fields(string(names)), filterTable) {
@@ -79,7 +79,8 @@ func legacyDrops() bool {
 	return policyDrops(all[entries:], binary.NativeEndian.Uint32(info[underflows+4*forwardHook:]))
 }
 
-// policyDrops reads the verdict of the entry at which a chain ends, which is its policy.
+// policyDrops reports whether the last entry of a chain, which is its policy, drops
+// packets.
 func policyDrops(entries []byte, at uint32) bool {
 	if uint64(at)+targetOffset+2 > uint64(len(entries)) {
 		return false

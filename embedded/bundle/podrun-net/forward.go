@@ -6,20 +6,21 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// Docker and ufw set the policy of iptables' chain FORWARD to drop. An accept in a table
-// of one's own does not help: each table's verdict is asked for. So the network's
-// bridge is accepted in that chain itself, as upstream's plugin firewall does, where
-// iptables keeps its rules in nftables (iptables-nft).
+// Docker and ufw set the policy of iptables' chain FORWARD to DROP. An accept rule in the
+// plugin's own table has no effect on that, because each table must accept the packet.
+// The plugin therefore accepts the traffic of the network's bridge in that chain itself,
+// as upstream's plugin firewall does, if iptables stores its rules in nftables
+// (iptables-nft).
 const (
 	filterTable  = "filter"
 	forwardChain = "FORWARD"
 )
 
-// forwardComment names a network in its rules of that chain.
+// forwardComment identifies a network's rules in that chain.
 func forwardComment(bridge string) string { return "podrun-net " + bridge }
 
-// forwardRules are the network's rules for that chain, in the form in which iptables
-// writes and understands them.
+// forwardRules returns the network's rules for that chain, in the form that iptables
+// writes and can parse.
 func forwardRules(id nftables.TableFamily, bridge string) []*nftables.Rule {
 	t := &nftables.Table{Family: id, Name: filterTable}
 	var out []*nftables.Rule
@@ -38,13 +39,13 @@ func forwardRules(id nftables.TableFamily, bridge string) []*nftables.Rule {
 	return out
 }
 
-// takesForward reports whether a chain is that one.
+// takesForward reports whether a chain is iptables' chain FORWARD.
 func takesForward(c *nftables.Chain) bool {
 	return c.Table.Name == filterTable && c.Name == forwardChain && isForward(c)
 }
 
-// dropsForwarded reports whether a chain that is someone else's own drops what it does
-// not know: the plugin does not change it, and prints a warning.
+// dropsForwarded reports whether the chain of another program drops forwarded packets by
+// default: the plugin does not change it, but prints a warning.
 func dropsForwarded(c *nftables.Chain) bool {
 	return isForward(c) && !takesForward(c) && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop
 }

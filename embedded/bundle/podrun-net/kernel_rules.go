@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoTables says that the kernel has no nftables, so no rules either.
+// errNoTables means that the kernel has no nftables, and therefore no rules.
 var errNoTables = errors.New("the kernel has no nftables (CONFIG_NF_TABLES)")
 
-// buffer is that of the netlink socket, in bytes: a transaction is one message, and a
-// sandbox may have thousands of host ports.
+// buffer is the buffer size of the netlink socket, in bytes: a transaction is one
+// message, and a sandbox may have thousands of host ports.
 const buffer = 8 << 20
 
 func conn() (*nftables.Conn, error) {
@@ -50,7 +50,7 @@ func readTables() ([]*nftables.Table, error) {
 	return out, nil
 }
 
-// readChains lists the chains of a family, in all tables.
+// readChains lists the chains of an address family in all tables.
 func readChains(id nftables.TableFamily) ([]*nftables.Chain, error) {
 	c, err := conn()
 	if err != nil {
@@ -63,7 +63,7 @@ func readChains(id nftables.TableFamily) ([]*nftables.Chain, error) {
 	return chains, nil
 }
 
-// rule is what is needed of one to find and delete it.
+// rule has the data to find and delete a rule.
 type rule struct {
 	chain   string
 	handle  uint64
@@ -74,8 +74,8 @@ func (r rule) rule(t *nftables.Table) *nftables.Rule {
 	return &nftables.Rule{Table: t, Chain: &nftables.Chain{Table: t, Name: r.chain}, Handle: r.handle}
 }
 
-// readRules lists the rules of chains; a chain that does not exist has none. It reads no
-// expressions: those of other programs' rules are as many as there are kernels.
+// readRules lists the rules of chains; a missing chain has none. It does not parse
+// expressions: those of other programs may use any kernel feature.
 func readRules(t *nftables.Table, chains []string) ([]rule, error) {
 	var out []rule
 	for _, chain := range chains {
@@ -98,7 +98,7 @@ func readRules(t *nftables.Table, chains []string) ([]rule, error) {
 	return out, nil
 }
 
-// dumpRules reads the rules of a chain, and reads them again if they changed while it read them.
+// dumpRules reads the rules of a chain, and repeats this if they change during the read.
 func dumpRules(t *nftables.Table, chain string) (messages [][]byte, err error) {
 	for range tries {
 		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
@@ -113,11 +113,11 @@ func dumpRules(t *nftables.Table, chain string) (messages [][]byte, err error) {
 	return messages, err
 }
 
-// commentType is that of a comment in a rule's user data, for nft (libnftnl/udata.h,
-// NFTNL_UDATA_RULE_COMMENT) and for iptables.
+// commentType is the type of a comment in a rule's user data, in nft (libnftnl/udata.h,
+// NFTNL_UDATA_RULE_COMMENT) and in iptables.
 const commentType = 0
 
-// parseRule reads a message of the kernel's: a header, and attributes.
+// parseRule parses a message from the kernel: a header and attributes.
 func parseRule(message []byte) (rule, error) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return rule{}, errors.New("a message is cut short")
@@ -141,8 +141,8 @@ func parseRule(message []byte) (rule, error) {
 	return r, nil
 }
 
-// parseComment finds the comment in a rule's user data: entries of a type, a length,
-// and as many bytes. Any program may have written them.
+// parseComment returns the comment in a rule's user data, which consists of entries with
+// a type, a length and a value. Any program may have written them.
 func parseComment(data []byte) string {
 	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
 		value := data[2 : 2+int(data[1])]

@@ -12,37 +12,38 @@ import (
 )
 
 const (
-	// lockDir is the directory that podrun-nets of this host lock. Only root can open it.
+	// lockDir is the directory that all podrun-net processes on this host lock. Only root
+	// can open it.
 	lockDir = "/run/podrun/podrun-net"
-	// namespaceFile is what podrun-net locked before it had lockDir. Every user can open
-	// it, also from a container in the host's network, and therefore lock it.
+	// namespaceFile is the file that podrun-net locked before it used lockDir. Every
+	// user, even in a hostNetwork container, can open and lock it.
 	namespaceFile = "/proc/self/ns/net"
 
-	// lockLimit bounds the wait for another podrun-net: each holds the lock for
+	// lockLimit limits the wait for another podrun-net, which holds the lock for
 	// milliseconds.
 	lockLimit = 20 * time.Second
-	// namespaceLimit bounds the wait for an older podrun-net, which holds its lock for
-	// milliseconds, too. It is also the delay that any user can cause.
+	// namespaceLimit limits the wait for an older podrun-net, which also holds its lock
+	// for milliseconds. It is also the maximum delay that any user can cause.
 	namespaceLimit = 200 * time.Millisecond
 )
 
 // errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lock excludes other podrun-nets from the rules, since the number of attachments of a
-// network must not change before its table is removed. The kernel releases the lock when
-// the process ends.
+// lock prevents concurrent changes to the rules by other podrun-net processes, because a
+// network must not get an attachment while its table is being removed. The kernel
+// releases the lock when the process exits.
 //
-// podrun-nets of two releases run at the same time while a runtime is upgraded: a plugin
-// outlives the containerd that started it. An older one only locks the network namespace.
-// Therefore lock also locks the namespace, but continues without that lock after
-// namespaceLimit, because the holder may be any user: the rules of two plugins that run
-// at once are then wrong only if one removes a network's last attachment while the other,
-// older one adds an attachment.
+// Two releases of podrun-net run concurrently while a runtime is upgraded, because a
+// plugin outlives the containerd that started it. An older release locks only the network
+// namespace. Therefore lock also locks the namespace, but continues without that lock
+// after namespaceLimit, because the holder may be any user. Concurrent changes are then
+// wrong only if one plugin removes a network's last attachment while the other, older one
+// adds an attachment.
 func lock() (unlock func(), err error) {
 	dir, err := openLock()
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work on a file system that cannot be written.
+		// Deleting a pod must work on a read-only file system.
 		dir, err = nil, nil
 	}
 	if err == nil && dir != nil {
@@ -63,14 +64,14 @@ func lock() (unlock func(), err error) {
 	return func() {
 		for _, f := range []*os.File{namespace, dir} {
 			if f != nil {
-				_ = f.Close() // which unlocks it
+				_ = f.Close() // closing unlocks it
 			}
 		}
 	}, nil
 }
 
-// openLock creates and opens lockDir, and its parent. Both must belong to root and be
-// inaccessible to other users, who could hold the lock otherwise.
+// openLock creates and opens lockDir and its parent. Both must belong to root and be
+// inaccessible to other users, who could otherwise hold the lock.
 func openLock() (*os.File, error) {
 	var dir *os.File
 	for _, path := range []string{filepath.Dir(lockDir), lockDir} {
@@ -96,7 +97,7 @@ func openLock() (*os.File, error) {
 	return dir, nil
 }
 
-// flock locks a file within a limit; the error is errLocked after it.
+// flock locks a file. It returns errLocked when the limit expires.
 func flock(f *os.File, limit time.Duration) error {
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

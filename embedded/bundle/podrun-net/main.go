@@ -34,7 +34,7 @@ func cmdAdd(args *skel.CmdArgs) error {
 	return types.PrintResult(c.PrevResult, c.CNIVersion)
 }
 
-// attachmentOf reads the configuration of a call, and what it is about.
+// attachmentOf parses the configuration of a call and validates the attachment.
 func attachmentOf(args *skel.CmdArgs) (*config, attachment, error) {
 	c, err := parse(args.StdinData)
 	if err != nil {
@@ -44,8 +44,8 @@ func attachmentOf(args *skel.CmdArgs) (*config, attachment, error) {
 	return c, a, err
 }
 
-// cmdDel needs the configuration for nothing: an attachment is known by its IDs in
-// whatever table it is, also when the bridge was renamed since then.
+// cmdDel does not require the configuration: it identifies an attachment by its IDs in
+// every table, so that renaming the bridge has no effect.
 func cmdDel(args *skel.CmdArgs) error {
 	gone := comment(args.ContainerID, args.IfName)
 	return removeAttachments("", func(comment string) bool { return comment == gone })
@@ -71,8 +71,8 @@ func cmdCheck(args *skel.CmdArgs) error {
 	return readCheck(a)
 }
 
-// statusUnavailable is the code by which STATUS says that ADD cannot work (CNI
-// specification 1.1, STATUS).
+// statusUnavailable is the error code of STATUS if ADD cannot work (CNI specification
+// 1.1, STATUS).
 const statusUnavailable = 50
 
 func cmdStatus(args *skel.CmdArgs) error {
@@ -85,7 +85,7 @@ func cmdStatus(args *skel.CmdArgs) error {
 	return nil
 }
 
-// warn writes to stderr, which containerd's own goes to.
+// warn writes to stderr, which containerd passes on to its own.
 func warn(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "podrun-net: "+format+"\n", args...)
 }

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAttachments removes the rules of attachments, and of a network that has no
-// others then, all. An empty bridge stands for all networks. It can be repeated; that
-// there is nothing is no error.
+// removeAttachments removes the rules of attachments and, for a network without remaining
+// attachments, all rules. An empty bridge selects all networks. It is idempotent, and
+// returns no error if there are no rules.
 func removeAttachments(bridge string, gone func(comment string) bool) error {
 	unlock, err := lock()
 	if err != nil {
@@ -22,7 +22,7 @@ func removeAttachments(bridge string, gone func(comment string) bool) error {
 		}
 	}
 	if errors.Is(err, errNoTables) {
-		return nil // nor rules
+		return nil // no tables, and thus no rules
 	}
 	return err
 }
@@ -53,7 +53,7 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 		if bridge == "" || there[f.id] {
 			continue
 		}
-		n, err := removeForward(c, f.id, bridge) // of a table that another removed
+		n, err := removeForward(c, f.id, bridge) // whose table another program removed
 		if err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 	return c.Flush()
 }
 
-// removeFrom plans what to remove of a network's table, and returns how many changes
-// that are.
+// removeFrom plans the removal of rules from a network's table, and returns the number of
+// changes.
 func removeFrom(c *nftables.Conn, t *nftables.Table, gone func(comment string) bool) (int, error) {
 	rules, err := readRules(t, attachmentChains)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tablePrefix begins the names of this plugin's tables; the bridge's name follows.
+// tablePrefix is the prefix of this plugin's tables, followed by the name of the bridge.
 const tablePrefix = "podrun-net-"
 
-// The chains. In hostports and postrouting are the rules of attachments, each with the
-// attachment's comment; the rules of the others are the network's.
+// The chains. Rules in hostports and postrouting belong to attachments and have the
+// comments of these; rules in the other chains belong to the network.
 const (
 	chainHostPorts   = "hostports"
 	chainPrerouting  = "prerouting"
@@ -24,10 +24,10 @@ const (
 	chainLoopback    = "loopback"
 )
 
-// attachmentChains are those that have rules of attachments.
+// attachmentChains are the chains with rules of attachments.
 var attachmentChains = []string{chainHostPorts, chainPostrouting}
 
-// family is what differs between the address families.
+// family has the differences between the address families.
 type family struct {
 	id         nftables.TableFamily
 	bits       int
@@ -36,7 +36,7 @@ type family struct {
 	length     uint32
 	multicast  netip.Prefix
 	loopback   netip.Prefix
-	forwarding string // sysctl that makes the host forward
+	forwarding string // sysctl that enables forwarding
 }
 
 var families = []family{
@@ -44,20 +44,21 @@ var families = []family{
 	{nftables.TableFamilyIPv6, 128, 8, 24, 16, netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("::1/128"), "net/ipv6/conf/all/forwarding"},
 }
 
-// ruleset is what a network has in one family: what ADD of an attachment makes sure of.
+// ruleset has the rules of a network in one address family, which ADD of an attachment
+// ensures.
 type ruleset struct {
 	table  *nftables.Table
 	chains []*nftables.Chain
-	// base are the network's rules; their chains have no others.
+	// base are the network's rules; their chains contain no others.
 	base []*nftables.Rule
-	// attachment are the rules of one attachment. Those in hostports come before
-	// others': a host port of a sandbox that is gone does not keep a new one's from
-	// working.
+	// attachment are the rules of one attachment. In hostports they precede those of
+	// other attachments, so that a leftover rule of a removed sandbox does not affect the
+	// host port of a new one.
 	attachment []*nftables.Rule
 }
 
-// plan makes the rules of an attachment, one ruleset for each family that it has an
-// address of.
+// plan returns the rules of an attachment: one ruleset for each family in which it has an
+// address.
 func plan(a attachment) []ruleset {
 	var out []ruleset
 	for _, f := range families {
@@ -68,7 +69,7 @@ func plan(a attachment) []ruleset {
 	return out
 }
 
-// address is the attachment's of a family; invalid without one.
+// address returns the attachment's address in a family; it is invalid if there is none.
 func (a attachment) address(f family) netip.Prefix {
 	if f.bits == 32 {
 		return a.v4
@@ -76,7 +77,7 @@ func (a attachment) address(f family) netip.Prefix {
 	return a.v6
 }
 
-// portsOf are the ports that lead to the address of a family.
+// portsOf returns the ports that are forwarded to the address of a family.
 func (a attachment) portsOf(f family) []port {
 	return slices.DeleteFunc(slices.Clone(a.ports), func(p port) bool {
 		return p.hostIP.IsValid() && p.hostIP.BitLen() != f.bits
@@ -94,7 +95,8 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	pre := base(chainPrerouting, nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	out := base(chainOutput, nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
 	post := base(chainPostrouting, nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	// Before addresses are translated, which makes loopback ones of replies.
+	// This chain runs before address translation, which produces replies with loopback
+	// addresses.
 	loop := base(chainLoopback, nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	s := ruleset{table: t, chains: []*nftables.Chain{hostPorts, pre, out, post}}
 	rule := func(c *nftables.Chain, comment string, exprs ...[]expr.Any) *nftables.Rule {
@@ -112,12 +114,13 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	if f.bits == 32 {
 		s.chains = append(s.chains, loop)
 		s.base = append(s.base, rule(out, "", local(), jump),
-			// route_localnet of the bridge, without which no host port is on 127.0.0.1,
-			// would let sandboxes reach the host's own listeners there (CVE-2020-8558).
+			// Host ports at 127.0.0.1 require route_localnet on the bridge, which would
+			// let sandboxes reach the host's own listeners there (CVE-2020-8558).
 			rule(loop, "", from(a.bridge), f.match(f.dest, f.loopback, expr.CmpOpEq), drop),
 			rule(loop, "", from(a.bridge), f.match(f.source, f.loopback, expr.CmpOpEq), drop))
 	} else {
-		// The kernel forwards nothing from ::1: refused at once is better than lost.
+		// The kernel forwards nothing from ::1: an immediate refusal is better than a
+		// lost packet.
 		s.base = append(s.base, rule(out, "", f.match(f.dest, f.loopback, expr.CmpOpNeq), local(), jump))
 	}
 
@@ -131,8 +134,8 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 		s.attachment = append(s.attachment, rule(hostPorts, a.comment, to, p.match(), f.translate(addr.Addr(), p.container)))
 	}
 	if len(ports) > 0 {
-		// A sandbox of the same subnet would answer another directly, past the host,
-		// which alone knows of the translation.
+		// Without masquerading, a sandbox in the same subnet would reply directly,
+		// bypassing the host, which must reverse the translation.
 		s.attachment = append(s.attachment, rule(post, a.comment, f.match(f.source, addr.Masked(), expr.CmpOpEq),
 			f.match(f.dest, self, expr.CmpOpEq), translated(), masquerade))
 		if f.bits == 32 {
@@ -145,7 +148,7 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	return s
 }
 
-// match compares an address of a packet with a prefix.
+// match matches packets with an address in a prefix.
 func (f family) match(offset uint32, p netip.Prefix, op expr.CmpOp) []expr.Any {
 	out := []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: f.length}}
 	if p.Bits() < f.bits {
@@ -158,18 +161,18 @@ func (f family) match(offset uint32, p netip.Prefix, op expr.CmpOp) []expr.Any {
 	return append(out, &expr.Cmp{Op: op, Register: 1, Data: p.Masked().Addr().AsSlice()})
 }
 
-// match compares the protocol and the port that a packet is for.
+// match matches packets to the protocol and the port.
 func (p port) match() []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{p.protocol}},
-		// The same place for TCP, UDP and SCTP.
+		// TCP, UDP and SCTP have the destination port at the same offset.
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, p.host)},
 	}
 }
 
-// translate makes an address and a port a connection's destination.
+// translate sets the destination address and port of a connection.
 func (f family) translate(to netip.Addr, port uint16) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: to.AsSlice()},
@@ -178,7 +181,7 @@ func (f family) translate(to netip.Addr, port uint16) []expr.Any {
 	}
 }
 
-// local matches packets for an address of the host.
+// local matches packets to an address of the host.
 func local() []expr.Any {
 	return []expr.Any{
 		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
@@ -189,7 +192,7 @@ func local() []expr.Any {
 // ipsDstNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const ipsDstNAT = 1 << 5
 
-// translated matches connections whose destination is translated.
+// translated matches connections with a translated destination.
 func translated() []expr.Any {
 	bit := binary.NativeEndian.AppendUint32(nil, ipsDstNAT)
 	return []expr.Any{
@@ -199,7 +202,7 @@ func translated() []expr.Any {
 	}
 }
 
-// from matches packets that came in by an interface.
+// from matches packets from an interface.
 func from(ifName string) []expr.Any {
 	name := make([]byte, unix.IFNAMSIZ)
 	copy(name, ifName)
