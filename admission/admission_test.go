@@ -236,8 +236,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Pods of one command are admitted in order, as if those that they replace were
-// gone and those before them ran.
+// Pods of one command are admitted in order, as if the replaced pods were already gone and
+// the pods before them were running.
 func TestCheckAll(t *testing.T) {
 	arriving := func(name, cpu string, port int32) Pod {
 		s := &scene{pod: plain()}
@@ -296,7 +296,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// D3: a pod with the UID of another joined that one's sandbox and directories.
+// D3: a pod with another pod's UID joined that pod's sandbox and directories.
 func TestD3UIDOfAnotherPod(t *testing.T) {
 	other := func(p host.Pod) func(*scene) {
 		return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestDevices: which pods get which devices, and why some get none.
+// TestDevices: which devices the pods get, and why some pods get none.
 func TestDevices(t *testing.T) {
 	const gpu = "example.com/gpu"
 	yes, no := true, false

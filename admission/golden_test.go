@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// recordings is where a real kubelet's pods and what it did with them are.
+// recordings is the directory of a real kubelet's pods, with its calls and events.
 const recordings = "../../shared/kubelet-golden"
 
-// TestKubeletRefusals compares with what a kubelet v1.36.3 admitted and
-// refused, by its events.
+// TestKubeletRefusals compares admission with the pods that a kubelet v1.36.3 admitted and
+// refused, according to its events.
 func TestKubeletRefusals(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(recordings, "fake", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -29,7 +29,7 @@ func TestKubeletRefusals(t *testing.T) {
 	}
 	facts := largeHost()
 	facts.Capacity["hugepages-2Mi"] = resource.MustParse("1Gi")
-	facts.Runtime.Version = "2.4.2" // mounts images
+	facts.Runtime.Version = "2.4.2" // supports image volumes
 	facts.Runtime.HandlersOK = true
 	facts.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}}
 	facts.Runtime.Features = map[string]bool{"supplementalGroupsPolicy": true}
@@ -43,7 +43,7 @@ func TestKubeletRefusals(t *testing.T) {
 		}
 		decode(t, file, func(b []byte) error { return json.Unmarshal(b, &rec) })
 		if len(rec.Log) > 0 || strings.Contains(strings.Join(rec.Events, ""), "FailedMount") {
-			continue // refused by the static pods' own rules, or after admission
+			continue // refused by rules for static pods, or after admission
 		}
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestHostPaths: volumes by which a container reaches podrun's or the runtime's state cause
-// a warning, and are refused under the Pod Security Standards, also by a claim.
+// TestHostPaths: volumes that expose podrun's or the runtime's state to a container cause a
+// warning, and are refused under the Pod Security Standards, also if they belong to a claim.
 func TestHostPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                                     "contains /var/lib/podrun of podrun",

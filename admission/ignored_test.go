@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestIgnored: what is behind a feature gate that is off by default is warned of
-// where the gate is on, too; the other warnings are tried by test/fields.
+// TestIgnored: fields behind a feature gate that is off by default also cause a warning if
+// the gate is on. test/fields tests the other warnings.
 func TestIgnored(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		SchedulingGroup: &corev1.PodSchedulingGroup{},
 		HostNetwork:     true,
-		InitContainers:  []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{HostPort: 80}}}}, // is the host's own
+		InitContainers:  []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{HostPort: 80}}}}, // a sidecar in the host network needs no port mapping
 	}}
 	var fields []string
 	for _, p := range checkIgnored(question{pod: pod}) {

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// victim is a pod that runs: NAME CLASS CPU MEMORY.
+// victim returns a running pod: NAME CLASS CPU MEMORY.
 func victim(text string, change ...func(*host.Pod)) host.Pod {
 	f := strings.Fields(text)
 	p := host.Pod{Namespace: "default", Name: f[0], UID: "uid-" + f[0], Managed: true, Ready: true, QOSClass: corev1.PodQOSClass(f[1]),
@@ -25,7 +25,7 @@ func victim(text string, change ...func(*host.Pod)) host.Pod {
 
 func ofPriority(n int32) func(*host.Pod) { return func(p *host.Pod) { p.Priority = n } }
 
-// The host has 2 CPUs and 4Gi less 100Mi. As in the kubelet's preemption_test.
+// The host has 2 CPUs and 4Gi minus 100Mi. The cases follow the kubelet's preemption_test.
 func TestPreempt(t *testing.T) {
 	const e, b, g = " BestEffort 0 0", " Burstable ", " Guaranteed "
 	critical := priority(2000000000)
@@ -80,8 +80,8 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// What one pod of a command preempts frees nothing for the next, and pods of the
-// command don't preempt each other.
+// The resources that one pod of a command frees by preemption are not available to the next
+// pod, and pods of the same command do not preempt each other.
 func TestPreemptTogether(t *testing.T) {
 	arriving := func(name, cpu string, n int32) Pod {
 		s := &scene{pod: plain()}

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The hint has the figures: what there is, and what the setting wants.
+// The hint contains the amounts: what is available, and what the setting requires.
 func TestPressureHint(t *testing.T) {
 	s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 	low("nodefs")(s)
@@ -23,8 +23,8 @@ func TestPressureHint(t *testing.T) {
 	}
 }
 
-// The node stays under pressure for the transition period after a supervisor has seen
-// it, and a soft threshold counts without its grace period, as in the kubelet.
+// The node stays under pressure for the transition period after a supervisor has detected
+// it, and a soft threshold applies without its grace period, as in the kubelet.
 func TestPressureOfTheSupervisor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*scene)
@@ -45,7 +45,7 @@ func TestPressureOfTheSupervisor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
-			s.pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{} // of class BestEffort
+			s.pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{} // BestEffort
 			tc.change(s)
 			found := Check(Pod{Pod: s.pod}, s.facts, s.settings, Options{})
 			if tc.want == "" && len(found) == 0 {

@@ -34,7 +34,7 @@ func plain() *corev1.Pod {
 	}
 }
 
-// scene is what a case starts from: a pod that this host takes.
+// scene is the initial state of a test case: a pod that this host admits.
 type scene struct {
 	pod      *corev1.Pod
 	handler  string
@@ -122,7 +122,7 @@ var (
 		HostPorts: []host.HostPort{{Protocol: "TCP", Port: 8080}}, Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}
 )
 
-// low makes the host short of something.
+// low makes a resource of the host scarce.
 func low(what string) func(*scene) {
 	return func(s *scene) {
 		switch what {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// TestGroupsOfAKilledPodrunGo: a podrun that was killed after it had made groups, and
-// before it had marked them, leaves none that the next one does not remove.
+// TestGroupsOfAKilledPodrunGo: if podrun is killed after it has created groups and before it
+// has marked them, the next podrun removes them.
 func TestGroupsOfAKilledPodrunGo(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})

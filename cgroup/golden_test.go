@@ -17,13 +17,13 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// recordings is where a real kubelet's pods and what it did with them are.
+// recordings is the directory of a real kubelet's pods, with its calls and events.
 const recordings = "../../shared/kubelet-golden"
 
-// The kubelet's value for no memory limit on cgroup v1.
+// unlimited is the kernel's value for no memory limit on cgroup v1.
 const unlimited = 9223372036854771712
 
-// TestKubeletValues compares the pod's group with what a kubelet v1.36.3 set on
+// TestKubeletValues compares the pod's group with the values that a kubelet v1.36.3 set on
 // cgroup v1.
 func TestKubeletValues(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(recordings, "fake", "*.json"))
@@ -87,7 +87,7 @@ func podFile(t *testing.T, name string) *corev1.Pod {
 	return pod
 }
 
-// v1Facts is a host like the one the recordings were made on.
+// v1Facts returns a host like the one on which the recordings were made.
 func v1Facts() host.Facts {
 	return host.Facts{
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("24Gi")},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// interrupted is a context that has ended, and why.
+// interrupted returns a context that has ended, and its cause.
 func interrupted(t *testing.T) (context.Context, error) {
 	why := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -17,8 +17,8 @@ func interrupted(t *testing.T) (context.Context, error) {
 	return ctx, why
 }
 
-// A removal waited 30 s for a podrun that kept the shared cgroups locked, under the node's
-// lock, also if it was interrupted.
+// Remove waited 30 s for a podrun that kept the shared cgroups locked, while it held the
+// node's lock, even if it was interrupted.
 func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 	p := lockPlan(t)
 	unlock, err := p.lockShared(t.Context())
@@ -31,12 +31,12 @@ func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 		t.Errorf("while the lock is held: %v", err)
 	}
 	unlock()
-	if err := Remove(ctx, p); err != nil { // nothing to wait for
+	if err := Remove(ctx, p); err != nil { // it does not have to wait
 		t.Errorf("when the lock is free: %v", err)
 	}
 }
 
-// The error of a removal that is interrupted while processes are being killed has the cause.
+// If a removal is interrupted while it kills processes, its error wraps the cause.
 func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)

@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// live gives the facts of this machine and settings with a cgroup root of the
-// test's own, and the cgroup driver of PODRUN_CGROUP_DRIVER if that is set.
+// live returns the facts of this machine, and settings with a cgroup root for this test and,
+// if PODRUN_CGROUP_DRIVER is set, that cgroup driver.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -40,12 +40,12 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
-// remains lists leftovers of the test's cgroup root in any hierarchy, and of
-// its units where systemd manages cgroups.
+// remains returns the leftovers of the test's cgroup root in all hierarchies, and of its
+// units if systemd manages cgroups.
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()
 	out := remainingUnits(t, p)
-	root := groupPath(p.Driver, p.Root) // a slice has no dashes of its own
+	root := groupPath(p.Driver, p.Root) // the name of a slice contains no dashes from its parts
 	for _, mount := range p.Mounts {
 		err := filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() && strings.HasPrefix(path, mount+root) {
@@ -61,8 +61,7 @@ func remains(t testing.TB, p Plan) []string {
 	return slices.Compact(out) // controllers may share a mount
 }
 
-// remainingUnits are the slices of the test's cgroup root that systemd still
-// knows.
+// remainingUnits returns the slices of the test's cgroup root that systemd still has loaded.
 func remainingUnits(t testing.TB, p Plan) []string {
 	t.Helper()
 	if p.Driver != host.DriverSystemd {
@@ -81,8 +80,8 @@ func remainingUnits(t testing.TB, p Plan) []string {
 	return units
 }
 
-// Pod cgroups that outlive their pod made hosts slow (k8s#112151, #64137,
-// cri-o#5490): a hundred pods leave nothing.
+// Pod cgroups that outlived their pods made hosts slow (k8s#112151, #64137, cri-o#5490): a
+// hundred pods leave nothing behind.
 func TestApplyAndRemoveLeaveNothing(t *testing.T) {
 	facts, s := live(t)
 	ctx := t.Context()
@@ -161,8 +160,8 @@ func TestApplySetsValues(t *testing.T) {
 	}
 }
 
-// Pods that are planned at the same moment don't know of each other: the shared
-// weight must count them all the same, and the removed ones no more.
+// Pods that are planned at the same time do not see each other, but the shared weight must
+// include all of them, and none of the removed ones.
 func TestSharedWeightFollowsPods(t *testing.T) {
 	facts, s := live(t)
 	var plans []Plan
@@ -204,7 +203,7 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 		if err := Remove(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		if i < 2 { // with the last pod, the group is removed
+		if i < 2 { // removing the last pod removes the group
 			expect(int64(2-i) * 500)
 		}
 	}
@@ -213,7 +212,8 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 	}
 }
 
-// appliedWithProcess makes a pod's groups, and starts a process that does not end.
+// appliedWithProcess creates a pod's groups, and starts a process in them that does not
+// exit.
 func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (Plan, *exec.Cmd) {
 	t.Helper()
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
@@ -227,8 +227,8 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 	return p, cmd
 }
 
-// A process that outlived its container, with a group of its own below the
-// pod's, must not keep the pod's group.
+// A process that outlived its container, in a group of its own below the pod's, must not
+// prevent the removal of the pod's group.
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
@@ -240,7 +240,7 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(inner, "/cpuset/") {
-			continue // its lists are empty until they are set
+			continue // the lists of a new cpuset are empty, so no process can join it
 		}
 		if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
@@ -257,9 +257,9 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// systemd collects a unit that it takes for unused, and a daemon-reload or
-// a systemctl may drop one: the group goes all the same, with a process
-// that another program has put into it since.
+// systemd unloads a unit that it considers unused, and daemon-reload or systemctl may unload
+// one too. The group is still removed, including a process that another program has added
+// since.
 func TestRemoveAfterSystemdForgot(t *testing.T) {
 	facts, s := live(t)
 	if facts.Cgroup.Driver != host.DriverSystemd {
@@ -298,8 +298,9 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 	}
 }
 
-// The node's lock is one for each root directory, the groups that pods share are
-// not: podruns with different ones must not lose track of who made them.
+// The node's lock covers one root directory, but pods of all root directories share groups:
+// podruns with different root directories must not lose track of which groups podrun
+// created.
 func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	facts, s := live(t)
 	var all sync.WaitGroup
@@ -322,7 +323,7 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	}
 }
 
-// Groups that another program made, or uses, are not podrun's to remove.
+// podrun does not remove groups that another program created or uses.
 func TestRemoveSparesOthers(t *testing.T) {
 	facts, s := live(t)
 	p := Leftovers(uid, facts.Cgroup, s)
@@ -335,7 +336,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		theirs = append(theirs, dir)
 	}
 	defer func() {
-		// systemd took the directory for its slice's own.
+		// systemd treated the directory as part of its slice.
 		if err := p.stopUnit(p.level(p.Root)); err != nil {
 			t.Error(err)
 		}
@@ -364,7 +365,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 	root, _ := unit(groupPath(p.Driver, p.Root))
 	left := slices.DeleteFunc(remains(t, p), func(what string) bool { return what == root })
-	if p.Version == 1 && p.Driver == host.DriverSystemd { // which drops those in hierarchies of which its slice has no need
+	if p.Version == 1 && p.Driver == host.DriverSystemd { // systemd removes directories in hierarchies that its slice does not use
 		theirs = slices.DeleteFunc(theirs, func(dir string) bool { return strings.HasPrefix(dir, p.Mounts["blkio"]+"/") && !exists(dir) })
 	}
 	if !slices.Equal(left, theirs) {
@@ -372,7 +373,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 	}
 }
 
-// A failure takes back what Apply made.
+// If Apply fails, it removes the groups that it created.
 func TestApplyUndoes(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
@@ -385,7 +386,7 @@ func TestApplyUndoes(t *testing.T) {
 	}
 }
 
-// canceledAfter is a context that ends when it was asked so many times.
+// canceledAfter is a context that ends after the given number of calls of Err.
 type canceledAfter struct {
 	context.Context
 	times int
@@ -398,9 +399,9 @@ func (c *canceledAfter) Err() error {
 	return nil
 }
 
-// One that is interrupted between two groups takes back those that it made, the
-// cgroup root too; with systemd its slice would stay, and its directories come
-// again.
+// If Apply is interrupted between two groups, it removes those that it created, including
+// the cgroup root. With systemd, the root's slice would otherwise remain, and systemd would
+// recreate its directories.
 func TestApplyUndoesWhenInterrupted(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPlan is a plan whose lock is below a new directory.
+// lockPlan returns a plan whose lock is in a new directory.
 func lockPlan(t *testing.T) Plan {
 	return Plan{Version: 1, Mounts: map[string]string{"cpu": t.TempDir()}, Lock: filepath.Join(t.TempDir(), "podrun", "cgroups")}
 }
 
-// D6: anybody may lock a directory of the cgroup file system. It keeps podrun
-// from nothing.
+// D6: any user may lock a directory of the cgroup file system. This must not delay podrun.
 func TestLockOfTheMountDelaysNothing(t *testing.T) {
 	p := lockPlan(t)
 	mount, err := os.Open(p.Mounts["cpu"])
@@ -60,7 +59,7 @@ func TestLockSharedKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// Only root may make, replace or hold what is locked.
+// Only root may create, replace or hold the lock.
 func TestLockSharedRefusesWhatOthersCanReach(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: a directory is given to another user")

@@ -16,7 +16,7 @@ import (
 
 const uid = "0a1b-2c3d"
 
-// pod makes a pod of one container with these requests and limits.
+// pod returns a pod with one container that has these requests and limits.
 func pod(requests, limits corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: types.UID(uid)},
@@ -40,8 +40,8 @@ func podOf(class corev1.PodQOSClass) *corev1.Pod {
 	return pod(nil, nil)
 }
 
-// A wrong name is refused by the runtime (cri-tools#1696, cri-o#842: the slice
-// spelled twice), or puts the pod where it has no limits.
+// The runtime refuses a wrong name (cri-tools#1696, cri-o#842: the slice's name occurs
+// twice), or puts the pod into a group without limits.
 func TestParent(t *testing.T) {
 	for _, tc := range []struct {
 		driver, root string
@@ -144,7 +144,7 @@ func TestPodResources(t *testing.T) {
 	}
 }
 
-// The weights count podrun's Burstable pods that run, the planned one once.
+// The weights include podrun's running Burstable pods, and the planned pod once.
 func TestSharedWeights(t *testing.T) {
 	facts := v1Facts()
 	facts.Pods = []host.Pod{

@@ -9,7 +9,7 @@ import (
 func TestReadUsage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version int
-		mounts  map[string]string // controller to directory
+		mounts  map[string]string // from controller to directory
 		files   map[string]string
 		want    Usage
 		ok      bool

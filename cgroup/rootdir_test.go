@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// member starts a process in a group below the pod's, as a container has it. The
-// returned channel receives how it ended.
+// member starts a process in a group below the pod's, like that of a container. The returned
+// channel receives its exit status.
 func member(t *testing.T, p Plan) <-chan error {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
@@ -30,7 +30,7 @@ func member(t *testing.T, p Plan) <-chan error {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	for _, dir := range p.dirs(p.Pods[0]) {
 		if strings.Contains(dir, "/cpuset/") || !exists(dir) {
-			continue // its lists are empty until they are set
+			continue // the lists of a new cpuset are empty, so no process can join it
 		}
 		inner := filepath.Join(dir, "container")
 		if err := os.Mkdir(inner, 0o755); err != nil {
@@ -43,7 +43,7 @@ func member(t *testing.T, p Plan) <-chan error {
 	return ended
 }
 
-// of is a plan of a pod of the UID in a root directory.
+// of returns the plan of the test's pod for a root directory.
 func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	t.Helper()
 	facts, _ := live(t)
@@ -51,8 +51,8 @@ func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
 	return New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
 }
 
-// holder is the root directory of another podrun that has the pod of these tests, as the plan's
-// podrun sees it.
+// holder returns the root directory that ReadHolders reports for the pod of these tests,
+// from the point of view of the plan's podrun.
 func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held bool) {
 	t.Helper()
 	facts, _ := live(t)
@@ -61,8 +61,8 @@ func holder(t *testing.T, p Plan, s nodeconfig.Settings) (rootDir string, held b
 	return rootDir, held
 }
 
-// TestRemoveSparesOtherRootDirs: a group with the mark of another root directory is neither
-// emptied nor removed, by any removal, nor joined.
+// TestRemoveSparesOtherRootDirs: podrun neither empties, removes nor joins a group with the
+// mark of another root directory.
 func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	facts, s := live(t)
 	a, b := of(t, "/data/a", s), of(t, "/data/b", s)
@@ -110,8 +110,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	}
 }
 
-// TestMarksOfOlderPodruns: neither a mark without a root directory nor a missing mark keeps
-// podrun from removing a pod that this root directory has.
+// TestMarksOfOlderPodruns: neither a mark without a root directory nor a missing mark
+// prevents the removal of a pod that belongs to this root directory.
 func TestMarksOfOlderPodruns(t *testing.T) {
 	for name, unmark := range map[string][]string{
 		"without a root directory": {"trusted.podrun.root-dir"},
@@ -163,8 +163,8 @@ func TestMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestAdoptsMarksOfOlderPodruns: a change of a pod's group by the podrun that has the pod
-// adds the root directory to its mark.
+// TestAdoptsMarksOfOlderPodruns: when the podrun that owns a pod changes the pod's group, it
+// adds the root directory to the group's mark.
 func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	_, s := live(t)
 	p := of(t, "/data/a", s)
@@ -189,8 +189,8 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun: the next podrun, of another root directory, marks what a killed
-// one made with that one's root directory.
+// TestMarkOfAKilledPodrun: the next podrun, of another root directory, marks the groups of a
+// killed podrun with the killed podrun's root directory.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)

@@ -20,8 +20,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// fakeRuntime keeps containers in memory and fails the calls of CreateContainer
-// with errs in turn, having made the container all the same if makesAnyway.
+// fakeRuntime keeps containers in memory. Its calls of CreateContainer fail with errs, one
+// after the other, but still create the container if makesAnyway is set.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	containers  []*runtimeapi.Container
@@ -90,7 +90,7 @@ func TestApply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &tt.fake
 			config := mustConfig(t, input(corev1.Container{}), Late{Attempt: 1})
-			// An earlier run of the same container must stay: its logs are wanted.
+			// An earlier run of the same container must remain, with its logs.
 			f.containers = []*runtimeapi.Container{{Id: "old", PodSandboxId: "s", Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Labels: config.Labels}}
 			logs := t.TempDir()
 			id, err := Apply(t.Context(), cri.New(f, nil, time.Minute), "s", config, &runtimeapi.PodSandboxConfig{LogDirectory: logs})
@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A command that was interrupted does not try again.
+// Apply does not retry after an interrupt.
 func TestApplyStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Hashes as a kubelet v1.36.3 sent them.
+// The hashes that a kubelet v1.36.3 sent.
 func TestHash(t *testing.T) {
 	for name, want := range map[string]string{"app": "7737e450", "sidecar": "c38a5e92", "none": "16eadf01"} {
 		if got := Hash(&corev1.Container{Name: name, Image: "127.0.0.1:5000/busybox:1.36"}); got != want {
@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// One plan serves every restart: what is late must not stay in it.
+// The same plan is used for every restart: late values must not remain in it.
 func TestConfigLeavesThePlanAlone(t *testing.T) {
 	p := mustPlan(t, input(corev1.Container{Env: []corev1.EnvVar{{Name: "IP", ValueFrom: field("status.podIP")}}}))
 	first, err := p.Config(Late{Attempt: 1, PodIPs: []string{"10.0.0.1"}, ImageUsername: "app", ImageID: "x"})
@@ -127,7 +127,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// KEP-2400: of the host's swap a container gets what it requests of its memory.
+// KEP-2400: a container gets the fraction of the host's swap that it requests of the host's
+// memory.
 func TestLimitedSwap(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources corev1.ResourceRequirements
@@ -158,7 +159,7 @@ func TestLimitedSwap(t *testing.T) {
 	}
 }
 
-// KEP-2570: memory.high is request + 0.9 × (limit − request), cut to a page.
+// KEP-2570: memory.high is request + 0.9 × (limit − request), rounded down to a page.
 func TestMemoryQoS(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -168,7 +169,7 @@ func TestMemoryQoS(t *testing.T) {
 		{"limit", "50Mi", "100Mi", "99614720"}, // 95 MiB
 		{"no limit", "50Mi", "", "971608064"},  // 50 MiB + 0.9 × 974 MiB, of the node's 1 GiB
 		{"guaranteed", "100Mi", "100Mi", ""},   // nothing to throttle
-		{"best effort", "", "", ""},            // as the kubelet: request equals limit
+		{"best effort", "", "", ""},            // as in the kubelet: request equals limit
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := input(corev1.Container{Resources: memory(tt.request, tt.limit)})

@@ -68,7 +68,7 @@ func TestEnvOrder(t *testing.T) {
 	}
 }
 
-// All that is missing is reported at once, before anything is done, with the field.
+// All missing references are reported together, with their fields, before any side effect.
 func TestMissingReferences(t *testing.T) {
 	in := refs(input(corev1.Container{
 		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
@@ -143,10 +143,10 @@ func TestResourceFieldRefs(t *testing.T) {
 		return &corev1.EnvVarSource{ResourceFieldRef: r}
 	}
 	in := input(corev1.Container{Env: []corev1.EnvVar{
-		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},           // of the node
-		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")},     // of the pod
-		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},      // none
-		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},  // of its own
+		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},           // from the node
+		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")},     // from the pod
+		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},      // no request
+		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},  // from the other container
 		{Name: "UP", ValueFrom: ref("other", "limits.memory", "1Gi")}, // rounded up
 	}})
 	in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "other", Resources: corev1.ResourceRequirements{
@@ -158,7 +158,7 @@ func TestResourceFieldRefs(t *testing.T) {
 	}
 }
 
-// KEP-3721: variables from a file in a volume are read by the caller.
+// KEP-3721: the caller reads variables from a file in a volume.
 func TestFileKeys(t *testing.T) {
 	fromFile := func(key string, optional bool) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "v", Path: "p", Key: key, Optional: &optional}}
@@ -179,9 +179,8 @@ func TestFileKeys(t *testing.T) {
 	}
 }
 
-// F3: 40 variables that each name the one above twice made plan take 23 GB.
-// What a container's text expands to is bounded, as its length and not as what
-// was made of it.
+// F3: 40 variables that each refer twice to the previous one made plan use 23 GB. The
+// expansion of a container's text is limited by its length, before it is built.
 func TestF3ExpansionBounded(t *testing.T) {
 	doubling := []corev1.EnvVar{{Name: "V0", Value: "xxxxxxxxxxxxxxxx"}}
 	for i := 1; i < 40; i++ {
@@ -192,7 +191,7 @@ func TestF3ExpansionBounded(t *testing.T) {
 	refill := slices.Repeat([]corev1.EnvVar{{Name: "A", Value: "$(A)x"}}, 3)
 	for name, test := range map[string]struct {
 		c    corev1.Container
-		want string // field of the only problem; empty: none
+		want string // field of the only problem; "" means no problem
 	}{
 		"doubling":     {corev1.Container{Env: doubling}, "spec.containers[0].env[16]"},
 		"overwritten":  {corev1.Container{Env: append(long, refill...)}, "spec.containers[0].env[1]"},
@@ -215,7 +214,7 @@ func TestF3ExpansionBounded(t *testing.T) {
 	}
 }
 
-// FuzzLengthOf: the length that is counted is that of the expansion.
+// FuzzLengthOf: lengthOf returns the length of the expansion.
 func FuzzLengthOf(f *testing.F) {
 	for _, seed := range []string{"$(A)", "$$(A)$(NONE)$(", "$(A$(B))", "$", "$$", "a$(Ü)$é"} {
 		f.Add(seed, "value")

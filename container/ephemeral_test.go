@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// An ephemeral container is like an app container of the same definition, but for the
-// PID namespace of its target (generateLinuxContainerConfig in
-// pkg/kubelet/kuberuntime; the kubelet's recordings have none: it refuses them in
-// static pods).
+// An ephemeral container's config is like that of an app container with the same definition,
+// except for the target's PID namespace (generateLinuxContainerConfig in
+// pkg/kubelet/kuberuntime). The kubelet's recordings contain none, because it refuses them
+// in static pods.
 func TestEphemeral(t *testing.T) {
 	common := corev1.EphemeralContainerCommon{
 		Image: "busybox", Command: []string{"sh"}, Stdin: true, TTY: true,
@@ -26,7 +26,7 @@ func TestEphemeral(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		pid    runtimeapi.NamespaceMode
-		target string // its ID
+		target string // the target's ID
 		want   runtimeapi.NamespaceMode
 		wantID string
 	}{

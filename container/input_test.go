@@ -17,8 +17,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// input is that of container app of pod default/web, UID u. What all pods have
-// is tested against a kubelet's recordings in test/parity.
+// input returns the input for container app of pod default/web with UID u. test/parity
+// compares the settings that all pods have with a kubelet's recordings.
 func input(c corev1.Container) Input {
 	c.Name = "app"
 	s := nodeconfig.Default()
@@ -55,7 +55,7 @@ func mustConfig(t *testing.T, in Input, late Late) *runtimeapi.ContainerConfig {
 	return c
 }
 
-// envOf renders an environment in its order.
+// envOf formats the environment in its order.
 func envOf(c *runtimeapi.ContainerConfig) string {
 	var out []string
 	for _, kv := range c.Envs {
@@ -64,7 +64,7 @@ func envOf(c *runtimeapi.ContainerConfig) string {
 	return strings.Join(out, " ")
 }
 
-// wantProblem looks for one problem of that field whose message has the text.
+// wantProblem fails unless there is a problem of this field whose message contains the text.
 func wantProblem(t *testing.T, problems problem.List, field, text string) {
 	t.Helper()
 	for _, p := range problems {

@@ -78,7 +78,8 @@ func TestMountProblems(t *testing.T) {
 	}{
 		{"recursive but writable", corev1.VolumeMount{RecursiveReadOnly: always}, "it is not read-only"},
 		{"recursive and propagated", corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: always, MountPropagation: ptr(corev1.MountPropagationHostToContainer)}, "not compatible with propagation"},
-		// The runtime of these facts says nothing, as containerd 1.6, which would mount plainly.
+		// The runtime in these facts does not advertise the feature, like containerd 1.6,
+		// which would mount non-recursively.
 		{"recursive on an old runtime", corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: always}, "not supported by the runtime"},
 		{"propagation", corev1.VolumeMount{MountPropagation: ptr(corev1.MountPropagationMode("Odd"))}, `invalid mountPropagation "Odd"`},
 		{"absolute subPath", corev1.VolumeMount{SubPath: "/etc"}, "must not be an absolute path"},

@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// podWith has namespace default, name web and this DNS.
+// podWith returns pod default/web with this DNS policy and configuration.
 func podWith(policy corev1.DNSPolicy, more *corev1.PodDNSConfig) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
@@ -29,7 +29,7 @@ func podWith(policy corev1.DNSPolicy, more *corev1.PodDNSConfig) *corev1.Pod {
 	}
 }
 
-// many makes n names: s0, s1…
+// many returns n names: s0, s1…
 func many(n int, suffix string) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -117,7 +117,7 @@ func TestWarningsSayWhatIsApplied(t *testing.T) {
 	}
 }
 
-// The inputs are the caller's: two pods of one host must not see each other's.
+// New must not change its inputs: two pods of one host must not see each other's settings.
 func TestNewLeavesItsInputsAlone(t *testing.T) {
 	conf := host.ResolvConf{Path: "x", Nameservers: make([]string, 1, 8), Searches: make([]string, 1, 8), Options: make([]string, 1, 8)}
 	more := &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}
@@ -131,8 +131,8 @@ func TestNewLeavesItsInputsAlone(t *testing.T) {
 	}
 }
 
-// TestSearchLine: of the search line 2048 characters are taken, spaces included,
-// and not one more (KEP-2595).
+// TestSearchLine: the search line may have 2048 characters, including spaces, and not one
+// more (KEP-2595).
 func TestSearchLine(t *testing.T) {
 	paths := make([]string, 9) // 8 of 227 and 8 spaces are 1824
 	for i := range paths {

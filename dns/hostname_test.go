@@ -21,7 +21,7 @@ func TestHostname(t *testing.T) {
 		{name: "the pod's name", podName: "web", want: Name{Host: "web", Kernel: "web"}},
 		{name: "spec.hostname", podName: "web", spec: corev1.PodSpec{Hostname: "h"}, want: Name{Host: "h", Kernel: "h"}},
 		{name: "63 characters", podName: long, want: Name{Host: long[:63], Kernel: long[:63]}},
-		// kubernetes issue 36951: a cut name must not end in - or .
+		// kubernetes issue 36951: a truncated name must not end in - or .
 		{name: "cut at a dash", podName: strings.Repeat("a", 60) + ".-.bcd", want: Name{Host: long[:60], Kernel: long[:60]}},
 		{name: "nothing left", podName: strings.Repeat("-", 70), wantErr: "has no valid hostname"},
 		{name: "subdomain", podName: "web", spec: corev1.PodSpec{Subdomain: "s"},
@@ -56,7 +56,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// Without a cluster domain the name must not end in a dot.
+// Without a cluster domain, the name must not end in a dot.
 func TestHostnameWithoutClusterDomain(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: corev1.PodSpec{Subdomain: "s"}}
 	if got, err := Hostname(pod, "", true); err != nil || got.FQDN() != "web.s.ns.svc" {

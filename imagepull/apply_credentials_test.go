@@ -38,7 +38,7 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 	})
 }
 
-// foundOf are credentials of these users.
+// foundOf returns credentials for these users.
 func foundOf(users ...string) (f auth.Found) {
 	for _, u := range users {
 		f.Credentials = append(f.Credentials, auth.Credential{
@@ -47,8 +47,8 @@ func foundOf(users ...string) (f auth.Found) {
 	return f
 }
 
-// Wrong credentials fail at once. The error and the events name the Secrets, and
-// have none of what is in them, even where the registry repeats it.
+// Wrong credentials fail immediately. The error and the events name the Secrets, but contain
+// nothing of their content, even if the registry repeats it.
 func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -81,7 +81,7 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	})
 }
 
-// A Secret that cannot be read is not skipped: its image is not available.
+// A Secret that cannot be parsed is not skipped: the pull fails.
 func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

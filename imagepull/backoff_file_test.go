@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A second process continues with the back-off of the first, and takes an image
-// that was pulled since then at once.
+// A second process continues the back-off of the first, and immediately uses an image that
+// has been pulled since.
 func TestBackOffSurvivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dir := newRegistry(), t.TempDir()
@@ -63,7 +63,7 @@ func TestBackOffSurvivesItsProcess(t *testing.T) {
 	})
 }
 
-// What is kept is of this pod, recent, and understood; else it counts for nothing.
+// A stored back-off is used only if it is this pod's, recent and valid.
 func TestKeptBackOff(t *testing.T) {
 	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := backOffKey{UID: "u", Ref: "app:1"}
@@ -103,7 +103,7 @@ func TestKeptBackOff(t *testing.T) {
 	}
 }
 
-// TestReadFailures (conformance C7): what one process waits for is another's to show.
+// TestReadFailures (conformance C7): another process can show why a process waits.
 func TestReadFailures(t *testing.T) {
 	dir := t.TempDir()
 	p := newRegistry().puller(Options{BackOffDir: dir})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestForgetPod makes sure that what is dropped from memory is found again on disk.
+// TestForgetPod: state that was removed from memory is read again from disk.
 func TestForgetPod(t *testing.T) {
 	p := &Puller{opt: Options{BackOffDir: t.TempDir()}, known: map[string]bool{}}
 	key, other := backOffKey{UID: "u1", Ref: "image"}, backOffKey{UID: "u2", Ref: "image"}

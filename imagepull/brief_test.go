@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// TestNameOnce: an error names its image once, whatever the runtime's text repeats.
+// TestNameOnce: an error names its image once, even if the runtime's text repeats it.
 func TestNameOnce(t *testing.T) {
 	n := 0
 	for _, a := range readAnswers(t) {

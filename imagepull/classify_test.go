@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// answers are runtimes' real answers, from testdata/pull-errors.tsv.
+// answer is a real error of a runtime, from testdata/pull-errors.tsv.
 type answer struct {
 	runtime, what string
 	code          codes.Code
@@ -71,7 +71,7 @@ func TestClassifyByCodeWhereTheTextIsSilent(t *testing.T) {
 	}
 }
 
-// An image's name must not decide how its failure is read.
+// An image's name must not affect the classification of its failure.
 func TestClassifyIgnoresQuotedNames(t *testing.T) {
 	err := status.Error(codes.Unknown, `failed to pull and unpack image "r.example/manifest unknown: not found": failed to extract layer: no space left on device`)
 	if got := Classify(err); got != Transient {
@@ -105,7 +105,7 @@ func TestReasonIsTheKubelets(t *testing.T) {
 	}
 }
 
-// CRI's own words are the reason, and the sentence behind them is the kubelet's.
+// CRI's own reason becomes the reason, and the message after it is the kubelet's.
 func TestMessageOfCRIsOwnWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"RegistryUnavailable: connection refused":           "RegistryUnavailable: image pull failed for app:1 because the registry is unavailable: connection refused",

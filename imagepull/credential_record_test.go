@@ -21,13 +21,13 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// registrySecret is a Secret for r.example.
+// registrySecret returns a Secret for r.example.
 func registrySecret(name, user, password string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"r.example":{"username":"` + user + `","password":"` + password + `"}}}`)}}
 }
 
-// privately makes a registry that wants the password "good".
+// privately makes the registry require the password "good".
 func privately(r *registry) {
 	r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
 		if strings.Contains(req.Image.Image, "private") && req.Auth.GetPassword() != "good" {
@@ -37,7 +37,7 @@ func privately(r *registry) {
 	}
 }
 
-// Whether a pod gets an image that is present, after others have pulled it.
+// Whether a pod may use an image that is present because other pods have pulled it.
 func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
@@ -45,12 +45,12 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 	for name, test := range map[string]struct {
 		image     string
 		preloaded bool           // not pulled by podrun
-		puller    *corev1.Secret // of the pod that did; nil: none
-		user      *corev1.Secret // of the pod that wants it
+		puller    *corev1.Secret // Secret of the pod that pulled it; nil if none did
+		user      *corev1.Secret // Secret of the pod that requests it
 		policy    kubelet.ImagePullCredentialsVerificationPolicy
 		allowed   string
-		pulls     int    // of the pod that wants it
-		fails     string // its error
+		pulls     int    // by the pod that requests it
+		fails     string // the pod's error
 	}{
 		"the same Secret":                              {image: private, puller: good, user: good},
 		"the same credentials elsewhere":               {image: private, puller: good, user: renamed},
@@ -93,7 +93,8 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 			if got := r.tries[test.image] - before; got != test.pulls || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("%s: %d pulls, %v", name, got, err)
 			}
-			// Never asks no registry, and refuses what would require a registry's answer.
+			// With Never, the registry is not contacted, and an image that requires this is
+			// refused.
 			before = r.tries[test.image]
 			err = get(test.user, "Never")
 			if r.tries[test.image] != before || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), ReasonNeverPull) {
@@ -103,8 +104,8 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 	}
 }
 
-// Two pods of one command want an image at once: who lacks the credentials does
-// not get what the other's brought.
+// Two pods of one command request the same image at the same time: the pod that lacks the
+// credentials must not get the image that the other's credentials provided.
 func TestSideBySideEachShowsItsOwn(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { eachShowsItsOwn(t, policy) })
@@ -130,8 +131,8 @@ func eachShowsItsOwn(t *testing.T, policy string) {
 	wantFailure(t, err, ReasonPull, Unauthorized)
 }
 
-// What is kept is for root alone, holds no credentials, goes with its image, and
-// counts for nothing where it cannot be understood.
+// Records are readable by root only, contain no credentials, are removed with their image,
+// and are ignored if they are invalid.
 func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	r := records{filepath.Join(dir, "image_manager")}
@@ -197,10 +198,10 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// An image that was put here by hand is every pod's, whoever pulled it before.
+// Every pod may use an image that was loaded manually, no matter which pod pulled it before.
 func TestPreloadedIsEverybodys(t *testing.T) {
 	r := records{t.TempDir()}
-	if _, err := r.intend("app:1"); err != nil { // its process dies
+	if _, err := r.intend("app:1"); err != nil { // its process is killed
 		t.Fatal(err)
 	}
 	if err := r.add("app:1", "id", kubelet.ImagePullCredentials{}); err != nil {
@@ -257,8 +258,8 @@ func TestWithoutTag(t *testing.T) {
 	}
 }
 
-// F4: a record that is corrupt, or is no file, makes the pod ask the registry. It
-// is no error.
+// F4: a record that is corrupt, or not a file, makes the pod contact the registry. It is not
+// an error.
 func TestCorruptRecordCountsForNothing(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -274,7 +275,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := records{t.TempDir()}
-			unlock, err := r.lock() // which makes the directories
+			unlock, err := r.lock() // creates the directories
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +297,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	}
 }
 
-// F4: the back-off of a pod, likewise.
+// F4: the same for the back-off of a pod.
 func TestCorruptBackOffCountsForNothing(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
 		m := memory{t.TempDir()}

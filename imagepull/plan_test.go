@@ -23,7 +23,7 @@ func podOf(t *testing.T, spec string) *corev1.Pod {
 	return pod
 }
 
-// The names of kubelet-golden 28-image-policies.
+// The image names of kubelet-golden 28-image-policies.
 func TestNewNamesImagesAsTheKubeletDoes(t *testing.T) {
 	plan, problems := New(podOf(t, `
 initContainers:
@@ -118,7 +118,7 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("no limit: %v", got)
 		}
 	}
-	one := newLimiter(5, 0) // registryBurst may be 0 where a pull must begin
+	one := newLimiter(5, 0) // registryBurst may be 0, but a pull must be able to begin
 	if first, second := one.ReserveN(now, 1).DelayFrom(now), one.ReserveN(now, 1).DelayFrom(now); first != 0 || second != 200*time.Millisecond {
 		t.Errorf("no burst: %v and %v", first, second)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Calls and events of kubelet-golden 28-image-policies, one container each.
+// The calls and events of kubelet-golden 28-image-policies, for one container each.
 func TestPoliciesCallAndTellWhatTheKubeletDoes(t *testing.T) {
 	for _, test := range []struct {
 		name, image, policy string
@@ -161,7 +161,7 @@ func TestDeadlineNamesTheLastFailure(t *testing.T) {
 		if want := `container app: image "r.example/app:1": ImagePullBackOff: dial tcp 127.0.0.1:1: connect: connection refused`; err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)
 		}
-		// Whoever asks after the end gets the same answer.
+		// A call after the end returns the same error.
 		_, err = pulls.Wait(t.Context(), "app")
 		wantFailure(t, err, ReasonBackOff, Unavailable)
 	})
@@ -318,8 +318,8 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	}
 }
 
-// Of several pods that lack the same image, or want it pulled whatever is present,
-// one pulls it.
+// If several pods lack the same image, or have the pull policy Always, one of them pulls it
+// for all.
 func TestPodsShareAPull(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { podsShareAPull(t, policy) })
@@ -345,7 +345,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	if r.tries["app:1"] != 1 {
 		t.Errorf("%s: pulled %d times", policy, r.tries["app:1"])
 	}
-	// A later one has the registry asked again, if it is its policy.
+	// A later pod contacts the registry again if its policy is Always.
 	before := r.tries["app:1"]
 	later := p.Start(t.Context(), planOf(t, spec))
 	if _, err := later.Wait(t.Context(), "app"); err != nil || (r.tries["app:1"] > before) != (policy == "Always") {
@@ -353,7 +353,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	}
 }
 
-// A failed pull is not shared: each container that wants the image pulled tries.
+// A failed pull is not shared: each container that requires a pull tries.
 func TestAFailedPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("app:1")
@@ -405,7 +405,7 @@ func TestWaitForAStranger(t *testing.T) {
 	}
 }
 
-// What trying again cannot help is tried again all the same, where that is asked for.
+// With RetryAlways, permanent errors are retried too.
 func TestRetryAlways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -426,7 +426,8 @@ func TestRetryAlways(t *testing.T) {
 	})
 }
 
-// The limit of one image counts its back-off, and its error says what failed.
+// The time limit for one image includes its back-off, and the error contains the last
+// failure.
 func TestPullTimeout(t *testing.T) {
 	for what, test := range map[string]struct {
 		fails error

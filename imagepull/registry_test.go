@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// registry is a runtime's image service: what it has, what it can pull and how
-// long that takes.
+// registry is a runtime's image service: the images that it has and can pull, and how long a
+// pull takes.
 type registry struct {
 	runtimeapi.ImageServiceClient // nil: any other method panics
 

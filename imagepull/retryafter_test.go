@@ -20,13 +20,13 @@ func TestRetryAfter(t *testing.T) {
 		many + `toomanyrequests: Retry-After: 120`:                                                2 * time.Minute,
 		many + `toomanyrequests: Retry-After: 120.`:                                               2 * time.Minute,
 		many + `Retry-After: Fri, 02 Jan 2026 03:05:05 GMT`:                                       time.Minute,
-		many + `Retry-After: Fri, 02 Jan 2026 03:00:00 GMT`:                                       0, // past
+		many + `Retry-After: Fri, 02 Jan 2026 03:00:00 GMT`:                                       0, // in the past
 		many + `Retry-After: Sat, 02 Jan 2027 03:00:00 GMT`:                                       5 * time.Minute,
 		many + `retry-after: 4294967295`:                                                          5 * time.Minute,
-		many + `retry-after: 99999999999999999999`:                                                0, // no number of seconds
+		many + `retry-after: 99999999999999999999`:                                                0, // not a number of seconds
 		many + `retry-after: -5`:                                                                  0,
 		many + `retry-after: soon`:                                                                0,
-		`pinging container registry r.example: 503 Service Unavailable: "Retry-After: 30"`:        0, // in quotes: maybe an image's name
+		`pinging container registry r.example: 503 Service Unavailable: "Retry-After: 30"`:        0, // in quotes: possibly an image's name
 		`pinging container registry r.example: 503 Service Unavailable: Retry-After=30`:           30 * time.Second,
 		`unexpected status from HEAD request to http://r/v2/retry-after: 60/manifests/1: 404`:     0,
 		`failed to pull image "r/429:retry-after: 60": not found`:                                 0,
@@ -39,8 +39,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A registry that asks for longer than the back-off gets it, and the next back-off is
-// as long as without; an event shows it. One that asks for less gets the back-off.
+// If a registry requests more than the back-off, podrun waits as requested and shows this in
+// an event; the next back-off is not affected. If it requests less, the back-off applies.
 func TestPullWaitsAsTheRegistryAsks(t *testing.T) {
 	for asked, want := range map[string]time.Duration{"2m": 2*time.Minute + 20*time.Second, "5ms": 30 * time.Second, "9h": 5*time.Minute + 20*time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPullWaitsAsTheRegistryAsks(t *testing.T) {
 	}
 }
 
-// What a registry asked for holds for the next process, too.
+// The delay that a registry requested also applies to the next process.
 func TestRetryAfterIsRemembered(t *testing.T) {
 	dir := t.TempDir()
 	key := backOffKey{UID: "u", Ref: "docker.io/library/app:1"}

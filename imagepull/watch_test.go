@@ -65,16 +65,16 @@ func (s storeImages) List(context.Context, *imagesapi.ListImagesRequest, ...grpc
 	return out, s.err
 }
 
-// A pull is given up only if nothing in the store moves, and for lack of an answer only
-// if nothing can be unpacked.
+// A pull is canceled only if no content in the store grows and, if the registry has not
+// responded, only if containerd cannot be unpacking.
 func TestGiveUp(t *testing.T) {
 	const limit = 10 * time.Second
 	image := &contentapi.Info{Digest: "m", Labels: map[string]string{labelChildren + "config": "c", labelSource + "registry.example": "app"}}
 	index := &contentapi.Info{Digest: "i", Labels: map[string]string{labelChildren + "m.0": "m"}}
 	layer := map[string]int64{"manifest-m": 0}
 	for name, test := range map[string]struct {
-		open    map[string]int64         // ingests that do not move
-		other   map[time.Duration]string // another pull's ingest, which moves at these times
+		open    map[string]int64         // ingests that do not grow
+		other   map[time.Duration]string // another pull's ingest, which grows at these times
 		infos   []*contentapi.Info
 		targets map[string]string
 		err     error // of the image service
@@ -94,7 +94,7 @@ func TestGiveUp(t *testing.T) {
 		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &watched{transfer: newTransfer("registry.example:5000/app:1", begun), cancel: cancel}
-		// Its blobs are known, so that another pull's do not count as its own.
+		// Its blobs are known, so another pull's do not count as its own.
 		p.candidates["m"] = manifest{digest: "m", blobs: []string{"m"}}
 		if test.open == nil {
 			clear(p.candidates)
@@ -123,12 +123,12 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// growing is containerd's content service during pulls of one layer, of which 1 MiB is
-// stored at a time.
+// growing is containerd's content service during pulls of one layer, of which it stores 1
+// MiB at a time.
 type growing struct {
 	contentapi.ContentClient // nil: any other method panics
 	step                     time.Duration
-	steps                    int64 // the layer is stored so far; then nothing comes
+	steps                    int64 // number of steps until no more data arrives
 	begun                    time.Time
 }
 
@@ -141,13 +141,13 @@ func (g *growing) List(context.Context, *contentapi.ListContentRequest, ...grpc.
 	return &infoStream{}, nil
 }
 
-// With the default of pullStallTimeout, a pull of a slow link is not canceled; one of
-// which nothing comes is, and the next attempt follows the back-off.
+// With the default of pullStallTimeout, a pull over a slow link is not canceled. A pull
+// without any data is canceled, and the next attempt follows the back-off.
 func TestStallTimeoutDefault(t *testing.T) {
 	for name, test := range map[string]struct {
 		store growing
-		took  time.Duration // by the first attempt, if it is not canceled
-		after time.Duration // when the image is present
+		took  time.Duration // duration of the first attempt, if it is not canceled
+		after time.Duration // time at which the image is present
 		calls []string
 		first string // event of a failure
 	}{
@@ -175,7 +175,7 @@ func TestStallTimeoutDefault(t *testing.T) {
 				if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 					t.Fatal(err)
 				}
-				// A look is every 250 ms.
+				// The interval of looks is 250 ms.
 				if took := time.Since(store.begun); took < test.after || took > test.after+time.Second {
 					t.Errorf("pulled after %s, want %s", took, test.after)
 				}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCheckpoint: what is written is read back whole, and always the same.
+// TestCheckpoint: a checkpoint is read back completely, and always has the same bytes.
 func TestCheckpoint(t *testing.T) {
 	objects, _ := load(t, head+`    env: [{name: A, value: "yes"}, {name: B, value: "1e3"}, {name: C, value: "a: |\n ---\n"}]
     resources: {limits: {cpu: 100m}}
@@ -53,8 +53,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointKinds: objects made by a program need no apiVersion and kind,
-// and are not changed by being written.
+// TestCheckpointKinds: objects created by a program need no apiVersion and kind, and Marshal
+// does not change them.
 func TestCheckpointKinds(t *testing.T) {
 	c := Checkpoint{
 		Pod:          &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -92,14 +92,14 @@ func TestCheckpointErrors(t *testing.T) {
 	if _, err := (Checkpoint{}).Marshal(); err == nil {
 		t.Error("a checkpoint without a pod was written")
 	}
-	// A field of a later version does no harm.
+	// Unknown fields of a later version are accepted.
 	if c, err := Unmarshal([]byte("kind: Pod\nmetadata: {name: a}\nspec: {later: 1}\n")); err != nil || c.Pod.Name != "a" {
 		t.Errorf("%v, %v", c.Pod, err)
 	}
 }
 
-// TestCheckpointDefault: a checkpoint of a podrun that knew fewer defaults gets
-// those of this one; what is set stays.
+// TestCheckpointDefault: a checkpoint of a podrun with fewer defaults gets those of this
+// one; existing values are kept.
 func TestCheckpointDefault(t *testing.T) {
 	old, err := Unmarshal([]byte(`# podrun pod default/web
 {"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"u-1"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":7,"containers":[{"name":"app","image":"a:1"}]}}

@@ -27,12 +27,12 @@ const defaults = `
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 7, globalDefault: true}
 `
 
-// TestWithClasses: what the API server's admission would make of spec.
+// TestWithClasses: the changes that the API server's admission makes to a spec.
 func TestWithClasses(t *testing.T) {
 	type fields = map[string]any
 	for _, tc := range []struct {
 		name, spec, more string
-		want             fields // of the spec, beside the containers and defaults
+		want             fields // of the spec, without the containers and defaults
 		problems         string // field: message
 	}{
 		{name: "no class", want: fields{}},

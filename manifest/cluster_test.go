@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// exported is a pod as kubectl get pod -o yaml prints it.
+// exported is a pod as printed by kubectl get pod -o yaml.
 const exported = `apiVersion: v1
 kind: Pod
 metadata:
@@ -65,8 +65,8 @@ status:
   startTime: "2026-01-02T03:04:05Z"
 `
 
-// TestExported: a pod of a cluster is that of its file, without what only an
-// API server writes.
+// TestExported: a pod exported from a cluster equals the one in its file, without the fields
+// that only an API server sets.
 func TestExported(t *testing.T) {
 	objects, warnings := load(t, exported, Options{})
 	want := []string{`f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" is left out, with its mounts: it holds the token of a cluster's service account`}
@@ -100,8 +100,8 @@ func TestStrictClusterFields(t *testing.T) {
 	}
 }
 
-// TestTokenVolumeOfSomebody: only the volume of the API server's admission is
-// left out, not one with a similar name.
+// TestTokenVolumeOfSomebody: only the volume that the API server's admission adds is
+// removed, not one with a similar name.
 func TestTokenVolumeOfSomebody(t *testing.T) {
 	text := strings.Replace(exported, "- serviceAccountToken: {expirationSeconds: 3607, path: token}\n      ", "", 1)
 	objects, warnings := load(t, text, Options{})
@@ -111,7 +111,8 @@ func TestTokenVolumeOfSomebody(t *testing.T) {
 	}
 }
 
-// TestNoToken: a pod with a service account gets a warning that it has no token.
+// TestNoToken: a pod that requests a service account's token gets a warning that it has
+// none.
 func TestNoToken(t *testing.T) {
 	for spec, want := range map[string]string{
 		"serviceAccountName: default":                                      "",
@@ -127,8 +128,8 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestAppArmorAnnotations: old annotations become fields (KEP-24), which the
-// kubelet reads; a field in the file wins, and a pod-level profile is enough.
+// TestAppArmorAnnotations: deprecated annotations become fields (KEP-24), which the kubelet
+// reads. A field in the file takes precedence, and a pod-level profile is sufficient.
 func TestAppArmorAnnotations(t *testing.T) {
 	key := "container.apparmor.security.beta.kubernetes.io/"
 	text := `apiVersion: v1

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// verdicts are the files of the corpus on which podrun rightly says something
-// else than the corpus, with the reason.
+// verdicts lists the files of the corpus for which podrun's result rightly differs from the
+// corpus, with the reason.
 var verdicts = map[string]struct{ want, why string }{
 	"A/kubernetes__content__en__examples__pods__emptydir-volume-mode.yaml": {
 		"reject-strict", "emptyDir.mode is a field of v1.37; podrun has the API of v1.36"},
@@ -22,19 +22,19 @@ var verdicts = map[string]struct{ want, why string }{
 		"reject", "the corpus decodes a DaemonSet only; its selector does not match its template"},
 }
 
-// gists are the words by which podrun says what the corpus's verdict says in
-// words of Go types, or of a version that podrun has not.
+// gists lists podrun's messages where the corpus has those of Go types, or of a version that
+// podrun does not have.
 var gists = map[string]string{
 	"F/jenkinsci__src__test__resources__org__csanchez__jenkins__plugins__kubernetes__pod-overrides.yaml": "kind is missing",
 	"F/kubernetes-sigs__testcases__manifests__error_array_instead_of_map.yaml":                           "data: must be a map, not a list",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_kind.yaml":                                   "kind: podrun does not read kind configmap of v1 (did you mean ConfigMap?)",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_protocol_type.yaml":                          "spec.containers[0].ports[0].protocol: must be a string, not a number",
-	// podrun bounds a document before it parses it.
+	// podrun limits the size of a document before it parses it.
 	"F/kubernetes__TestYAMLLimits__3MB-map-with-alias.yaml": "the document is larger than 3 MiB",
 	"F/kubernetes__TestYAMLLimits__deeply-nested-maps.yaml": "the document is larger than 3 MiB",
 	"F/yaml__2G84__00__in.yaml":                             ":1: not valid YAML",
 	"F/yaml__9JBA__in.yaml":                                 "expected an object with apiVersion and kind, got a list",
-	"F/yaml__CC74__in.VALID-YAML.yaml":                      "expected an object with apiVersion and kind, got a string", // podrun reads directives
+	"F/yaml__CC74__in.VALID-YAML.yaml":                      "expected an object with apiVersion and kind, got a string", // podrun supports directives
 	"F/yaml__CVW2__in.yaml":                                 "expected an object with apiVersion and kind, got a list",
 	"F/yaml__E76Z__in.VALID-YAML.yaml":                      "kind is missing",
 	"F/yaml__N782__in.yaml":                                 ":2: not valid YAML",
@@ -44,9 +44,9 @@ var gists = map[string]string{
 	"F/yannh__fixtures__missing_kind_value.yaml":            "kind is missing",
 }
 
-// TestCorpus compares podrun's verdict on real manifests with that of the real
-// Kubernetes code. Services and the like are ignored, and a pod of a template
-// counts as none, as in the corpus.
+// TestCorpus compares podrun's result for real manifests with that of the Kubernetes code.
+// As in the corpus, Services and similar kinds are ignored, and a pod from a template does
+// not count.
 func TestCorpus(t *testing.T) {
 	shared := os.Getenv("PODRUN_SHARED")
 	if shared == "" {
@@ -88,7 +88,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d of %d verdicts as expected, %d of them for a reason of podrun's own", agreed, len(rows)-1, differ)
 }
 
-// verdict gives podrun's verdict in the corpus's words.
+// verdict returns podrun's result in the corpus's terms.
 func verdict(s Source) (string, problem.List) {
 	reasons := func(l problem.List) map[string]bool {
 		out := map[string]bool{}
@@ -98,7 +98,7 @@ func verdict(s Source) (string, problem.List) {
 		return out
 	}
 	objects, problems := Load([]Source{s}, Options{IgnoreUnknownKinds: true})
-	for _, p := range objects.Pods { // refused by the plan, as the pods are new
+	for _, p := range objects.Pods { // the plan refuses these, because the pods are new
 		if len(p.Object.Spec.EphemeralContainers) > 0 {
 			return "reject", append(problems, problem.Problem{Field: "spec.ephemeralContainers", Message: EphemeralOnCreate})
 		}
@@ -126,8 +126,8 @@ var (
 	fieldError   = regexp.MustCompile(`^validation: \[?([^ ]+: .*?)(?:, spec\..*|\]|$)`)
 )
 
-// saysGist checks that some problem says what the corpus's reason says, with
-// the same field and line.
+// saysGist checks that a problem corresponds to the corpus's reason, with the same field and
+// line.
 func saysGist(t *testing.T, file, reason string, problems problem.List) {
 	t.Helper()
 	text := problems.Errors().String()

@@ -16,13 +16,13 @@ spec:
   - {name: app, image: "r.example/app:1"}
 `
 
-// TestEphemeralUpdate holds the rules of the API server's subresource
-// ephemeralcontainers: additions only.
+// TestEphemeralUpdate checks the rule of the API server's subresource ephemeralcontainers:
+// containers may only be added.
 func TestEphemeralUpdate(t *testing.T) {
 	const one, other = "  ephemeralContainers:\n  - {name: one, image: \"r.example/a:1\", targetContainerName: app}\n", "  - {name: two, image: \"r.example/a:1\"}\n"
 	for _, c := range []struct {
 		name, before, after string
-		want                string // of the errors; empty for none
+		want                string // expected errors; "" means none
 	}{
 		{"none", "", "", ""},
 		{"the first", "", one, ""},
@@ -51,7 +51,7 @@ func TestEphemeralUpdate(t *testing.T) {
 	}
 }
 
-// TestEphemeralBesideUpdate: what else differs is judged as without.
+// TestEphemeralBesideUpdate: other differences are judged as without ephemeral containers.
 func TestEphemeralBesideUpdate(t *testing.T) {
 	before := updatablePod(t, debuggable)
 	debug := &corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d", Image: "i"}}
@@ -79,7 +79,8 @@ func TestEphemeralBesideUpdate(t *testing.T) {
 	}
 }
 
-// TestEphemeralInvalid: what no API server takes is refused when it is read.
+// TestEphemeralInvalid: ephemeral containers that no API server accepts are refused when
+// they are read.
 func TestEphemeralInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		debuggable + "  ephemeralContainers: [{name: app, image: i}]\n":                                      "spec.ephemeralContainers[0].name",

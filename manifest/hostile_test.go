@@ -8,13 +8,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hostile loads a stream and returns what refuses it.
+// hostile loads a stream and returns the errors.
 func hostile(text string) problem.List {
 	_, problems := Load([]Source{{Name: "in.yaml", Data: []byte(text)}}, Options{})
 	return problems.Errors()
 }
 
-// What a ConfigMap or a Secret must not bring along.
+// Hostile ConfigMaps and Secrets.
 func TestHostileObjects(t *testing.T) {
 	const mib = 1 << 20
 	secret := func(bytes int) string {
@@ -26,7 +26,7 @@ func TestHostileObjects(t *testing.T) {
 	pod := "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: i}]}\n"
 	for name, test := range map[string]struct {
 		text string
-		want string // in the problem; empty: none
+		want string // in the problem; "" means no problem
 	}{
 		"a Secret of 1 MiB":       {secret(mib) + pod, ""},
 		"a Secret above":          {secret(mib+1) + pod, "Too long"},
@@ -34,7 +34,7 @@ func TestHostileObjects(t *testing.T) {
 		"the key ..":              {object("..") + pod, "must not be '..'"},
 		"an absolute key":         {object("/etc/passwd") + pod, "a valid config key must consist of"},
 		"a key with NUL":          {object("a\x00b") + pod, "a valid config key must consist of"},
-		"a key of 64 KiB":         {object(strings.Repeat("x", 64<<10)) + pod, "not valid YAML"}, // a key on one line has 1024 at most
+		"a key of 64 KiB":         {object(strings.Repeat("x", 64<<10)) + pod, "not valid YAML"}, // a key on one line has at most 1024 characters
 		"metadata.uid with ../..": {"apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: ../../../etc}\nspec: {containers: [{name: a, image: i}]}\n", "uid"},
 	} {
 		got := hostile(test.text)

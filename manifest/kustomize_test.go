@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestReadKustomization: what kustomize, or else kubectl, prints is the source.
+// TestReadKustomization: the output of kustomize, or otherwise of kubectl, is the source.
 func TestReadKustomization(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin) // the host may have a kubectl
@@ -34,7 +34,7 @@ func TestReadKustomization(t *testing.T) {
 		}
 	}
 	fails(problem.Usage, "neither kustomize nor kubectl is installed")
-	for name, words := range map[string]string{"kubectl": "kustomize prod", "kustomize": "build prod"} { // kustomize wins where both are
+	for name, words := range map[string]string{"kubectl": "kustomize prod", "kustomize": "build prod"} { // kustomize takes precedence
 		if name == "kustomize" {
 			install("kubectl", "exit 9\n")
 		} else if err := os.RemoveAll(filepath.Join(bin, "kustomize")); err != nil {

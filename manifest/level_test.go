@@ -30,7 +30,7 @@ func TestMeant(t *testing.T) {
 		{pod, "spec.initContainers[1].initContainers", "did you mean spec.initContainers?"},
 		{pod, "spec.containers[0].memory", ""}, // limits have keys, not fields
 		{pod, "spec.containers[0].envs", `did you mean "env"?`},
-		{pod, "spec.containers[0].port", `did you mean "ports"?`}, // not that of a probe
+		{pod, "spec.containers[0].port", `did you mean "ports"?`}, // not the port of a probe
 		{pod, "spec.contaners", `did you mean "containers"?`},
 		{pod, "spec.x", ""},
 		{pod, "", ""},

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// load is Load of one source, which must have no errors.
+// load calls Load with one source, which must have no errors.
 func load(t *testing.T, text string, opts Options) (*Objects, []string) {
 	t.Helper()
 	objects, problems := Load([]Source{{Name: "f", Data: []byte(text)}}, opts)
@@ -33,8 +33,7 @@ func utf16le(text string) string {
 	return string(out)
 }
 
-// TestForms reads the same two pods in every form of writing them; the names
-// and lines of what was found are compared.
+// TestForms loads the same two pods in every notation and compares their names and lines.
 func TestForms(t *testing.T) {
 	block := func(name string) string { return strings.Replace(head, "name: a", "name: "+name, 1) }
 	flow := `{apiVersion: "v1", kind: "Pod", metadata: {name: "%s"}, spec: {containers: [{name: "c", image: "i",}],},}`
@@ -75,12 +74,12 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// indent makes a block the entry of a list.
+// indent converts a block to an entry of a list.
 func indent(block string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(block, "\n", "\n  "), "  ")
 }
 
-// TestDefaults: what an API server fills in, podrun has as well.
+// TestDefaults: podrun sets the same defaults as an API server.
 func TestDefaults(t *testing.T) {
 	objects, warnings := load(t, head+"  - {name: d, image: 'i:1'}\n", Options{Namespace: "ci"})
 	if warnings != nil {
@@ -97,8 +96,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestPrivileged: validation has a process-wide switch that refuses privileged
-// containers unless the manifest sets it.
+// TestPrivileged: Kubernetes' validation refuses privileged containers unless the manifest
+// package sets a process-wide option.
 func TestPrivileged(t *testing.T) {
 	load(t, head+"    securityContext: {privileged: true}\n", Options{})
 }
@@ -154,8 +153,7 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestLocate: a problem that another package finds about a pod gets its place
-// in the file.
+// TestLocate: a problem that another package finds in a pod gets its position in the file.
 func TestLocate(t *testing.T) {
 	objects, _ := load(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n      hostNetwork: true\n      containers:\n      - {name: c, image: i}\n", Options{})
 	got := objects.Pods[0].Locate(problem.Problem{Field: "spec.hostNetwork", Message: "no"}).String()
@@ -167,8 +165,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestGates: a field of a feature gate that is off is dropped and named; an
-// unknown gate is a warning.
+// TestGates: a field whose feature gate is off is dropped and reported; an unknown gate
+// causes a warning.
 func TestGates(t *testing.T) {
 	objects, warnings := load(t, head+"  volumes:\n  - name: v\n    projected:\n      sources:\n      - clusterTrustBundle: {name: b, path: p}\n      - configMap: {name: m}\n", Options{})
 	want := []string{
@@ -187,7 +185,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// Facts of a file are read within the bounds of a manifest.
+// Decode applies the limits for manifests to facts from a file.
 func TestDecodeBounded(t *testing.T) {
 	var into struct {
 		Capacity corev1.ResourceList `json:"capacity"`

@@ -7,15 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// head is a valid pod up to its one container's image, at line 7.
+// head is a valid pod up to the image of its only container, on line 7.
 const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    image: i\n"
 
-// object is a document with an object that has only a name.
+// object returns a document with an object that has only a name.
 func object(apiVersion, kind, name string) string {
 	return "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: " + name + "}\n"
 }
 
-// TestProblems has every problem of each input, as the user reads it.
+// TestProblems checks all problems of each input, as printed for the user.
 func TestProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -140,7 +140,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestProblemsOfSeveralFiles: a name given in two files names both.
+// TestProblemsOfSeveralFiles: if a name occurs in two files, the problem names both files.
 func TestProblemsOfSeveralFiles(t *testing.T) {
 	_, problems := Load([]Source{{"a.yaml", []byte(head)}, {"b.yaml", []byte("\n" + head)}}, Options{})
 	want := "b.yaml:4: Pod default/a: metadata.name: given twice (first at a.yaml:1) (rename one of them)"
@@ -149,7 +149,7 @@ func TestProblemsOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestManyProblems: hostile input does not make a report without end.
+// TestManyProblems: hostile input does not cause an endless report.
 func TestManyProblems(t *testing.T) {
 	_, problems := Load([]Source{{"f", []byte(head + strings.Repeat("  - {}\n", 900))}}, Options{})
 	if len(problems) != maxProblems+1 {

@@ -22,8 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// tree writes files below a new directory; a name that ends with "/" is a
-// directory.
+// tree writes files below a new directory. A name that ends with "/" is a directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,8 +63,8 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// TestReadProblems: each bad name ends with one clear message, and all of them
-// are reported at once.
+// TestReadProblems: each bad name results in one clear message, and all of them are reported
+// together.
 func TestReadProblems(t *testing.T) {
 	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", MaxSource+1), "dangling/": ""})
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling", "a.yaml")); err != nil {
@@ -108,7 +107,7 @@ func TestReadProblems(t *testing.T) {
 	}
 }
 
-// TestReadOnAnExhaustedHost: a host without free descriptors is no problem of the manifest.
+// TestReadOnAnExhaustedHost: a lack of file descriptors is not a problem of the manifest.
 func TestReadOnAnExhaustedHost(t *testing.T) {
 	in := iotest.ErrReader(&fs.PathError{Op: "open", Path: "pod.yaml", Err: syscall.EMFILE})
 	_, err := Read(t.Context(), []string{"-"}, ReadOptions{Stdin: in})
@@ -129,7 +128,7 @@ func TestReadCanceled(t *testing.T) {
 	}
 }
 
-// TestReadURL: what a server may answer, over https and from this host.
+// TestReadURL: possible responses of a server, over https and from this host.
 func TestReadURL(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "plain") }))
 	defer plain.Close()
@@ -184,8 +183,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestS11LongAnswers: a server's status line and malformed response are in the message in
-// part only.
+// TestS11LongAnswers: only a part of a server's status line or malformed response appears in
+// the message.
 func TestS11LongAnswers(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	for name, response := range map[string]string{
@@ -199,7 +198,7 @@ func TestS11LongAnswers(t *testing.T) {
 	}
 }
 
-// answering is the URL of a server that answers one connection.
+// answering returns the URL of a server that responds to one connection.
 func answering(t *testing.T, response string) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -218,8 +217,8 @@ func answering(t *testing.T, response string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// D9: the query of a URL, which may have a token, does not go to the server
-// that it is redirected to.
+// D9: the query of a URL, which may contain a token, is not sent to the server to which the
+// URL redirects.
 func TestD9NoReferer(t *testing.T) {
 	var referers []string
 	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -239,8 +238,8 @@ func TestD9NoReferer(t *testing.T) {
 	}
 }
 
-// F9: a FIFO, a standard input or a server that sends nothing more ends with
-// the context.
+// F9: reading a FIFO, a standard input or a server that sends nothing more ends with the
+// context.
 func TestF9ReadEndsWithContext(t *testing.T) {
 	drips := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -276,7 +275,7 @@ func TestF9ReadEndsWithContext(t *testing.T) {
 	}
 }
 
-// A FIFO, as a shell's <(command) is, is read to its end.
+// A FIFO, such as a shell's <(command), is read to its end.
 func TestReadFIFO(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "63")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -293,7 +292,7 @@ func TestReadFIFO(t *testing.T) {
 	}
 }
 
-// F3: the files of a directory are bounded together, in bytes and in number.
+// F3: the total size and the number of files in a directory are limited.
 func TestF3DirectoryBounded(t *testing.T) {
 	files := map[string]string{}
 	for i := range 5 {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestScansByHand holds the scans that are written by hand against the regular
-// expressions that they stand for.
+// TestScansByHand compares the manual scans with the regular expressions that they replace.
 func TestScansByHand(t *testing.T) {
 	aliases := regexp.MustCompile(`[\s,\[{:-]\*[A-Za-z0-9_-]`)
 	numbers := regexp.MustCompile(`[0-9.][eE][+-]?0*[0-9]{2}|[0-9.]{40}`)
@@ -27,7 +26,8 @@ func TestScansByHand(t *testing.T) {
 		} else if want {
 			found++
 		}
-		// Marks of the expression do not overlap: "-*-*a" has one, by hand two.
+		// Matches of the expression do not overlap: "-*-*a" has one, but two in the manual
+		// scan.
 		if want, got := len(aliases.FindAllIndex(text, -1)), aliasMarks(text); got < want || got > 0 && want == 0 {
 			t.Fatalf("aliasMarks(%q) = %d, want %d", text, got, want)
 		}

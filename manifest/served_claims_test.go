@@ -4,9 +4,8 @@ import (
 	"testing"
 )
 
-// TestServedClaimsApart: claims whose namespaces and names have the same text when they
-// are joined have volumes of their own (a-b/c and a/b-c), which are not volumes of the
-// input.
+// TestServedClaimsApart: claims whose namespaces and names are the same text when joined
+// have different volumes (a-b/c and a/b-c), which are not volumes of the input.
 func TestServedClaimsApart(t *testing.T) {
 	pod := func(namespace, claim string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: " + namespace + "}\nspec:\n" +

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestClusterObjects: what configures a cluster around its pods is skipped with one
-// warning, whatever version of its group the file uses.
+// TestClusterObjects: kinds that configure a cluster around its pods are skipped with one
+// warning, whatever version of the group the file uses.
 func TestClusterObjects(t *testing.T) {
 	text := head
 	for _, o := range []string{
@@ -33,8 +33,8 @@ func TestClusterObjects(t *testing.T) {
 	}
 }
 
-// TestMisspelledKinds: a kind that differs from a known one by a letter or two is
-// pointed out, one of a custom resource or with no likeness is not.
+// TestMisspelledKinds: a kind that differs from a known one by a letter or two causes a
+// suggestion; one of a custom resource, or without similarity, does not.
 func TestMisspelledKinds(t *testing.T) {
 	for kind, want := range map[string]string{
 		"v1 Pdo": "Pod", "v1 pod": "Pod", "v1 Pods": "Pod", "apps/v1 Deploymnet": "Deployment", "v1 Confgmap": "ConfigMap",

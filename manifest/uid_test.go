@@ -14,15 +14,15 @@ func onlyPod(t *testing.T, text string) *corev1.Pod {
 	return objects.Pods[0].Object
 }
 
-// TestStaticUID: the same pod, however it is written, has the same UID; any
-// other has another.
+// TestStaticUID: the same pod has the same UID in any notation; any other pod has a
+// different one.
 func TestStaticUID(t *testing.T) {
 	base := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: 1x, y: 2y, z: 3z}}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: '1', memory: 1Gi}}}]}\n"
 	uid := StaticUID(onlyPod(t, base), "node1", "")
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(uid) {
 		t.Fatalf("UID %q", uid)
 	}
-	// The very value: the pods of an earlier process and release have it.
+	// The exact value: pods of earlier processes and releases have it.
 	if want := "8a65ca70578a7f911d0d2af1ba74ab83"; uid != want {
 		t.Errorf("got %s, want %s", uid, want)
 	}
@@ -67,7 +67,7 @@ func TestStaticUID(t *testing.T) {
 	}
 }
 
-// TestUID: a UID of the file is honoured.
+// TestUID: a UID in the file is used.
 func TestUID(t *testing.T) {
 	pod := onlyPod(t, head)
 	if got := UID(pod, "node1", ""); got != StaticUID(pod, "node1", "") {

@@ -9,7 +9,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// nodes counts those of a tree.
+// nodes counts the nodes of a tree.
 func nodes(n *yaml.Node) int {
 	sum := 1
 	for _, c := range n.Content {
@@ -18,7 +18,7 @@ func nodes(n *yaml.Node) int {
 	return sum
 }
 
-// A text that is full of the characters of structure has few nodes.
+// A text with many characters that could be structure has few nodes.
 func TestWeighText(t *testing.T) {
 	csv := strings.Repeat("1,[2],{3}: - ", 1000)
 	for name, text := range map[string]string{
@@ -47,7 +47,7 @@ func TestWeighText(t *testing.T) {
 	}
 }
 
-// FuzzWeigh: never fewer are counted than the libraries make.
+// FuzzWeigh: the count is never less than the number of nodes that the libraries create.
 func FuzzWeigh(f *testing.F) {
 	for _, seed := range []string{
 		onePod, exported, "a: |\n  x\n b", "- - - a: b\n    c: >2\n     d\n", "{a, b, ? c : d, [e: f]}", "? a\n: b\n? - c\n", "&a !b c: *a\n", "a: \"\\\n \\\"\"\n", "-\n-\n- \n",
@@ -79,7 +79,7 @@ func FuzzWeigh(f *testing.F) {
 	})
 }
 
-// split1 cuts at the markers of documents: the scanner is given one at a time.
+// split1 splits at document markers: the scanner gets one document at a time.
 func split1(text string) [][]byte {
 	var out [][]byte
 	for _, c := range chunks([]byte(text)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWorkloads: each kind with a pod template gives one pod, named after it,
-// with the template's labels, and says so.
+// TestWorkloads: each kind with a pod template results in one pod with the object's name and
+// the template's labels, and a notice.
 func TestWorkloads(t *testing.T) {
 	for kind, tc := range map[string]struct{ apiVersion, open, end, restart string }{
 		"Deployment":            {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
@@ -48,8 +48,8 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// TestWorkloadProblems: paths and lines are those of the object in the file,
-// and what the API refuses in the template is refused.
+// TestWorkloadProblems: paths and lines are those of the object in the file, and errors of
+// the API in the template are reported.
 func TestWorkloadProblems(t *testing.T) {
 	job := "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: web\nspec:\n  jobTemplate:\n    spec:\n      template:\n        metadata: {labels: {a: 'b c'}}\n        spec:\n          containers:\n          - name: c\n            foo: 1\n"
 	_, problems := Load([]Source{{"f", []byte(job)}}, Options{})
@@ -74,8 +74,8 @@ func TestWorkloadProblems(t *testing.T) {
 	}
 }
 
-// TestClaimTemplates: a StatefulSet's pod gets the claims of the set's first
-// pod, which are among the objects.
+// TestClaimTemplates: a StatefulSet's pod gets the claims of the set's first pod, which are
+// added to the objects.
 func TestClaimTemplates(t *testing.T) {
 	text := `apiVersion: apps/v1
 kind: StatefulSet
@@ -107,7 +107,7 @@ spec:
 }
 
 // TestWorkloadsOfTheAPI: an object with a pod template that an API server refuses is
-// refused, with each problem once.
+// refused, and each problem is reported once.
 func TestWorkloadsOfTheAPI(t *testing.T) {
 	const template = "  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: c, image: i}]}\n"
 	for name, tc := range map[string]struct {

@@ -106,7 +106,7 @@ func TestLocalVolumeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// This kernel may have no NFS: what would be mounted is what counts.
+// This kernel may not support NFS: check what would be mounted.
 func TestNFS(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("directories of the pod are root's")
@@ -199,7 +199,7 @@ func TestNotShared(t *testing.T) {
 		{Path{MountPoint: "/slave", Slave: true}, "Bidirectional", `path "/p" is mounted on "/slave" but it is not a shared mount`},
 		{Path{MountPoint: "/private"}, "HostToContainer", `path "/p" is mounted on "/private" but it is not a shared or slave mount`},
 		{Path{MountPoint: "/"}, "Bidirectional", `path "/p" is mounted on "/" but it is not a shared mount`},
-		{Path{}, "Bidirectional", ""}, // a replay of facts that were read without mounts
+		{Path{}, "Bidirectional", ""}, // facts from a file, which were read without mounts
 	} {
 		if got := test.path.notShared("/p", test.mode); got != test.want {
 			t.Errorf("%s %+v: %q, want %q", test.mode, test.path, got, test.want)

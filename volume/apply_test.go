@@ -20,8 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// livePod plans a pod below a temporary root and removes it when the test ends,
-// whatever the test left.
+// livePod plans a pod below a temporary root directory, and removes it when the test ends.
 func livePod(t *testing.T, spec string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -50,7 +49,7 @@ func livePod(t *testing.T, spec string) Plan {
 	return plan
 }
 
-// mountsBelow lists the mounts at dir and below.
+// mountsBelow returns the mounts at dir and below.
 func mountsBelow(t *testing.T, dir string) []*mountinfo.Info {
 	t.Helper()
 	mounts, err := safepath.Mounts()
@@ -66,7 +65,7 @@ func mountsBelow(t *testing.T, dir string) []*mountinfo.Info {
 	return out
 }
 
-// tree lists a directory as kubelet-golden does: mode, owner and path.
+// tree lists a directory in the format of kubelet-golden: mode, owner and path.
 func tree(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -89,7 +88,7 @@ func tree(t *testing.T, root string) []string {
 	return out
 }
 
-// The files of kubelet-golden 19-emptydir, but for its subPaths.
+// The files of kubelet-golden 19-emptydir, except for its subPaths.
 func TestApplyMakesTheKubeletsFiles(t *testing.T) {
 	plan := livePod(t, `
 securityContext: {fsGroup: 1234}
@@ -97,7 +96,7 @@ volumes:
 - {name: disk, emptyDir: {}}
 - {name: memlimited, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
 `)
-	old := unix.Umask(0o077) // a mode must not depend on it
+	old := unix.Umask(0o077) // modes must not depend on it
 	defer unix.Umask(old)
 	if err := Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -185,7 +184,7 @@ volumes: [{name: disk, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory}}]
 	}
 }
 
-// After a reboot the tmpfs is gone and the ready file is there.
+// After a reboot, the tmpfs is gone but the ready file exists.
 func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	if err := Apply(t.Context(), plan); err != nil {
@@ -202,7 +201,7 @@ func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	}
 }
 
-// podrun died between the mount and the ready file.
+// podrun was killed between the mount and the ready file.
 func TestApplyMountsOnce(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	for range 2 {
@@ -233,7 +232,7 @@ func TestHostPathTypes(t *testing.T) {
 	for _, test := range []struct {
 		kind corev1.HostPathType
 		path string
-		want string // the error, after the words above; empty: none
+		want string // the error, after the text above; "" means none
 	}{
 		{"", at("missing"), ""},
 		{"Directory", at("dir"), ""},

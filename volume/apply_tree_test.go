@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// D7: a volume nested deeper than descriptors or a path reach. Each level has
-// entries before and after the one that leads down, so that each listing must go
-// on where it was.
+// D7: a volume nested deeper than the limits on descriptors and paths. Each level has
+// entries before and after the one that leads down, so each listing must continue at its
+// position.
 func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chown needs root")

@@ -57,12 +57,12 @@ func modeOf(t *testing.T, path string) uint32 {
 	return st.Mode & 0o7777
 }
 
-// TestClaimDirectory: it is made with its mode once, also after a process was killed while
-// it did, and keeps the mode and the content that an app gives it.
+// TestClaimDirectory: the directory is created with its mode once, even if a process was
+// killed while it created it, and keeps the mode and the content that an app sets.
 func TestClaimDirectory(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "above", "claims")
 	plan := provisionedPlan(t, claims)
-	if err := os.MkdirAll(filepath.Join(claims, newClaimName), 0o700); err != nil { // of a killed process
+	if err := os.MkdirAll(filepath.Join(claims, newClaimName), 0o700); err != nil { // left by a killed process
 		t.Fatal(err)
 	}
 	defer unix.Umask(unix.Umask(0o077))
@@ -88,7 +88,7 @@ func TestClaimDirectory(t *testing.T) {
 	}
 }
 
-// TestClaimDirectoryIsNoSymlink: what is at the place of a claim's directory is not followed.
+// TestClaimDirectoryIsNoSymlink: a symlink in place of a claim's directory is not followed.
 func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	claims, outside := t.TempDir(), t.TempDir()
 	data := filepath.Join(claims, "default_data")
@@ -112,7 +112,7 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(data, "file")); err != nil {
 		t.Error(err)
 	}
-	// Whatever Dir is, is the administrator's choice.
+	// Dir itself may be a symlink: that is the administrator's choice.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(claims, link); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	noError(t, Apply(t.Context(), provisionedPlan(t, link)))
 }
 
-// bindOnly binds without the check before, as if the symlink came after it.
+// bindOnly binds without the preceding check, as if the symlink were created after it.
 func bindOnly(t *testing.T, p Plan) error {
 	t.Helper()
 	target := t.TempDir()
@@ -154,7 +154,7 @@ func TestDeleteClaims(t *testing.T) {
 	released := 0
 	inUse := func() (map[string]bool, error) { return map[string]bool{data: true}, nil }
 	if err := DeleteClaims(t.Context(), []string{data}, inUse, func() error { released++; return nil }); err != nil || released != 1 {
-		t.Errorf("error %v, released %d times", err, released) // the last of them deletes it
+		t.Errorf("error %v, released %d times", err, released) // the last user deletes it
 	}
 	if _, err := os.Stat(data + "/a/b"); err != nil {
 		t.Error(err)
@@ -172,8 +172,8 @@ func TestDeleteClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfSeveralProcesses: directories that are made, bound and deleted at once are
-// whole or gone, never deleted below a mount.
+// TestClaimsOfSeveralProcesses: directories that are concurrently created, bound and deleted
+// are complete or gone, and never deleted below a mount.
 func TestClaimsOfSeveralProcesses(t *testing.T) {
 	claims := t.TempDir()
 	data := filepath.Join(claims, "default_data")
@@ -221,8 +221,8 @@ func TestLockedClaims(t *testing.T) {
 	}
 }
 
-// TestDropClaims: a failed start takes back what it made, and nothing that is used or was
-// changed.
+// TestDropClaims: after a failed start, the directories that it created are removed, except
+// those that are used or were changed.
 func TestDropClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, data string, p Plan)

@@ -27,7 +27,7 @@ func withObjects(pod *corev1.Pod) Input {
 	return in
 }
 
-// shown is a volume's files as "mode path=content".
+// shown returns a volume's files as "mode path=content".
 func shown(v Volume) []string {
 	var out []string
 	for _, f := range v.Setup.Files.Files {
@@ -130,7 +130,7 @@ func TestWhatOnlyAServerIssues(t *testing.T) {
 	}
 }
 
-// A path of a volume's file: what the API lets pass, too.
+// The paths of a volume's files, including those that the API accepts.
 func TestPathsOfFiles(t *testing.T) {
 	for at, good := range map[string]bool{
 		"a": true, "a/b": true, "./a": true, "a..b": true, "a/..b": true, strings.Repeat("x", 255): true,
@@ -201,7 +201,7 @@ func TestBind(t *testing.T) {
 	claims := map[string]*corev1.PersistentVolumeClaim{
 		"ns/a":        claim("500Mi", ""),
 		"ns/b":        claim("500Mi", ""),
-		"ns/c":        claim("500Mi", ""), // nothing is left
+		"ns/c":        claim("500Mi", ""), // no volume remains
 		"ns/fast":     claim("1Gi", "fast"),
 		"ns/reserved": claim("1Gi", ""),
 		"ns/named":    claim("1Ti", "x", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "named" }),
@@ -254,14 +254,14 @@ func TestEnvValue(t *testing.T) {
 			t.Errorf("%q: %v, want %s", bad, err, want)
 		}
 	}
-	// What comes after the variable does not count.
+	// Text after the variable is ignored.
 	if got, err := envValue("A='1'\nrubbish", "A"); err != nil || got != "1" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// F3: volumes that all have the keys of one large ConfigMap or Secret took
-// gigabytes: their files are bounded, and their content is kept once.
+// F3: volumes that all had the keys of one large ConfigMap or Secret used gigabytes: the
+// number of their files is limited, and their content is stored once.
 func TestF3FilesBounded(t *testing.T) {
 	data, secret := map[string]string{}, map[string][]byte{}
 	for i := range 20000 {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeMount puts a mount(8) into PATH that is the given script.
+// fakeMount adds a mount(8) to PATH that runs the given script.
 func fakeMount(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := os.WriteFile(dir+"/mount", []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range []string{"sleep", "cat"} { // no systemd-run
+	for _, tool := range []string{"sleep", "cat"} { // but not systemd-run
 		for _, bin := range []string{"/bin/", "/usr/bin/"} {
 			if _, err := os.Stat(bin + tool); err == nil {
 				os.Symlink(bin+tool, dir+"/"+tool)
@@ -31,8 +31,8 @@ func fakeMount(t *testing.T, script string) (dir string) {
 	return dir
 }
 
-// A server that does not answer: mount(8) waits for mount.nfs, and both end with
-// the context.
+// A server that does not respond: mount(8) waits for mount.nfs, and both end with the
+// context.
 func TestNFSMountEndsWithTheContext(t *testing.T) {
 	dir := fakeMount(t, `sleep 600 & echo $! > "${0%/*}/child.new"; cat "${0%/*}/child.new" > "${0%/*}/child"; wait`)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -67,7 +67,7 @@ func TestNFSMountEndsWithTheContext(t *testing.T) {
 	unix.Kill(child, unix.SIGKILL)
 }
 
-// zombie reports whether a process has ended and only waits for its parent.
+// zombie reports whether a process has exited but was not reaped by its parent.
 func zombie(pid int) bool {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(data), ") ")
@@ -88,7 +88,7 @@ func TestNFSMountByProgram(t *testing.T) {
 	}
 }
 
-// Apply takes the host's mount(8) for an export.
+// Apply runs the host's mount(8) to mount an export.
 func TestApplyMountsAnExport(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("directories of the pod are root's")

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podrun plan prints the struct of a volume's kind under the key make, and no
-// content of a file.
+// podrun plan prints the struct of a volume's kind under the key make, but no content of
+// files.
 func TestPlanPrintsEveryKind(t *testing.T) {
 	in := withObjects(podOf(t, `
 securityContext: {fsGroup: 7}
@@ -68,7 +68,7 @@ volumes:
 	}
 }
 
-// A volume without a setup is an error, not a volume that is left out.
+// A volume without a setup is an error and is not skipped.
 func TestSetupOfNoKind(t *testing.T) {
 	if got := string(must(json.Marshal(Setup{}))); got != "null" {
 		t.Errorf("prints %s, want null", got)

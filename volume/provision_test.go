@@ -50,8 +50,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestProvisionedPath: no PersistentVolume of an input, whose name has no '_', is one that
-// podrun may create or delete.
+// TestProvisionedPath: podrun must not create or delete a PersistentVolume of an input,
+// whose name contains no '_'.
 func TestProvisionedPath(t *testing.T) {
 	local := func(name, path string) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// filesOf makes the files of a volume of their contents by path.
+// filesOf returns a volume's files from a map of paths to content.
 func filesOf(t *testing.T, content map[string]string) []File {
 	t.Helper()
 	p := newPayload(nil)
@@ -34,7 +34,7 @@ func filesOf(t *testing.T, content map[string]string) []File {
 	return files
 }
 
-// publishTo publishes to a directory as Make does.
+// publishTo publishes to a directory like Apply.
 func publishTo(t *testing.T, dir string, content map[string]string) error {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -45,8 +45,7 @@ func publishTo(t *testing.T, dir string, content map[string]string) error {
 	return (&publisher{ctx: t.Context(), dir: fd, files: filesOf(t, content)}).publish()
 }
 
-// wantFiles reads the files as a container does and wants nothing else to be
-// there.
+// wantFiles reads the files like a container, and checks that there are no others.
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for at, text := range want {
@@ -89,7 +88,7 @@ func TestPublish(t *testing.T) {
 	}
 	before := ""
 	for i, content := range steps {
-		for range 2 { // again changes nothing
+		for range 2 { // publishing again changes nothing
 			if err := publishTo(t, dir, content); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
@@ -112,7 +111,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Unchanged content is left unchanged to the inode.
+// Publishing the same content keeps the inode.
 func TestPublishAgainWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := map[string]string{"a": "1", "b/c": "2"}
@@ -136,8 +135,8 @@ func TestPublishAgainWritesNothing(t *testing.T) {
 	}
 }
 
-// CVE-2025-9566: whatever a container plants in its volume, files of the host
-// stay as they are, and the volume is right again.
+// CVE-2025-9566: whatever a container plants in its volume, files of the host do not change,
+// and the volume is correct afterwards.
 func TestPublishIntoAPlantedVolume(t *testing.T) {
 	old, changed := map[string]string{"a": "1", "d/b": "2"}, map[string]string{"a": "10", "d/b": "20"}
 	for name, plant := range map[string]func(dir, host string){
@@ -181,7 +180,7 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 				if err := publishTo(t, dir, content); err != nil {
 					t.Fatal(err)
 				}
-				os.RemoveAll(dir + "/..moved") // was the container's own doing
+				os.RemoveAll(dir + "/..moved") // created by the container itself
 				wantFiles(t, dir, content)
 				wantIntact(t, host+"/file")
 				wantIntact(t, host+"/b")
@@ -248,7 +247,7 @@ func mustReadlink(t *testing.T, at string) string {
 	return to
 }
 
-// A pod with 50 ConfigMaps and Secrets of 100 keys must not wait long for them.
+// The files of 50 ConfigMaps and Secrets with 100 keys must not delay a pod for long.
 func BenchmarkFiftyVolumes(b *testing.B) {
 	pod := &corev1.Pod{}
 	in := input(pod)
@@ -285,11 +284,11 @@ func BenchmarkFiftyVolumes(b *testing.B) {
 		}
 		b.StartTimer()
 	}
-	// Comparable on a machine that does other things as well.
+	// Comparable on a busy machine.
 	b.ReportMetric(float64(used)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 }
 
-// cpuTime is what this process has used of the processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

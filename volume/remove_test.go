@@ -60,8 +60,8 @@ func TestRemoveIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestEmpty: a pod that is created again keeps its definition, and what other pods may not
-// have; the rest is removed as by Remove.
+// TestEmpty: a pod that is created again keeps its definition and its reservations;
+// everything else is removed like by Remove.
 func TestEmpty(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
 	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
@@ -101,7 +101,7 @@ func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 	wantIntact(t, root+"/precious")
 }
 
-// What a container can plant in its volume must not lead out of it.
+// Links that a container plants in its volume must not lead outside it.
 func TestRemoveFollowsNoSymlink(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -135,7 +135,7 @@ func TestRemoveRefusesAPodDirThatIsASymlink(t *testing.T) {
 	wantIntact(t, host+"/file")
 }
 
-// The root directory itself may well be behind a symlink.
+// The root directory itself may be behind a symlink.
 func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	link := filepath.Join(t.TempDir(), "link")
@@ -148,8 +148,8 @@ func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// kubernetes/kubernetes#72257: deleting through a mount that was still there
-// destroyed what was mounted.
+// kubernetes/kubernetes#72257: deleting through a remaining mount destroyed the mounted
+// data.
 func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -165,7 +165,7 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// A mount that hides others, and one that does and is older than they are.
+	// One mount that hides others, and one that does so although it is older.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
 	treetest.Bind(t, older, older)
@@ -201,7 +201,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	}
 	defer user.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // don't wait for it to be let go of
+	cancel() // do not wait until it is released
 	err = Remove(ctx, plan.Layout, plan.ID.UID)
 	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), plan.Volumes[1].HostPath) {
 		t.Fatalf("error %v; want EBUSY and the mount's path", err)
@@ -216,7 +216,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// A mount that appears only after the mounts were listed.
+// A mount that appears after the mounts were listed.
 func TestDeletionStopsAtAMount(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -277,7 +277,7 @@ func TestRemoveEndsWithTheContext(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// What an evicted pod has in its emptyDirs goes, everything else of the pod stays.
+// The content of an evicted pod's emptyDirs is removed, everything else of the pod remains.
 func TestRemoveContents(t *testing.T) {
 	host := t.TempDir()
 	treetest.Write(t, host+"/keep/file")

@@ -2,5 +2,5 @@ package volume
 
 import "syscall"
 
-// unixStat is what os.FileInfo.Sys holds here.
+// unixStat is the type of os.FileInfo.Sys on Linux.
 type unixStat = syscall.Stat_t

@@ -17,7 +17,7 @@ const mi = 1 << 20
 
 var testID = identity.Pod{Namespace: "default", Name: "web", UID: "0123-ab"}
 
-// podOf makes a pod of the YAML of its spec.
+// podOf returns a pod with a spec in YAML.
 func podOf(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// archive makes a tar stream.
+// archive returns a tar stream.
 func archive(t *testing.T, entries ...tar.Header) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
@@ -42,7 +42,7 @@ func archive(t *testing.T, entries ...tar.Header) *bytes.Buffer {
 	return &out
 }
 
-// tree lists what is below a directory: files with their content.
+// tree returns the files below a directory with their content.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -110,7 +110,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackHostile: what a container sends leaves the destination by no name and link
+// TestUnpackHostile: no name or link in a container's stream leads outside the destination
 // (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251).
 func TestUnpackHostile(t *testing.T) {
 	for name, entries := range map[string][]tar.Header{
@@ -143,7 +143,7 @@ func TestUnpackHostile(t *testing.T) {
 	}
 }
 
-// TestUnpackCut: a stream that ends early is an error, and so is one that ctx ends.
+// TestUnpackCut: a truncated stream is an error, and so is one that ctx ends.
 func TestUnpackCut(t *testing.T) {
 	whole := archive(t, tar.Header{Name: "./f"}).Bytes()
 	for _, n := range []int{0, 100, 512, 515} {

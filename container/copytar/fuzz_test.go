@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// FuzzUnpack: a stream of any bytes writes nothing outside of the destination, creates only
-// files and directories without special bits, and no more bytes than were sent.
+// FuzzUnpack: unpacking arbitrary bytes writes nothing outside the destination, creates only
+// files and directories without special bits, and writes no more bytes than were sent.
 func FuzzUnpack(f *testing.F) {
 	seed := func(entries ...tar.Header) []byte {
 		var out bytes.Buffer
@@ -56,12 +56,12 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.Symlink("../../../outside", at("here/d/out")); err != nil {
 			t.Fatal(err)
 		}
-		_ = Unpack(t.Context(), bytes.NewReader(data), "d", at("here/d"), func(string) {}) // most are no archive
+		_ = Unpack(t.Context(), bytes.NewReader(data), "d", at("here/d"), func(string) {}) // most inputs are not archives
 		checkUnpacked(t, base, len(data))
 	})
 }
 
-// checkUnpacked checks a tree that Unpack has written to, of a stream of so many bytes.
+// checkUnpacked checks a tree to which Unpack has written a stream of sent bytes.
 func checkUnpacked(t *testing.T, base string, sent int) {
 	written, seen := 0, map[uint64]bool{}
 	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
@@ -76,7 +76,7 @@ func checkUnpacked(t *testing.T, base string, sent int) {
 		switch {
 		case err != nil:
 			return err
-		case rel == "here/d/out" || rel == "outside/secret": // these were there
+		case rel == "here/d/out" || rel == "outside/secret": // created before the test
 		case info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 || !d.IsDir() && !info.Mode().IsRegular():
 			t.Errorf("%s is %s", rel, info.Mode())
 		case d.IsDir():

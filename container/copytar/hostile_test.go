@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within20s fails a test whose call hangs.
+// within20s fails the test if call takes longer than 20 s.
 func within20s(t *testing.T, what string, call func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -32,7 +32,8 @@ func within20s(t *testing.T, what string, call func() error) error {
 	}
 }
 
-// swapAgainAndAgain swaps two files until stop is called, which fails the test if it could not.
+// swapAgainAndAgain swaps two files until stop is called. stop fails the test if a swap
+// failed.
 func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	swapping := make(chan error)
@@ -52,9 +53,9 @@ func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
 	}
 }
 
-// TestS4PackSwapped: another user who owns a directory swaps its files and directories
-// while root copies it. Nothing from outside of the directory is packed, and no FIFO is
-// waited for.
+// TestS4PackSwapped: another user, who owns a directory, swaps its files and directories
+// while root copies it. Pack includes nothing from outside the directory, and does not wait
+// for a FIFO.
 func TestS4PackSwapped(t *testing.T) {
 	const secret = "s3cret of root"
 	for name, swap := range map[string]func(at func(string) string) error{
@@ -96,7 +97,7 @@ func TestS4PackSwapped(t *testing.T) {
 	}
 }
 
-// TestPackDeep: a tree that is deeper than any on purpose is an error.
+// TestPackDeep: a tree that is deeper than any realistic one is an error.
 func TestPackDeep(t *testing.T) {
 	base := t.TempDir()
 	root, err := os.OpenRoot(base)
@@ -113,8 +114,8 @@ func TestPackDeep(t *testing.T) {
 	}
 }
 
-// sparse is an archive whose only entry is size bytes of a hole, in PAX's format 0.0, 0.1
-// or 1.0, or in that of old GNU tars.
+// sparse returns an archive whose only entry is a hole of size bytes, in PAX format 0.0, 0.1
+// or 1.0, or in the format of old GNU tars.
 func sparse(t testing.TB, format string, size int64) []byte {
 	t.Helper()
 	header := func(name string, typeflag byte, size int64) []byte {
@@ -127,7 +128,7 @@ func sparse(t testing.TB, format string, size int64) []byte {
 		copy(b[257:], "ustar\x0000")
 		if typeflag == tar.TypeGNUSparse {
 			copy(b[257:], "ustar  \x00")
-			b[386], b[483] = 0x80, 0x80 // in base 256: where the only part begins, and the real size
+			b[386], b[483] = 0x80, 0x80 // in base 256: the offset of the only part, and the real size
 			for i := range 8 {
 				b[397-i], b[494-i] = byte(size>>(8*i)), byte(size>>(8*i))
 			}
@@ -176,7 +177,7 @@ func TestS3Sparse(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "f")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := within20s(t, "Unpack", func() error {
-			// Of an unpacker that writes the hole: not more than this of the disk.
+			// If Unpack did write the hole, limit what it writes to the disk.
 			var before, limit unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 				return err
@@ -198,7 +199,7 @@ func TestS3Sparse(t *testing.T) {
 	}
 }
 
-// endless is an archive with a file of 1 TiB, all of which is sent.
+// endless is an archive with a file of 1 TiB that is completely sent.
 type endless struct{ head *bytes.Reader }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -209,8 +210,8 @@ func (e endless) Read(p []byte) (int, error) {
 	return min(len(p), 32<<10), nil
 }
 
-// TestS3EndsWithContext: a file that is sent without end is unpacked until the context
-// ends, which the first SIGINT does.
+// TestS3EndsWithContext: unpacking an endless file ends with the context, which the first
+// SIGINT cancels.
 func TestS3EndsWithContext(t *testing.T) {
 	var head bytes.Buffer
 	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "./f", Typeflag: tar.TypeReg, Mode: 0o644, Size: 1 << 40, Format: tar.FormatGNU}); err != nil {
@@ -229,8 +230,8 @@ func TestS3EndsWithContext(t *testing.T) {
 	}
 }
 
-// TestS3Deep: an entry 250,000 directories deep, and a long name, take no time and create
-// nothing.
+// TestS3Deep: an entry 250,000 directories deep, and a long name, are refused quickly and
+// create nothing.
 func TestS3Deep(t *testing.T) {
 	for name, entry := range map[string]tar.Header{
 		"a file":      {Name: "./d/" + strings.Repeat("a/", 250000) + "f"},
@@ -255,7 +256,8 @@ func TestS3Deep(t *testing.T) {
 	}
 }
 
-// TestUnpackWarnings: the warnings about a million links are bounded, and so is the memory.
+// TestUnpackWarnings: the number of warnings about a million links is limited, and so is the
+// memory.
 func TestUnpackWarnings(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
@@ -280,7 +282,8 @@ func TestUnpackWarnings(t *testing.T) {
 	}
 }
 
-// TestUnpackOntoPipe: a FIFO that another user puts into the destination is not waited for.
+// TestUnpackOntoPipe: Unpack does not wait for a FIFO that another user puts into the
+// destination.
 func TestUnpackOntoPipe(t *testing.T) {
 	base := t.TempDir()
 	file, pipe := filepath.Join(base, "f"), filepath.Join(base, "p")
@@ -289,7 +292,7 @@ func TestUnpackOntoPipe(t *testing.T) {
 	}
 	stop := swapAgainAndAgain(t, file, pipe)
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
-		// Either is right: the file, or that it is none.
+		// Both results are correct: success, and the error that it is not a regular file.
 		_ = within20s(t, "Unpack", func() error {
 			return Unpack(t.Context(), archive(t, tar.Header{Name: "./f"}), "f", file, func(string) {})
 		})

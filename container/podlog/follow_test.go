@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// screen is an output that can be waited on.
+// screen is an output on which a test can wait.
 type screen struct {
 	mu      sync.Mutex
 	b       bytes.Buffer
@@ -43,7 +43,7 @@ func (s *screen) text() string {
 	return s.b.String()
 }
 
-// await waits until the screen shows exactly that.
+// await waits until the output equals want.
 func (s *screen) await(t *testing.T, want string) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -56,7 +56,7 @@ func (s *screen) await(t *testing.T, want string) {
 	}
 }
 
-// logFile is a log that a test's runtime writes.
+// logFile is a log written by a test's runtime.
 type logFile struct {
 	t    *testing.T
 	path string
@@ -71,7 +71,7 @@ func newLogFile(t *testing.T) *logFile {
 	return l
 }
 
-// reopen is what ReopenContainerLog makes the runtime do.
+// reopen does what a runtime does in ReopenContainerLog.
 func (l *logFile) reopen() {
 	l.t.Helper()
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
@@ -104,7 +104,7 @@ func (l *logFile) rename() {
 	}
 }
 
-// start follows a log in the background; stop waits for its end.
+// start follows a log in the background. stop waits until it ends.
 func start(ctx context.Context, src Source, out Output, opts Options) (stop func() error) {
 	opts.Follow = true
 	done := make(chan error, 1)
@@ -132,8 +132,8 @@ func TestFollow(t *testing.T) {
 	out.await(t, "last\none\ntwo\nend")
 }
 
-// TestFollowReadsLastLine: containerd 1.6 reports that a container has ended and
-// may write what it wrote last only then.
+// TestFollowReadsLastLine: containerd 1.6 reports that a container has exited before it
+// writes the last line.
 func TestFollowReadsLastLine(t *testing.T) {
 	l, out, exited, last := newLogFile(t), newScreen(), make(chan struct{}), make(chan struct{})
 	close(exited)
@@ -148,8 +148,8 @@ func TestFollowReadsLastLine(t *testing.T) {
 	out.await(t, "late\nlater\n")
 }
 
-// TestFollowLingersNoLonger: a container that is restarted for days leaves no
-// reader of each of its logs.
+// TestFollowLingersNoLonger: a container that restarts for days must not leave behind a
+// reader for each log.
 func TestFollowLingersNoLonger(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F one")
@@ -186,8 +186,8 @@ func TestFollowAliveFails(t *testing.T) {
 	}
 }
 
-// TestFollowRotation rotates as the kubelet does: rename, then have the runtime
-// open the log again (containerd/containerd#3351, k/k#59898).
+// TestFollowRotation rotates like the kubelet: it renames the log, then makes the runtime
+// reopen it (containerd/containerd#3351, k/k#59898).
 func TestFollowRotation(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F first")
@@ -198,7 +198,7 @@ func TestFollowRotation(t *testing.T) {
 	for i := range 5 {
 		l.line(fmt.Sprint("stdout F a", i))
 		l.rename()
-		l.line(fmt.Sprint("stdout F b", i)) // still into the old file
+		l.line(fmt.Sprint("stdout F b", i)) // the runtime still writes to the old file
 		l.reopen()
 		l.line(fmt.Sprint("stdout F c", i))
 		fmt.Fprintf(&want, "a%d\nb%d\nc%d\n", i, i, i)
@@ -237,10 +237,10 @@ func TestFollowReadsOldFileOnce(t *testing.T) {
 	}
 	defer old.Close()
 	l.rename()
-	step(false, "one\n") // nothing has taken its place
+	step(false, "one\n") // no new file yet
 	l.reopen()
 	l.line("stdout F new")
-	step(true, "one\n") // seen, not followed yet
+	step(true, "one\n") // detected, but the old file is read once more first
 	fmt.Fprint(old, entry(7, "stdout F late"), stamp(8), " stdout F cut")
 	step(true, "one\nlate\n")
 	step(false, "one\nlate\ncut\nnew\n")
@@ -291,7 +291,7 @@ func TestWatchOfMissingDirectory(t *testing.T) {
 	}
 }
 
-// TestFollowBeforeLog follows a container whose log comes later.
+// TestFollowBeforeLog follows a container whose log is created later.
 func TestFollowBeforeLog(t *testing.T) {
 	dir, out, exited := t.TempDir(), newScreen(), make(chan struct{})
 	path := filepath.Join(dir, "app", "0.log")
@@ -351,8 +351,8 @@ func TestMux(t *testing.T) {
 	}
 }
 
-// TestMuxFollowsWholeLines has two containers write at once, with lines that
-// the runtime cuts.
+// TestMuxFollowsWholeLines has two containers write concurrently, with lines that the
+// runtime splits.
 func TestMuxFollowsWholeLines(t *testing.T) {
 	const lines = 300
 	out, exited := newScreen(), make(chan struct{})
@@ -393,7 +393,7 @@ func TestMuxEnds(t *testing.T) {
 	l.line("stdout F one")
 	quiet := newLogFile(t)
 	sources := []Source{{Container: "a", Path: l.path}, {Container: "b", Path: quiet.path}}
-	// The reader of the output goes away: the quiet log must not hold it up.
+	// The reader of the output exits: Mux must not wait for the quiet log.
 	for _, follow := range []bool{false, true} {
 		if err := Mux(t.Context(), Output{Stdout: brokenPipe{}}, sources, Options{Follow: follow}); !errors.Is(err, syscall.EPIPE) {
 			t.Errorf("follow %v: error = %v, want a broken pipe", follow, err)

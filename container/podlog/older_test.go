@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// rotatedLog makes a log of three files, of 4, 3 and 2 lines: the oldest compressed.
+// rotatedLog creates a log of three files with 4, 3 and 2 lines; the oldest is compressed.
 func rotatedLog(t *testing.T) string {
 	t.Helper()
 	part := func(from, to int) string {
@@ -61,7 +61,7 @@ func TestStreamRotated(t *testing.T) {
 	}
 }
 
-// A line that the runtime cut goes on in the next file.
+// A line that the runtime split continues in the next file.
 func TestStreamRotatedWithinALine(t *testing.T) {
 	for _, suffix := range []string{"", ".gz"} {
 		log := rotateDir(t, map[string]string{
@@ -76,8 +76,8 @@ func TestStreamRotatedWithinALine(t *testing.T) {
 	}
 }
 
-// What is planted beside a log is not read, and a damaged file does not keep the
-// others from being read.
+// Links planted beside a log are not read, and a damaged file does not prevent the reading
+// of the others.
 func TestStreamRotatedFollowsNothing(t *testing.T) {
 	log := rotatedLog(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -105,7 +105,7 @@ func TestStreamRotatedFollowsNothing(t *testing.T) {
 	}
 }
 
-// TestFollowRotator follows a log while it is rotated under the reader.
+// TestFollowRotator follows a log while it is rotated.
 func TestFollowRotator(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	old := l.path + ".20200101-000000"

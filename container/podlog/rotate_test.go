@@ -19,7 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rotateDir makes a directory of logs: content by name; a ".gz" is compressed.
+// rotateDir creates a directory of logs from a map of names to content. Files named .gz are
+// compressed.
 func rotateDir(t *testing.T, files map[string]string) (log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +49,7 @@ func gzipped(t *testing.T, content string) []byte {
 	return b.Bytes()
 }
 
-// readDir reads a directory of logs as rotateDir writes one.
+// readDir returns the content of a directory of logs in the format of rotateDir.
 func readDir(t *testing.T, log string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -81,12 +82,13 @@ func readDir(t *testing.T, log string) map[string]string {
 	return out
 }
 
-// reopens is a runtime that creates the log.
+// reopens returns a runtime that creates the log.
 func reopens(log string) func(context.Context) error {
 	return func(context.Context) error { return os.WriteFile(log, []byte("new"), 0o640) }
 }
 
-// In a synctest bubble it is midnight of 2000-01-01 UTC.
+// bubbleStamp returns the current time. In a synctest bubble it is midnight of 2000-01-01
+// UTC.
 func bubbleStamp(t *testing.T) string {
 	t.Helper()
 	return time.Now().Format(stampFormat)
@@ -97,7 +99,7 @@ func TestRotate(t *testing.T) {
 		name     string
 		maxFiles int
 		have     map[string]string
-		want     map[string]string // NOW is the time
+		want     map[string]string // NOW stands for the current time
 	}{
 		{"first", 5, map[string]string{"0.log": "a"}, map[string]string{"0.log": "new", "0.log.NOW": "a"}},
 		{
@@ -209,7 +211,7 @@ func TestRotateFailedReopen(t *testing.T) {
 	}
 }
 
-// TestRotateFollowsNothing plants what leads to other files under the names of logs.
+// TestRotateFollowsNothing plants links to other files under the names of logs.
 func TestRotateFollowsNothing(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

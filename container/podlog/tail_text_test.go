@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeLine writes a log of one line without an end, cut into records as a
-// runtime cuts it.
+// hugeLine writes a log of one line without a newline, split into records like by a runtime.
 func hugeLine(t *testing.T, bytes int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "0.log")
@@ -32,7 +31,7 @@ func hugeLine(t *testing.T, bytes int) string {
 	return path
 }
 
-// allocated is how many bytes a function allocates in all.
+// allocated returns the total number of bytes that do allocates.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -88,8 +87,8 @@ func TestTailRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// D2: the memory that a log's end takes does not grow with the length of its
-// lines; nor does that of showing the log.
+// D2: the memory for reading the end of a log does not depend on the length of its lines;
+// neither does the memory for printing the log.
 func TestLogOfOneLineTakesLittleMemory(t *testing.T) {
 	path := hugeLine(t, 64<<20)
 	var text string
@@ -113,7 +112,7 @@ func TestLogOfOneLineTakesLittleMemory(t *testing.T) {
 	t.Logf("took %s", time.Since(begun))
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestD5OutputIsBounded: whatever a container answers, at most 10 KiB of it are
-// kept, as the kubelet keeps of a command's output and of an HTTP answer.
+// TestD5OutputIsBounded: podrun keeps at most 10 KiB of any response of a container, like
+// the kubelet for a command's output and an HTTP response.
 func TestD5OutputIsBounded(t *testing.T) {
 	huge := func(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
 		return []byte(strings.Repeat("漢", 1<<20)), []byte(strings.Repeat("e", 1<<20)), 1, nil

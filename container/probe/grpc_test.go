@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// health answers by the service that it is asked for.
+// health responds according to the requested service.
 type health struct {
 	healthpb.UnimplementedHealthServer
 	agent string
@@ -38,7 +38,7 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return nil, status.Error(codes.NotFound, "unknown service")
 }
 
-// serveGRPC starts a server, of health unless it is nil, and returns its port.
+// serveGRPC starts a server, with health unless it is nil, and returns its port.
 func serveGRPC(t *testing.T, h *health) int {
 	t.Helper()
 	l, server := listen(t), grpc.NewServer()
@@ -77,7 +77,7 @@ func TestGRPCTimeouts(t *testing.T) {
 	const short = 200 * time.Millisecond
 	const enough = 2 * time.Second // to connect on a busy host
 	closed := closedPort(t)
-	silent := listen(t) // accepts and says nothing
+	silent := listen(t) // accepts connections and sends nothing
 	for _, test := range []struct {
 		name   string
 		plan   GRPC
@@ -95,7 +95,7 @@ func TestGRPCTimeouts(t *testing.T) {
 	}
 }
 
-// TestStopEndsANetworkProbe: a probe with a long timeout doesn't hold up the end.
+// TestStopEndsANetworkProbe: a probe with a long timeout does not delay Stop.
 func TestStopEndsANetworkProbe(t *testing.T) {
 	silent := listen(t)
 	accepted := make(chan net.Conn, 3)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serve starts a server and returns the plan of a probe that asks it.
+// serve starts a server and returns the plan of a probe that calls it.
 func serve(t *testing.T, tls bool, handler http.HandlerFunc) Plan {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -103,7 +103,7 @@ func TestHTTPRedirects(t *testing.T) {
 	elsewhere := 0
 	other := serve(t, false, func(http.ResponseWriter, *http.Request) { elsewhere++ })
 	for _, test := range []struct {
-		name, to string // where /start leads
+		name, to string // target of the redirect from /start
 		want     Result
 		hits     int
 	}{

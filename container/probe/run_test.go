@@ -16,7 +16,7 @@ import (
 
 var errTest = errors.New("no way")
 
-// call is one command that a fake runtime was asked to run.
+// call is one command that a fake runtime was requested to run.
 type call struct {
 	id      string
 	command string
@@ -94,7 +94,7 @@ func TestProblemIsNotTried(t *testing.T) {
 	}
 }
 
-// TestWithoutIP: an empty host would be this machine.
+// TestWithoutIP: an empty host would mean this machine.
 func TestWithoutIP(t *testing.T) {
 	for name, plan := range map[string]Plan{
 		"http": {HTTP: &HTTP{Scheme: "http", Port: 80}}, "tcp": {TCP: &TCP{Port: 80}}, "grpc": {GRPC: &GRPC{Port: 80}},

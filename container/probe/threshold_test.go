@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// outcomes reads one letter a probe: s, f, w and u for one that was not run.
+// outcomes converts one letter per probe: s, f, w, and u for one that could not run.
 func outcomes(letters string) []Outcome {
 	var out []Outcome
 	for _, l := range letters {
@@ -78,7 +78,7 @@ func TestDue(t *testing.T) {
 	plan := Plan{Kind: Readiness, InitialDelaySeconds: 5, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 1}
 	for _, test := range []struct {
 		name         string
-		first, began float64 // of earlier probes; 0: none
+		first, began float64 // times of earlier probes; 0 means none
 		now          float64
 		want         float64
 	}{
@@ -118,7 +118,7 @@ func TestEventTexts(t *testing.T) {
 		want   string
 	}{
 		{Liveness, Result{Failure, "x"}, nil, "Unhealthy: Liveness probe failed: x"},
-		// As a kubelet was recorded for a command that writes nothing.
+		// As recorded from a kubelet, for a command without output.
 		{Liveness, Result{Outcome: Failure}, nil, "Unhealthy: Liveness probe failed: "},
 		{Readiness, Result{Outcome: Unknown}, errTest, "Unhealthy: Readiness probe errored and resulted in unknown state: no way"},
 		{Startup, Result{Outcome: Failure}, errTest, "Unhealthy: Startup probe errored and resulted in failure state: no way"},

@@ -14,18 +14,18 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// world is a runtime whose commands come to what a test says, and a journal of
-// all that happens, each line with its second since the start.
+// world is a runtime whose commands return what a test determines, with a log of all events,
+// each with the second since the start.
 type world struct {
 	start time.Time
-	// exits says what a command exits with; a command it lacks exits with 0.
+	// exits returns a command's exit code. If it is nil, all commands exit with 0.
 	exits func(command string, second float64) int32
-	takes map[string]time.Duration // how long a command takes; nothing otherwise
+	takes map[string]time.Duration // how long a command takes; 0 if missing
 
 	mu      sync.Mutex
 	lines   []string
-	running int // commands in flight
-	most    int // the most there were
+	running int // number of running commands
+	most    int // maximum of running
 }
 
 func (w *world) second() float64 { return time.Since(w.start).Seconds() }
@@ -73,7 +73,7 @@ func (w *world) prober() *Prober {
 	})
 }
 
-// runs keeps the times of one command.
+// runs returns the times of one command.
 func (w *world) runs(line string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *world) want(t *testing.T, lines ...string) {
 	}
 }
 
-// execPlan plans a probe of a command that is named as its kind.
+// execPlan plans a probe whose command has the name of its kind.
 func execPlan(kind Kind, delay, period, success, failure int32) Plan {
 	return Plan{ID: testID, Container: "app", Kind: kind, Exec: []string{strings.ToLower(string(kind))},
 		InitialDelaySeconds: delay, TimeoutSeconds: 1, PeriodSeconds: period, SuccessThreshold: success, FailureThreshold: failure}

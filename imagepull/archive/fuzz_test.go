@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// archives are those of TestDockerArchive and TestArchives in short.
+// archives are shortened versions of those in TestDockerArchive and TestArchives.
 var archives = [][]string{
 	{"a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", `{"os":"linux","architecture":"amd64"}`,
 		"manifest.json", `[{"Config":"c.json","RepoTags":["web:1"],"Layers":["a/layer.tar","b/layer.tar","c.tar"]}]`},
@@ -17,8 +17,8 @@ var archives = [][]string{
 		"blobs/sha256/bb", "one", "blobs/sha256/cc", `{"os":"linux","architecture":"amd64"}`},
 }
 
-// checkImages checks what podrun trusts of an archive that it accepts: each blob lies
-// in the file and comes after those that it points to.
+// checkImages checks the properties on which podrun relies for an accepted archive: each
+// blob is inside the file and comes after its children.
 func checkImages(t *testing.T, f *os.File) {
 	a, err := readTarball(t.Context(), f)
 	if err != nil {
@@ -46,7 +46,7 @@ func checkImages(t *testing.T, f *os.File) {
 	}
 }
 
-// FuzzTarball: an archive of any bytes.
+// FuzzTarball: an archive of arbitrary bytes.
 func FuzzTarball(f *testing.F) {
 	for _, files := range archives {
 		data, err := io.ReadAll(tarOf(f, files...))
@@ -69,7 +69,7 @@ func FuzzTarball(f *testing.F) {
 	})
 }
 
-// FuzzLayout: an archive whose documents are any text.
+// FuzzLayout: an archive with arbitrary documents.
 func FuzzLayout(f *testing.F) {
 	f.Add(true, archives[1][1], archives[1][3], archives[1][7])
 	f.Add(false, archives[0][9], archives[0][7], archives[0][1])
@@ -78,7 +78,7 @@ func FuzzLayout(f *testing.F) {
 		if oci {
 			name = "index.json"
 		}
-		for _, text := range []*string{&index, &first, &second} { // tarOf takes it for a link
+		for _, text := range []*string{&index, &first, &second} { // tarOf would treat it as a link
 			*text = string(bytes.TrimPrefix([]byte(*text), []byte("-> ")))
 		}
 		checkImages(t, tarOf(t, name, index, "blobs/sha256/aa", first, "c.json", first, "blobs/sha256/cc", second, "a/layer.tar", second))

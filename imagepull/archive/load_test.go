@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tarOf writes an archive of files by name.
+// tarOf writes an archive of the given files.
 func tarOf(t testing.TB, files ...string) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "a.tar"))
@@ -88,9 +88,8 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-// An index that names itself overflowed the stack, whether its media type is
-// that of an index or not; chains and trees of them take no more than the
-// limits.
+// An index that refers to itself overflowed the stack, whether its media type was that of an
+// index or not. Chains and trees of indexes are refused at the limits.
 func TestHostileArchives(t *testing.T) {
 	const index = "application/vnd.oci.image.index.v1+json"
 	entry := func(digest string, size int, mediaType string) string {
@@ -98,7 +97,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	list := func(entries ...string) string { return `{"manifests":[` + strings.Join(entries, ",") + `]}` }
 	blob := func(digest string) string { return "blobs/sha256/" + digest }
-	// The size is part of the text that has it, of as many digits.
+	// The size is part of the text that it describes, and always has as many digits.
 	self := func(mediaType string) string {
 		size := 10
 		if len(mediaType) > 20 {
@@ -119,7 +118,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		files []string
-		want  string // in the error; empty: none
+		want  string // in the error; "" means no error
 	}{
 		"itself":              {[]string{"index.json", self(index), blob("aa"), self(index)}, "blob sha256:aa points to itself"},
 		"itself, as no index": {[]string{"index.json", self("a/b"), blob("aa"), self("a/b")}, ""},

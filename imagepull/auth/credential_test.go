@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/credentialprovider"
 )
 
-// usersOf names the users of credentials, in their order.
+// usersOf returns the user names of credentials, in order.
 func usersOf(found []Credential) []string {
 	out := []string{}
 	for _, c := range found {
@@ -29,7 +29,7 @@ func wantUsers(t *testing.T, found Found, want []string) {
 	}
 }
 
-// auths writes a docker config's entries: the user of each is its registry.
+// auths returns the entries of a docker config; the user of each is the registry's name.
 func auths(registries ...string) string {
 	all := map[string]any{}
 	for _, r := range registries {
@@ -67,7 +67,7 @@ func TestMatchingIsTheKubelets(t *testing.T) {
 				}
 				ring := credentialprovider.BasicDockerKeyring{}
 				want := map[string]int{}
-				for key, e := range kubelets.Auths { // one by one: a map has no order
+				for key, e := range kubelets.Auths { // one by one: maps are unordered
 					ring.Add(nil, credentialprovider.DockerConfig{key: e})
 				}
 				tracked, _ := ring.Lookup(repository)

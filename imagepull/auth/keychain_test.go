@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// write puts a file into a directory and returns its path.
+// write writes a file in a directory and returns its path.
 func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -23,7 +23,7 @@ func write(t *testing.T, dir, name, text string, mode os.FileMode) string {
 	return path
 }
 
-// helpers puts credential helpers into $PATH.
+// helpers adds credential helpers to $PATH.
 func helpers(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ providers:
   env: [{name: WHO, value: plugin}]
 `
 
-// pluginScript answers as it was asked, and counts its calls.
+// pluginScript responds according to the request, and counts its calls.
 const pluginScript = `#!/bin/sh
 echo >>"$0.calls"
 read request
@@ -85,8 +85,8 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
   "auth":{"*.example":{"username":"'$WHO'","password":"pw"},"other.example":{"username":"x","password":"y"}}}'
 `
 
-// An answer holds for what its plugin says; another registry asks again, and a
-// plugin that fails is a note that quotes nothing.
+// A response is cached as its plugin specifies. Another registry causes another call, and a
+// plugin that fails becomes a note without its output.
 func TestProvidersAnswersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	k := &Keychain{ProviderDir: dir, ProviderConfig: write(t, dir, "providers.yaml", providerConfig, 0o600)}
@@ -157,7 +157,7 @@ func TestHelpers(t *testing.T) {
 	}
 }
 
-// What the user named must be there, and be right.
+// Files that the user named must exist and be valid.
 func TestNamedFilesMustBeThere(t *testing.T) {
 	dir := t.TempDir()
 	bad := write(t, dir, "bad", "s3cret", 0o600)

@@ -12,13 +12,13 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// unhealthy is an event of a probe, some seconds after t0.
+// unhealthy returns an event of a probe, some seconds after t0.
 func unhealthy(seconds int, message string) Event {
 	return Event{Time: t0.Add(time.Duration(seconds) * time.Second), Type: Warning, Reason: UnhealthyContainer,
 		Namespace: "default", Pod: "web", UID: "u1", FieldPath: "spec.containers{app}", Message: message}
 }
 
-// text renders what these tests compare.
+// text formats the fields that these tests compare.
 func text(events []Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -27,8 +27,8 @@ func text(events []Event) string {
 	return b.String()
 }
 
-// TestCorrelateCounts counts only what says the same of the same thing, and
-// sorts by the last occurrence.
+// TestCorrelateCounts counts only equal events of the same container, and sorts by the last
+// occurrence.
 func TestCorrelateCounts(t *testing.T) {
 	a := func(s int) Event { return unhealthy(s, "down") }
 	b, normal, other := unhealthy(1, "down"), unhealthy(2, "down"), unhealthy(3, "down, too")
@@ -44,8 +44,8 @@ Warning spec.containers{app} down x3 0s..9s
 	}
 }
 
-// TestCorrelateCombines: the tenth message within ten minutes and all further
-// ones become one event, as in client-go; a known message goes on being counted.
+// TestCorrelateCombines: the tenth message within ten minutes and all further ones become
+// one event, as in client-go; known messages are still counted.
 func TestCorrelateCombines(t *testing.T) {
 	var events []Event
 	for i := range 14 {
@@ -70,8 +70,8 @@ Warning spec.containers{app} took 3 x2 30s..2m20s
 	}
 }
 
-// TestCorrelateTwice: what was aggregated once is aggregated with what follows,
-// as if all had come at once.
+// TestCorrelateTwice: aggregated events can be aggregated with later ones, with the same
+// result as aggregating all of them at once.
 func TestCorrelateTwice(t *testing.T) {
 	var events []Event
 	for i := range 40 {
@@ -86,7 +86,7 @@ func TestCorrelateTwice(t *testing.T) {
 	}
 	events = nil
 	var now []Event
-	for i := range 5000 { // longer than similar events are remembered
+	for i := range 5000 { // more than the remembered similar events
 		e := unhealthy(i, fmt.Sprint("took ", i))
 		events, now = append(events, e), append(now, e)
 		if len(now) > 1500 {
@@ -127,7 +127,7 @@ func TestCorrelatorIsBounded(t *testing.T) {
 	}
 }
 
-// TestCorrelatorOfAYear lets a probe say something else each time, for long.
+// TestCorrelatorOfAYear: a probe has a different message each time, for a year.
 func TestCorrelatorOfAYear(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {
@@ -142,7 +142,7 @@ func TestCorrelatorOfAYear(t *testing.T) {
 	}
 }
 
-// TestCorrelatorForgetsGroups lets pods come and go: what they said counts no more.
+// TestCorrelatorForgetsGroups: events of pods that no longer exist are forgotten.
 func TestCorrelatorForgetsGroups(t *testing.T) {
 	var c Correlator
 	for i := range 2000 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMakeDirs: the mode is exact under the umask of podrun.service, of the parents, too.
+// TestMakeDirs: the mode is exact despite the umask of podrun.service, for parents too.
 func TestMakeDirs(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func TestMakeFile(t *testing.T) {
 		t.Errorf("a file that exists: %v, %v", info, err)
 	}
 	if err := MakeFile(dir, 0o644); err != nil {
-		t.Logf("a directory: %v", err) // its type is checked before
+		t.Logf("a directory: %v", err) // the caller has checked its type before
 	}
 	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without its directory: %v", err)

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadline ends a read that hangs, so that the test fails and does not block.
+// deadline returns a context that ends a read that hangs, so that the test fails instead of
+// blocking.
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// tree makes files of every kind below a directory and returns it.
+// tree creates a directory with files of every type and returns it.
 func tree(t *testing.T) string {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -104,7 +105,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	if _, err := Read(ctx, "/proc/self/mountinfo", 16<<20); !errors.Is(err, why) {
 		t.Errorf("%v, want the context's cause", err)
 	}
-	// A file system that does not answer.
+	// A file system that does not respond.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	hang := make(chan struct{})
 	defer close(hang)
@@ -198,7 +199,7 @@ func TestReadInputTakesAPipe(t *testing.T) {
 	if _, err := ReadInput(ctx, fifo, 10); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the context's error", err)
 	}
-	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // ends the read that goes on
+	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // ends the read in the background
 	must(t, err)
 	must(t, end.Close())
 }

@@ -11,14 +11,14 @@ func TestCPU(t *testing.T) {
 	for _, tt := range []struct {
 		milli  int64
 		shares uint64
-		quota  int64 // of 100 ms
+		quota  int64 // for a period of 100 ms
 	}{
 		{0, 2, 0}, // no quota
 		{1, 2, 1000},
-		{5, 5, 1000}, // the least quota there is
+		{5, 5, 1000}, // the minimum quota
 		{250, 256, 25000},
 		{1000, 1024, 100000},
-		{1 << 20, 262144, 104857600}, // the most shares there are
+		{1 << 20, 262144, 104857600}, // the maximum of shares
 	} {
 		if got := CPUShares(tt.milli); got != tt.shares {
 			t.Errorf("%dm: %d shares, want %d", tt.milli, got, tt.shares)
@@ -41,8 +41,7 @@ func TestLinuxRequestDefaultsToLimit(t *testing.T) {
 	}
 }
 
-// A pod of class system-node-critical is the last to be killed, also where its
-// priority was never resolved.
+// A pod of class system-node-critical is killed last, even if its priority was not resolved.
 func TestOOMScoreOfNodeCritical(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 	c := &pod.Spec.Containers[0]

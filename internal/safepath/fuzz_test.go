@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseMounts: whatever other lines there are, a mount is found, once, and in its
-// place; and each line gives at most one mount.
+// FuzzParseMounts: a mount is found exactly once and at its position, whatever the other
+// lines are; each line results in at most one mount.
 func FuzzParseMounts(f *testing.F) {
 	const good = `41 40 0:31 / /pods/u rw - tmpfs tmpfs rw`
 	for _, seed := range []string{

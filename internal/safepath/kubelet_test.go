@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// TestOpenSubpathAsTheKubelet compares OpenSubpath with the kubelet's own code: both open,
-// and make, the same directory or file of the volume, or both refuse the path.
+// TestOpenSubpathAsTheKubelet compares OpenSubpath with the kubelet's code: both open and
+// create the same directory or file of the volume, or both refuse the path.
 func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	for name, sub := range map[string]string{
 		"a file": "in/file", "a directory": "in", "a new one": "new/a/b", "in a file": "in/file/x",
@@ -51,7 +51,7 @@ func TestOpenSubpathAsTheKubelet(t *testing.T) {
 	}
 }
 
-// linkedVolume is a volume with links of all kinds, beside a directory of the host.
+// linkedVolume creates a volume with links of all kinds, beside a directory of the host.
 func linkedVolume(t *testing.T, linked bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func linkedVolume(t *testing.T, linked bool) string {
 	return path
 }
 
-// insideOf is a path relative to its volume.
+// insideOf returns a path relative to its volume.
 func insideOf(t *testing.T, volume, path string) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(volume)
@@ -91,7 +91,7 @@ func insideOf(t *testing.T, volume, path string) string {
 	return "." + strings.TrimPrefix(path, base)
 }
 
-// openAsTheKubelet does what makeMounts (pkg/kubelet/kubelet_pods.go) does for a subPath.
+// openAsTheKubelet does the same as makeMounts (pkg/kubelet/kubelet_pods.go) for a subPath.
 func openAsTheKubelet(t *testing.T, volume, sub string) (string, error) {
 	t.Helper()
 	mounter := &noMounter{FakeMounter: mount.NewFakeMounter(nil)}
@@ -109,7 +109,7 @@ func openAsTheKubelet(t *testing.T, volume, sub string) (string, error) {
 	return insideOf(t, volume, mounter.source), nil
 }
 
-// noMounter notes what would be mounted.
+// noMounter records what would be mounted.
 type noMounter struct {
 	*mount.FakeMounter
 	source string

@@ -24,8 +24,8 @@ func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestClearGone: a pod's empty directory may be swept by another podrun while it
-// is removed.
+// TestClearGone: another podrun may remove a pod's empty directory while it is being
+// cleared.
 func TestClearGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod")
 	if err := os.Mkdir(path, 0o750); err != nil {
@@ -44,8 +44,8 @@ func TestClearGone(t *testing.T) {
 	}
 }
 
-// A tree that is nested too deep to be removed in one go leaves nothing beside
-// itself.
+// Removing a tree that is too deep to be removed in one pass leaves nothing behind beside
+// it.
 func TestRemoveOfADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)

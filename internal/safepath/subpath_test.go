@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// Where an O_PATH descriptor leads.
+// realPath returns the path of an O_PATH descriptor.
 func realPath(t *testing.T, f *os.File) string {
 	t.Helper()
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
@@ -65,8 +65,8 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 	}
 }
 
-// kubelet-golden 19-emptydir, C5: what a subPath makes looks like the volume,
-// its setuid, setgid and sticky bits included.
+// kubelet-golden 19-emptydir, C5: the directories that a subPath creates have the mode of
+// the volume, including the setuid, setgid and sticky bits.
 func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	for _, mode := range []os.FileMode{
 		0o700, 0o777, os.ModeSetgid | 0o777, os.ModeSetgid | os.ModeSticky | 0o777, os.ModeSticky | 0o777, os.ModeSetuid | 0o750,
@@ -88,8 +88,7 @@ func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
 	}
 }
 
-// D11: a container that renames without pause makes openat2 answer EAGAIN nearly
-// always.
+// D11: if a container renames continuously, openat2 returns EAGAIN nearly always.
 func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -119,7 +118,7 @@ func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	})
 }
 
-// CVE-2021-25741: a container that swaps a directory, or an absolute symlink to one, for a
+// CVE-2021-25741: a container replaces a directory, or an absolute symlink to one, by a
 // symlink to the host during the walk.
 func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	for _, absolute := range []bool{false, true} {

@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// A walk does not follow a directory that is moved out of the way it came down.
+// A walk does not continue in a directory that was moved out of the tree.
 func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	dir := t.TempDir()
 	defer treetest.Remove(t, dir)
@@ -45,7 +45,7 @@ func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	}
 }
 
-// D10: 600,000 files took 338 MB, whatever was done with them.
+// D10: 600,000 files required 338 MB, whatever was done with them.
 func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
 	dir := treetest.MemoryDir(t)
 	const files = 8000

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// Whatever a container has planted under a name, nothing behind it is read or
-// written (CVE-2025-9566).
+// Whatever a container has planted under a name, podrun reads and writes nothing behind it
+// (CVE-2025-9566).
 func TestWritesFollowNoSymlink(t *testing.T) {
 	dir, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/file")
