@@ -93,9 +93,9 @@ func orUnlimited(n *uint64) int64 {
 	return int64(*n)
 }
 
-// ReadShrink returns the memory usage of the pod's group and its planned limit, in bytes, if
+// ReadMemoryLimitDecrease returns the memory usage of the pod's group and its planned limit, in bytes, if
 // the plan lowers the limit. It returns 0, 0 if the plan does not or the usage is unknown.
-func ReadShrink(p Plan) (used, limit int64) {
+func ReadMemoryLimitDecrease(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
 		has, ok := p.readResources(g)
 		if want := g.Resources.Memory; !ok || want == 0 || want >= has.Memory {

@@ -41,8 +41,8 @@ func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, userna
 	return nil
 }
 
-// RunsAsRoot is VerifyRunAsNonRoot for a planned container.
-func (p Plan) RunsAsRoot(uid *int64, username string) error {
+// VerifyNonRoot is VerifyRunAsNonRoot for a planned container.
+func (p Plan) VerifyNonRoot(uid *int64, username string) error {
 	return VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username)
 }
 

@@ -162,10 +162,10 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// Trouble returns the failure that caused a back-off, for the first such image in the order
+// BackOffError returns the failure that caused a back-off, for the first such image in the order
 // of the plan, or nil if there is none. The error is as documented for Wait. It emits no
 // event and does not wait.
-func (s *Pulls) Trouble() error {
+func (s *Pulls) BackOffError() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
 		j := s.jobs[c.Name]

@@ -28,7 +28,7 @@ func (p *Plan) imageProblems() problem.List {
 			if plan == nil {
 				continue // a volume
 			}
-			if err := plan.RunsAsRoot(here.UID, here.Username); err != nil {
+			if err := plan.VerifyNonRoot(here.UID, here.Username); err != nil {
 				out = append(out, problem.Problem{Field: field, Reason: "CreateContainerConfigError", Message: err.Error(),
 					Hint: "set securityContext.runAsUser, or use an image with a numeric user other than 0"})
 			}

@@ -46,7 +46,7 @@ func (i *Images) Trouble() error {
 	if i.first == nil {
 		return nil
 	}
-	return i.first.Trouble()
+	return i.first.BackOffError()
 }
 
 // fromFirst reports whether a container must get its image from the first pulls.

@@ -124,7 +124,7 @@ func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Contain
 			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, want, used.GetValue()))
 		}
 	}
-	if used, limit := cgroup.ReadShrink(r.pod.Plan.Cgroup); limit > 0 && used >= limit {
+	if used, limit := cgroup.ReadMemoryLimitDecrease(r.pod.Plan.Cgroup); limit > 0 && used >= limit {
 		errs = append(errs, fmt.Errorf("attempting to set pod memory limit (%d) below current usage (%d)", limit, used))
 	}
 	if len(errs) == 0 {
