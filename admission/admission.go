@@ -37,9 +37,9 @@ type question struct {
 	handler   string
 	hostPaths []HostPath
 	facts     host.Facts
-	others    []host.Pod // pods of the runtime, except those in leaving
-	arrived   []host.Pod // pods of the same command that were admitted before
-	leaving   []host.Pod // pods that this command replaces
+	others    []host.Pod // pods of the runtime, except those in replaced
+	admitted  []host.Pod // pods of the same command that were admitted before
+	replaced  []host.Pod // pods that this command replaces
 	settings  nodeconfig.Settings
 	options   Options
 }
@@ -108,7 +108,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
 		if slices.ContainsFunc(pods, func(p Pod) bool { return replaces(p.Pod, h) }) {
-			q.leaving = append(q.leaving, h)
+			q.replaced = append(q.replaced, h)
 		} else {
 			q.others = append(q.others, h)
 		}
@@ -120,7 +120,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 		if len(out[i].Problems.Errors()) > 0 {
 			continue
 		}
-		q.arrived = append(q.arrived, Describe(p.Pod, out[i].Devices))
+		q.admitted = append(q.admitted, Describe(p.Pod, out[i].Devices))
 		q.others = slices.DeleteFunc(slices.Clone(q.others), func(o host.Pod) bool { return among(out[i].Preempts, o) })
 	}
 	return out
@@ -148,7 +148,7 @@ func (q question) verdict() Verdict {
 
 // present returns the other pods whose requests and ports count: those on this host and
 // those admitted before by the same command.
-func (q question) present() []host.Pod { return slices.Concat(q.others, q.arrived) }
+func (q question) present() []host.Pod { return slices.Concat(q.others, q.admitted) }
 
 // replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the
 // same UID but another name does not: checkUIDOwner refuses it.
@@ -171,9 +171,9 @@ func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	return out
 }
 
-// holds reports whether a pod occupies resources and ports: it is running, or they are
+// occupies reports whether a pod occupies resources and ports: it is running, or they are
 // reserved for it. Pods of a podrun with another root directory count too.
-func holds(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
+func occupies(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
 // list returns a list of one problem.
 func list(p problem.Problem) problem.List { return problem.List{p} }

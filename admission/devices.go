@@ -46,7 +46,7 @@ func (q question) allocate(v *Verdict) {
 	}
 	var held []string
 	for _, p := range q.present() {
-		if holds(p) && !among(v.Preempts, p) {
+		if occupies(p) && !among(v.Preempts, p) {
 			held = append(held, devicesOf(p)...)
 		}
 	}
@@ -76,11 +76,11 @@ func (q question) allocate(v *Verdict) {
 
 // current returns this pod's entry in the facts, or the zero value if there is none.
 func (q question) current() host.Pod {
-	at := slices.IndexFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
+	at := slices.IndexFunc(q.replaced, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
 	if at < 0 {
 		return host.Pod{}
 	}
-	return q.leaving[at]
+	return q.replaced[at]
 }
 
 // unknownDevices refuses devices that no CDI specification on this host defines: the runtime

@@ -40,12 +40,12 @@ func checkHostPorts(q question) problem.List {
 // are empty if the port is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
 	for _, p := range q.present() {
-		if !holds(p) {
+		if !occupies(p) {
 			continue
 		}
 		for _, have := range p.HostPorts {
 			if have.Protocol == want.Protocol && have.Port == want.Port && overlap(want.IP, have.IP, false) {
-				if among(q.arrived, p) {
+				if among(q.admitted, p) {
 					return fmt.Sprintf("pod %s/%s of the same command", p.Namespace, p.Name), "use another port"
 				}
 				return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "delete that pod, or use another port"
@@ -77,8 +77,8 @@ func listenerName(l host.Listener) string {
 // replaces: a pod in the host network that declared the port. That pod stops before the new
 // one starts.
 func ofReplaced(q question, l host.Listener) bool {
-	for _, p := range q.leaving {
-		if !p.HostNetwork || !holds(p) {
+	for _, p := range q.replaced {
+		if !p.HostNetwork || !occupies(p) {
 			continue
 		}
 		for _, have := range p.HostPorts {

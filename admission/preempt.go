@@ -49,7 +49,7 @@ func (q question) preempt(v *Verdict) {
 func (q question) preemptable() []host.Pod {
 	var out []host.Pod
 	for _, p := range q.others {
-		if p.Managed && holds(p) && (!kubelettypes.IsCriticalPodBasedOnPriority(p.Priority) || *q.pod.Spec.Priority > p.Priority) {
+		if p.Managed && occupies(p) && (!kubelettypes.IsCriticalPodBasedOnPriority(p.Priority) || *q.pod.Spec.Priority > p.Priority) {
 			out = append(out, p)
 		}
 	}

@@ -151,7 +151,7 @@ func toleratesMemoryPressure(pod *corev1.Pod) bool {
 
 // runs reports whether this pod, with the same UID, is already running.
 func (q question) runs() bool {
-	return slices.ContainsFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
+	return slices.ContainsFunc(q.replaced, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
 }
 
 func invalidSetting(setting, value string, err error) problem.Problem {

@@ -58,7 +58,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	used := corev1.ResourceList{}
 	pods := int64(0)
 	for _, p := range q.present() {
-		if !holds(p) {
+		if !occupies(p) {
 			continue
 		}
 		pods++

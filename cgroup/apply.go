@@ -58,7 +58,7 @@ func Apply(ctx context.Context, p Plan) error {
 			return errors.Join(errs...)
 		}
 	}
-	return p.reweigh(true)
+	return p.updateBurstableWeight(true)
 }
 
 // unmake removes the newly created parts of a cgroup: its directories, its slice, and the
@@ -87,7 +87,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// reweigh sets the weight later, from the Burstable pods that exist by then.
+	// updateBurstableWeight sets the weight later, from the Burstable pods that exist by then.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if err != nil {
 		return err
 	}
-	p.noteMaking(g, missing)
+	p.recordCreating(g, missing)
 	if len(missing) > 0 {
 		// -1: create the group without adding a process.
 		err = m.Apply(-1)
@@ -106,7 +106,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	}
 	if len(missing) == 0 {
 		if err == nil && isPod(g) {
-			err = p.remark(g)
+			err = p.updateMark(g)
 		}
 		return err
 	}
@@ -125,9 +125,9 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	return err
 }
 
-// remark updates the requests recorded on a pod's cgroup after the pod was resized, and adds
+// updateMark updates the requests recorded on a pod's cgroup after the pod was resized, and adds
 // the root directory to a mark that an older podrun left without it.
-func (p Plan) remark(g Group) error {
+func (p Plan) updateMark(g Group) error {
 	for _, dir := range p.dirs(g) {
 		if milli, ok := noted(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
 			if err := mark(dir, p.noteFor(g, dir)); err != nil {

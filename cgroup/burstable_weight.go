@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 )
 
-// reweigh sets the weight of the shared Burstable cgroup, if it exists, from the requests
+// updateBurstableWeight sets the weight of the shared Burstable cgroup, if it exists, from the requests
 // marked on the pod cgroups in it. The plan's weight may be outdated, because other pods may
-// have started or ended since. If a pod cgroup has no mark, reweigh sets the plan's weight
+// have started or ended since. If a pod cgroup has no mark, updateBurstableWeight sets the plan's weight
 // if planned is true, and otherwise nothing. The caller must hold the lock.
-func (p Plan) reweigh(planned bool) error {
+func (p Plan) updateBurstableWeight(planned bool) error {
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
 		if !isBurstable(g) || !weighs || !exists(filepath.Join(p.cpuMount(), g.Path)) {

@@ -28,10 +28,10 @@ const makingRoot = "root"
 // making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// noteMaking records the directories that podrun is about to create, with their marks. It
+// recordCreating records the directories that podrun is about to create, with their marks. It
 // ignores errors: their only effect is that, after a kill, a later removal misses these
 // directories.
-func (p Plan) noteMaking(g Group, missing []string) {
+func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
 	}
@@ -47,15 +47,15 @@ func (p Plan) noteMaking(g Group, missing []string) {
 // made removes the record after the created directories have been marked.
 func (p Plan) made() { _ = os.Remove(p.making()) }
 
-// markMade marks directories that a podrun created before it was killed. The caller must
+// markInterrupted marks directories that a podrun created before it was killed. The caller must
 // hold the lock.
-func (p Plan) markMade(ctx context.Context) error {
+func (p Plan) markInterrupted(ctx context.Context) error {
 	data, readErr := hostfile.ReadNoFollow(ctx, p.making(), maxMaking)
 	if errors.Is(readErr, fs.ErrNotExist) {
 		return nil
 	}
 	var err error // treat an unreadable file as empty
-	var note noteOf
+	var note markValues
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if number == makingRoot {

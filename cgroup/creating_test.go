@@ -25,7 +25,7 @@ func TestGroupsOfAKilledPodrunGo(t *testing.T) {
 	}
 	g := p.Pods[0]
 	missing := p.missing(g, map[string]bool{})
-	p.noteMaking(g, missing)
+	p.recordCreating(g, missing)
 	for _, dir := range missing {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)

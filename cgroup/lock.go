@@ -38,7 +38,7 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if err := hostfile.Lock(ctx, dir, "another podrun to change the cgroups that pods share"); err != nil {
 		return nil, err
 	}
-	if err := p.markMade(ctx); err != nil {
+	if err := p.markInterrupted(ctx); err != nil {
 		_ = dir.Close()
 		return nil, err
 	}

@@ -20,8 +20,8 @@ const (
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
-// noteOf contains the values of a group's attributes.
-type noteOf struct {
+// markValues contains the values of a group's attributes.
+type markValues struct {
 	milli   int64
 	rootDir string // empty: none
 }
@@ -30,7 +30,7 @@ type noteOf struct {
 // supported (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove
 // the shared groups when they become empty. mark sets the root directory first, because a
 // group without markName counts as not yet marked.
-func mark(dir string, note noteOf) error {
+func mark(dir string, note markValues) error {
 	if note.rootDir != "" {
 		if err := setMark(dir, rootMarkName, note.rootDir); err != nil {
 			return err
@@ -94,9 +94,9 @@ func (p Plan) foreign(g Group) bool {
 
 // noteFor returns the attributes for a directory that was created for a group. The group's
 // parents have no requests of their own, and belong to no root directory.
-func (p Plan) noteFor(g Group, dir string) noteOf {
+func (p Plan) noteFor(g Group, dir string) markValues {
 	if !strings.HasSuffix(dir, g.Path) || !isPod(g) {
-		return noteOf{}
+		return markValues{}
 	}
-	return noteOf{milli: g.MilliCPU, rootDir: p.RootDir}
+	return markValues{milli: g.MilliCPU, rootDir: p.RootDir}
 }

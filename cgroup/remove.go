@@ -40,7 +40,7 @@ func Remove(ctx context.Context, p Plan) error {
 		}
 	}
 	errs = append(errs, p.underLock(ctx, "update the cgroups that pods share", func() error {
-		return errors.Join(p.removeParents(), p.reweigh(false))
+		return errors.Join(p.removeParents(), p.updateBurstableWeight(false))
 	}))
 	return errors.Join(errs...)
 }

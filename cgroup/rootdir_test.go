@@ -205,7 +205,7 @@ func TestMarkOfAKilledPodrun(t *testing.T) {
 	}
 	lock.Close()
 	missing := a.missing(a.Pods[0], map[string]bool{})
-	a.noteMaking(a.Pods[0], missing)
+	a.recordCreating(a.Pods[0], missing)
 	for _, dir := range missing {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)

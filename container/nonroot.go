@@ -46,7 +46,7 @@ func (p Plan) VerifyNonRoot(uid *int64, username string) error {
 	return VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username)
 }
 
-// VerifyUser is like RunsAsRoot, but returns a *problem.Error.
+// VerifyUser is like VerifyNonRoot, but returns a *problem.Error.
 func (p Plan) VerifyUser(uid *int64, username string) error {
 	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username); err != nil {
 		return &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}

@@ -74,9 +74,9 @@ func (l Layout) ProbeResults(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
 }
 
-// KeptStatus is the file in which the pod's owner saves part of the pod's status: transition
+// SavedStatus is the file in which the pod's owner saves part of the pod's status: transition
 // times, and how the pod ended.
-func (l Layout) KeptStatus(uid string) string {
+func (l Layout) SavedStatus(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
 }
 

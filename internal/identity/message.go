@@ -1,7 +1,7 @@
 package identity
 
-// ObjectOf returns a pod's name for messages. If its namespace is unknown, it uses the UID.
-func ObjectOf(id Pod) string {
+// ObjectName returns a pod's name for messages. If its namespace is unknown, it uses the UID.
+func ObjectName(id Pod) string {
 	if id.Namespace == "" {
 		return "pod " + id.UID
 	}

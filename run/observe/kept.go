@@ -16,7 +16,7 @@ import (
 // readKept reads the part of the status that the pod's owner recorded; nothing if there
 // is none.
 func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
-	data, err := store.ReadState(l.KeptStatus(uid))
+	data, err := store.ReadState(l.SavedStatus(uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return kept, nil
 	}
@@ -29,10 +29,10 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	switch {
 	case err == nil:
 		return kept, nil
-	case store.StateNewer(l.KeptStatus(uid)):
+	case store.StateNewer(l.SavedStatus(uid)):
 		return lifecycle.Kept{}, nil // of a form that this podrun does not know
 	}
-	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.KeptStatus(uid), err))
+	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.SavedStatus(uid), err))
 }
 
 // ReadKept reads the part of the status that the pod's owner recorded; the zero value if there

@@ -71,7 +71,7 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	}
 	for _, err := range errs {
 		if err != nil {
-			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectName(id), Message: err.Error() + "; podrun ignores it", Warning: true})
 		}
 	}
 	return obs, nil

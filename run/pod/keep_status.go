@@ -63,7 +63,7 @@ func (p *Pod) Keep(now lifecycle.Kept) error {
 	if err != nil {
 		return fmt.Errorf("pod %s: keep its status: %w", p.Plan.ID, err)
 	}
-	file := p.Plan.Layout.KeptStatus(p.Plan.ID.UID)
+	file := p.Plan.Layout.SavedStatus(p.Plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the pod has no directory: it is new, or was deleted

@@ -150,7 +150,7 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 // BrokenCheckpoint returns the error (kind Runtime) of a pod whose checkpoint
 // cannot be read.
 func BrokenCheckpoint(id identity.Pod, err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: identity.ObjectOf(id),
+	return &problem.Error{Kind: problem.Runtime, Object: identity.ObjectName(id),
 		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
 }
 

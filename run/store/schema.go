@@ -72,7 +72,7 @@ func StateNewer(path string) bool {
 // whose lines are independent, nor userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.PendingRestarts(uid), l.KeptStatus(uid), l.Resize(uid),
+		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.PendingRestarts(uid), l.SavedStatus(uid), l.Resize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems
@@ -93,7 +93,7 @@ func checkSchemas(l identity.Layout, uid string) error {
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
 			id, _ := discover.StoredPod(context.Background(), l, uid)
-			return &problem.Error{Kind: problem.Refused, Object: identity.ObjectOf(id), Err: err,
+			return &problem.Error{Kind: problem.Refused, Object: identity.ObjectName(id), Err: err,
 				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 		}
 	}
