@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// TestGroupsOfAKilledPodrunGo: if podrun is killed after it has created groups and before it
+// TestGroupsOfAKilledPodrunAreRemoved: if podrun is killed after it has created groups and before it
 // has marked them, the next podrun removes them.
-func TestGroupsOfAKilledPodrunGo(t *testing.T) {
+func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
 	if p.Driver == host.DriverSystemd {

@@ -229,7 +229,7 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 
 // A process that outlived its container, in a group of its own below the pod's, must not
 // prevent the removal of the pod's group.
-func TestRemoveKillsWhatIsLeft(t *testing.T) {
+func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)
 	ended := make(chan error, 1)

@@ -34,7 +34,7 @@ func TestKinds(t *testing.T) {
 }
 
 // The same plan is used for every restart: late values must not remain in it.
-func TestConfigLeavesThePlanAlone(t *testing.T) {
+func TestConfigDoesNotChangeThePlan(t *testing.T) {
 	p := mustPlan(t, input(corev1.Container{Env: []corev1.EnvVar{{Name: "IP", ValueFrom: field("status.podIP")}}}))
 	first, err := p.Config(Late{Attempt: 1, PodIPs: []string{"10.0.0.1"}, ImageUsername: "app", ImageID: "x"})
 	if err != nil {

@@ -118,7 +118,7 @@ func TestWarningsSayWhatIsApplied(t *testing.T) {
 }
 
 // New must not change its inputs: two pods of one host must not see each other's settings.
-func TestNewLeavesItsInputsAlone(t *testing.T) {
+func TestNewDoesNotChangeItsInputs(t *testing.T) {
 	conf := host.ResolvConf{Path: "x", Nameservers: make([]string, 1, 8), Searches: make([]string, 1, 8), Options: make([]string, 1, 8)}
 	more := &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}, Searches: []string{"a"}, Options: []corev1.PodDNSConfigOption{{Name: "edns0"}}}
 	first, _ := New(podWith(corev1.DNSDefault, more), conf, nil, "")

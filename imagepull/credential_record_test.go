@@ -38,7 +38,7 @@ func privately(r *registry) {
 }
 
 // Whether a pod may use an image that is present because other pods have pulled it.
-func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
+func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
 	never, allowlist, always := kubelet.NeverVerify, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify
@@ -106,7 +106,7 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 
 // Two pods of one command request the same image at the same time: the pod that lacks the
 // credentials must not get the image that the other's credentials provided.
-func TestSideBySideEachShowsItsOwn(t *testing.T) {
+func TestConcurrentPullsEachProveAccess(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { eachShowsItsOwn(t, policy) })
 	}
@@ -199,7 +199,7 @@ func TestRecords(t *testing.T) {
 }
 
 // Every pod may use an image that was loaded manually, no matter which pod pulled it before.
-func TestPreloadedIsEverybodys(t *testing.T) {
+func TestEveryPodMayUseAPreloadedImage(t *testing.T) {
 	r := records{t.TempDir()}
 	if _, err := r.intend("app:1"); err != nil { // its process is killed
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func TestProgressOfAPull(t *testing.T) {
 }
 
 // With a runtime that does not expose its store, only the elapsed time is known.
-func TestProgressUnseen(t *testing.T) {
+func TestProgressWithoutStore(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	p.see(look{at: begun.Add(3 * time.Second)}, nil)
 	got := p.progress("app", begun.Add(3*time.Second))
@@ -88,7 +88,7 @@ func TestProgressUnseen(t *testing.T) {
 
 // Two pulls of one repository never show the same manifest, and one that an earlier pull
 // left is shown only while its blobs grow.
-func TestWhoseManifest(t *testing.T) {
+func TestManifestsOfConcurrentPulls(t *testing.T) {
 	old := manifest{digest: "old", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	one := manifest{digest: "one", updated: begun.Add(time.Second), blobs: []string{"b"}}
 	two := manifest{digest: "two", updated: begun.Add(2 * time.Second), blobs: []string{"c"}}
@@ -115,7 +115,7 @@ func TestWhoseManifest(t *testing.T) {
 
 // The leftovers of an interrupted pull are not attributed to the pull of another tag once
 // that pull's manifest is present. Of two such leftovers, the one that grows is shown.
-func TestLeavingsOfAnotherTag(t *testing.T) {
+func TestLeftoversOfAnotherTag(t *testing.T) {
 	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}
 	mine := manifest{digest: "mine", updated: begun.Add(time.Second), blobs: []string{"c"}}

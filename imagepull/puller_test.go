@@ -20,7 +20,7 @@ import (
 )
 
 // The calls and events of kubelet-golden 28-image-policies, for one container each.
-func TestPoliciesCallAndTellWhatTheKubeletDoes(t *testing.T) {
+func TestPoliciesCallsAndEventsAreTheKubelets(t *testing.T) {
 	for _, test := range []struct {
 		name, image, policy string
 		here                []string

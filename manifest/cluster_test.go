@@ -100,9 +100,9 @@ func TestStrictClusterFields(t *testing.T) {
 	}
 }
 
-// TestTokenVolumeOfSomebody: only the volume that the API server's admission adds is
+// TestTokenVolumeOfTheUser: only the volume that the API server's admission adds is
 // removed, not one with a similar name.
-func TestTokenVolumeOfSomebody(t *testing.T) {
+func TestTokenVolumeOfTheUser(t *testing.T) {
 	text := strings.Replace(exported, "- serviceAccountToken: {expirationSeconds: 3607, path: token}\n      ", "", 1)
 	objects, warnings := load(t, text, Options{})
 	want := []string{"f:37: Pod prod/web-abcde: spec.serviceAccountName: no token is mounted: there is no API server that could issue one"}

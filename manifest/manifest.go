@@ -1,7 +1,7 @@
 // Package manifest reads files into the Kubernetes objects that podrun runs, and reports all
 // their problems: it splits streams, decodes strictly, and defaults and validates with
-// Kubernetes' own code. Only Read and ReadKustomization read files, programs or the network;
-// the rest of the package is pure.
+// Kubernetes' own code. Only Read, ReadKustomization and SetGates have side effects; the
+// rest of the package is pure.
 package manifest
 
 import (

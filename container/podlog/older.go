@@ -26,7 +26,7 @@ type olderFile struct {
 // older returns the files of the log that were rotated after the given time, which is in
 // their names, oldest first. It omits the current file, files with such names that are not
 // logs, and files that a rotation is removing. The returned files are open. If the files
-// cannot be listed, older only prints a warning.
+// cannot be listed, older only warns.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {

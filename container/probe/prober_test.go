@@ -111,8 +111,8 @@ func TestStartupFailureKills(t *testing.T) {
 	w.want(t, "0 c1: startup", "0 "+unhealthy, "5 c1: startup", "5 "+unhealthy, "5 c1 Startup false Init container app failed startup probe")
 }
 
-// TestReplacedContainerStartsAnew: https://github.com/kubernetes/kubernetes/issues/53530
-func TestReplacedContainerStartsAnew(t *testing.T) {
+// TestReplacedContainerHasNewState: https://github.com/kubernetes/kubernetes/issues/53530
+func TestReplacedContainerHasNewState(t *testing.T) {
 	w := &world{exits: func(string, float64) int32 { return 1 }}
 	inWorld(t, w, func(t *testing.T, p *Prober) {
 		plan := execPlan(Liveness, 0, 10, 1, 3)
