@@ -33,8 +33,8 @@ func TestRestartDelay(t *testing.T) {
 	}
 }
 
-// TestNextBackOff: the delay goes with the container that is made, so that it
-// starts over when the spec changed or the last run was long.
+// TestNextBackOff: the delay is stored on the new container, and is reset if the spec changed or the
+// last run was long.
 func TestNextBackOff(t *testing.T) {
 	with := func(delay string, ran time.Duration) *Container {
 		c := &Container{Hash: "h", Restarts: 3, StartedAt: statusT0, FinishedAt: statusT0.Add(ran)}
@@ -66,8 +66,8 @@ func TestNextBackOff(t *testing.T) {
 	}
 }
 
-// TestBackOffLimits has the delays of a container that ends at once, from its first
-// restart on, under the settings of a node.
+// TestBackOffLimits lists the restart delays of a container that exits immediately, from its first
+// restart, for several node settings.
 func TestBackOffLimits(t *testing.T) {
 	const s = time.Second
 	for _, tc := range []struct {
@@ -99,9 +99,8 @@ func TestBackOffLimits(t *testing.T) {
 	}
 }
 
-// TestBackOffOfChangedContainer (conformance C4): a new definition is not held back
-// by how its predecessor ended, and a delay of zero is a delay of zero, however often
-// the container was restarted before.
+// TestBackOffOfChangedContainer (conformance C4): the exit of the previous definition does not delay a
+// new one, and a stored delay of zero means no delay, however often the container was restarted before.
 func TestBackOffOfChangedContainer(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	obs := statusObserved(t, 1, "a#9=1")

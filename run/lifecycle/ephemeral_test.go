@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// debugged is a pod with ephemeral containers.
+// debugged returns a pod with ephemeral containers.
 func debugged(pod *corev1.Pod, names ...string) *corev1.Pod {
 	for _, n := range names {
 		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers,
@@ -57,7 +57,7 @@ func TestNextEphemeral(t *testing.T) {
 	}
 }
 
-// A command that was not asked for an ephemeral container does not start it.
+// A command starts only the ephemeral containers in its input.
 func TestNextLeavesEphemeralAlone(t *testing.T) {
 	pod := debugged(statusPod(always, "a"), "d")
 	d := Next(pod, World{Observed: statusObserved(t, 1, "a=run"), Now: someHour})
@@ -91,7 +91,7 @@ func TestStatusEphemeral(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// They count for nothing, once they have been stopped with the pod.
+	// They have no effect on the pod's status after they were stopped with the pod.
 	in.Observed = statusObserved(t, 1, "i=0", "a=0", "d=7", "z=137")
 	s = Status(pod, in)
 	if s.Phase != corev1.PodSucceeded {
@@ -105,7 +105,7 @@ func TestStatusEphemeral(t *testing.T) {
 	if code, ok := ExitCode(s, ended, ExitAny, ""); code != 0 || !ok || len(ended) != 2 {
 		t.Errorf("exit code %d, %t, of %v", code, ok, ended)
 	}
-	// They are in the runtime's record where no current sandbox has them.
+	// If they ran in an earlier sandbox, their status comes from the runtime's records.
 	gone := Status(pod, StatusInput{Observed: statusObserved(t, 2, "a@0=0", "d@0=7"), Now: someHour})
 	if s := gone.EphemeralContainerStatuses[0]; stateText(s.State) != "Error 7" || s.RestartCount != 0 {
 		t.Errorf("in a later sandbox: %+v", s)

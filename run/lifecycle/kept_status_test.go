@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKeptTransitions (conformance C3): a condition's time is that of its change.
+// TestKeptTransitions (conformance C3): a condition's transition time is when its status changed.
 func TestKeptTransitions(t *testing.T) {
 	kept := func(status corev1.ConditionStatus, minute int) []KeptCondition {
 		return []KeptCondition{{Type: corev1.PodReady, Status: status, Since: statusMinute(minute)}}
@@ -44,7 +44,7 @@ func TestKeptTransitions(t *testing.T) {
 		if got := status.Conditions[at].LastTransitionTime.Time; !got.Equal(tc.want) {
 			t.Errorf("%s: since %s, want %s", tc.name, got, tc.want)
 		}
-		// Written down, and seen again later, it is the same.
+		// If it was recorded and is observed again later, it is the same.
 		obs.Kept, in.Now = Keep(status, false), statusMinute(30)
 		if got := Status(pod, in); !got.Conditions[at].LastTransitionTime.Time.Equal(tc.want) {
 			t.Errorf("%s: written down: since %s, want %s", tc.name, got.Conditions[at].LastTransitionTime, tc.want)
@@ -52,8 +52,8 @@ func TestKeptTransitions(t *testing.T) {
 	}
 }
 
-// TestTerminalPhaseIsNeverTakenBack (conformance C6): what the runtime forgets does not
-// bring a pod back that has ended.
+// TestTerminalPhaseIsNeverTakenBack (conformance C6): a pod that has ended does not run again, whatever
+// the runtime forgets.
 func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a")
 	obs := statusObserved(t, 1, "a=0")
@@ -85,8 +85,8 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestPhaseWhileAllRestart: between the restart of one container and that of another
-// the pod has not failed, however they ended before.
+// TestPhaseWhileAllRestart: a pod has not failed while some of its containers have been restarted and
+// others have not, whatever their earlier exit codes.
 func TestPhaseWhileAllRestart(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
 	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")
@@ -124,12 +124,12 @@ func TestKeptEqual(t *testing.T) {
 	}
 }
 
-// TestWaits: of the reasons for which a container waits, the most recent applies, and none
-// from before the container was created.
+// TestWaits: the most recent reason why a container waits applies, and no reason from before the
+// container was created.
 func TestWaits(t *testing.T) {
 	at := func(seconds int) time.Time { return statusT0.Add(time.Duration(seconds) * time.Second) }
 	pull, config, run, crash := Waiting{"ImagePullBackOff", "m"}, Waiting{CreateContainerConfigError, "m"}, Waiting{RunContainerError, "m"}, Waiting{Reason: "CrashLoopBackOff"}
-	obs := statusObserved(t, 1, "pulled=run", "pull=1", "started=run", "crashed=128", "restarted=1") // created in minutes 1 to 5
+	obs := statusObserved(t, 1, "pulled=run", "pull=1", "started=run", "crashed=128", "restarted=1") // created at minutes 1 to 5
 	obs.ImageFailures = map[string]Failure{"pulled": {pull, at(30)}, "pull": {pull, at(150)}, "none": {pull, at(30)}, "made": {pull, at(30)}, "repulled": {pull, at(30)}}
 	obs.Kept.StartFailures = map[string]StartFailure{
 		"made": {Failure{config, at(40)}, ""}, "repulled": {Failure{config, at(20)}, ""}, "started": {Failure{run, at(1000)}, "started-0"},
@@ -152,7 +152,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestEvicted: how an evicted pod's containers have ended is kept without the runtime.
+// TestEvicted: the exits of an evicted pod's containers are kept after they are removed from the
+// runtime.
 func TestEvicted(t *testing.T) {
 	all := []Container{
 		{ID: "a1", Name: "a", State: Exited, ExitCode: 137, Message: strings.Repeat("x", 4096), Annotations: map[string]string{"k": "v"}},
@@ -179,7 +180,7 @@ func TestEvicted(t *testing.T) {
 	if d := Next(statusPod(corev1.RestartPolicyAlways, "a"), World{Observed: obs, Now: statusMinute(9)}); !d.Ended || len(d.Actions) > 0 {
 		t.Errorf("%+v", d)
 	}
-	// One that was over its own limit is not disrupted.
+	// A pod that exceeded its own limit has no condition DisruptionTarget.
 	obs.Kept = Kept{}.Evict("Usage of EmptyDir volume \"data\" exceeds the limit \"1Gi\". ", false, statusMinute(3))
 	for _, c := range Status(statusPod(corev1.RestartPolicyAlways, "a"), StatusInput{Observed: obs, Now: statusMinute(9)}).Conditions {
 		if c.Type == corev1.DisruptionTarget {
@@ -188,8 +189,8 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// A container that could not be created is kept once a name, and is gone with its
-// sandbox, as one in the runtime is.
+// For each name, only the last container that could not be created is kept, and only as long as its
+// sandbox exists, as for a container in the runtime.
 func TestUnmade(t *testing.T) {
 	unmade := func(id, name, sandbox string) Container {
 		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, Unmade: true, Message: strings.Repeat("x", 4096)}

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// decisionText renders what Next decided, a part a word: CreateSandbox/1,
-// Start app/2, Kill app-0, Hook app-0, watch app-0, wait 10s app, ended.
+// decisionText formats a decision of Next as a list of words: CreateSandbox/1, Start app/2, Kill app-0,
+// Hook app-0, watch app-0, wait 10s app, ended.
 func decisionText(d Decision, now time.Time) string {
 	var out []string
 	for _, a := range d.Actions {
@@ -51,16 +51,16 @@ const (
 	never     = corev1.RestartPolicyNever
 )
 
-// someHour is long after everything that statusObserved makes has ended.
+// someHour is long after every container of statusObserved has exited.
 var someHour = statusMinute(60)
 
 func TestNext(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		policy    corev1.RestartPolicy
-		pod       string // as statusPod takes them
+		pod       string // in the format of statusPod
 		sandboxes int
-		have      string // as statusObserved takes them
+		have      string // in the format of statusObserved
 		change    func(*corev1.Pod, *World)
 		want      string
 	}{
@@ -83,7 +83,7 @@ func TestNext(t *testing.T) {
 			change: func(_ *corev1.Pod, w *World) { w.Observed.Sandboxes[1].Ready = true }, want: "KillPod, CreateSandbox/2, Start a/1"},
 		{name: "an attempt is never used twice", policy: always, pod: "a", sandboxes: 3, change: notReady, want: "KillPod, CreateSandbox/3, Start a/0"},
 
-		// After a reboot.
+		// After a reboot of the host.
 		{name: "reboot, Always", policy: always, pod: "i:i a b", sandboxes: 1, have: "i=0 a=255 b=0", change: notReady,
 			want: "KillPod, CreateSandbox/1, Start i/1"},
 		{name: "reboot, OnFailure, one had succeeded", policy: onFailure, pod: "a b", sandboxes: 1, have: "a=255 b=0", change: notReady,
@@ -97,7 +97,7 @@ func TestNext(t *testing.T) {
 		{name: "reboot, Never, before anything was started", policy: never, pod: "a", sandboxes: 1, have: "a=created", change: notReady,
 			want: "KillPod, CreateSandbox/1, Start a/1"},
 
-		// An older sandbox says nothing (k/k#140309, #120269).
+		// Containers of an older sandbox are ignored (k/k#140309, #120269).
 		{name: "init containers of an old sandbox", policy: always, pod: "i:i j:x a", sandboxes: 2, have: "i@0=0 x@0=0 a@0=created",
 			want: "Start i/1"},
 		{name: "the second init container of an old sandbox", policy: always, pod: "i:i i:k a", sandboxes: 2, have: "i@0=0 k@0=0 a@0=255 i@1#1=0",
@@ -164,7 +164,7 @@ func TestNext(t *testing.T) {
 		{name: "the clock was set back", policy: always, pod: "a", sandboxes: 1, have: "a#1=1", change: at(statusT0.Add(-24 * time.Hour)), want: "Start a/2"},
 		{name: "the newest run counts", policy: never, pod: "a", sandboxes: 1, have: "a=1 a#1=0 a#2=run", want: "watch a-2"},
 
-		// A changed definition.
+		// Changed definitions.
 		{name: "the same definition", policy: always, pod: "a", sandboxes: 1, have: "a=run", change: hashes("h1", "h1"), want: "watch a-0"},
 		{name: "another definition", policy: always, pod: "a", sandboxes: 1, have: "a=run", change: hashes("h1", "h2"), want: "Kill a-0, Start a/1"},
 		{name: "another definition, Never", policy: never, pod: "a", sandboxes: 1, have: "a=run", change: hashes("h1", "h2"), want: "Kill a-0, Start a/1"},
@@ -180,7 +180,7 @@ func TestNext(t *testing.T) {
 		{name: "a sidecar's hook while the app runs", policy: always, pod: "s:s a", sandboxes: 1, have: "s=run a=run", change: hookIs("s", HookPending),
 			want: "Hook s-0, watch a-0"},
 
-		// Rules of a container (KEP-5307).
+		// Restart rules of a container (KEP-5307).
 		{name: "a container of its own policy Never", policy: always, pod: "a b", sandboxes: 1, have: "a=1 b=run",
 			change: policyOf("a", never), want: "watch b-0"},
 		{name: "a container of its own policy Always", policy: never, pod: "a", sandboxes: 1, have: "a=0", change: policyOf("a", always), want: "Start a/1"},
@@ -190,7 +190,7 @@ func TestNext(t *testing.T) {
 		{name: "a rule for an init container's other code", policy: never, pod: "i:i a", sandboxes: 1, have: "i=1", change: rule("i", 42), want: "KillPod, ended"},
 		{name: "an init container of its own policy Never", policy: always, pod: "i:i a", sandboxes: 1, have: "i=1", change: policyOf("i", never), want: "KillPod, ended"},
 
-		// A rule that restarts all (KEP-5532).
+		// Rules that restart all containers (KEP-5532).
 		{name: "a rule that restarts all", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=42 b=run", change: ruleAll("a", 42), want: "RestartAll"},
 		{name: "its other code", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=1 b=run", change: ruleAll("a", 42), want: "watch b-0"},
 		{name: "it backs off", policy: never, pod: "a b", sandboxes: 1, have: "a#1=42 b=run", change: both(ruleAll("a", 42), at(statusMinute(1).Add(33*time.Second))), want: "wait 7s a"},
@@ -256,7 +256,7 @@ func policyOf(name string, policy corev1.RestartPolicy) func(*corev1.Pod, *World
 	}
 }
 
-// rule restarts a container of policy Never that exits with a code.
+// rule adds a rule that restarts a container with policy Never when it exits with a code.
 func rule(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		policyOf(name, never)(p, w)
@@ -267,7 +267,8 @@ func rule(name string, code int32) func(*corev1.Pod, *World) {
 	}
 }
 
-// ruleAll restarts all for a code of a container of policy Never.
+// ruleAll adds a rule that restarts all containers when a container with policy Never exits with a
+// code.
 func ruleAll(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		rule(name, code)(p, w)
@@ -279,7 +280,7 @@ func both(a, b func(*corev1.Pod, *World)) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) { a(p, w); b(p, w) }
 }
 
-// restarted has all first runs of containers ended by a restart of all.
+// restarted marks the first runs of all containers as ended by a restart of all containers.
 func restarted(_ *corev1.Pod, w *World) { w.Observed.Restarted = firstRuns(w.Observed) }
 
 func firstRuns(obs *Observed) map[string]bool {
@@ -305,7 +306,7 @@ func unhealthy(name string) func(*corev1.Pod, *World) {
 	}
 }
 
-// due gives the pod a deadline, and makes it the n-th minute.
+// dueAfter gives the pod a deadline and sets the time to minute n.
 func dueAfter(after time.Duration, n int) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		seconds := int64(after / time.Second)
@@ -322,8 +323,8 @@ func TestStartedGoal(t *testing.T) {
 		boxes  int
 		have   string
 		change func(*corev1.Pod, *World)
-		mine   string // names that this sync started
-		want   string // what is missing; empty when started
+		mine   string // names of the containers that this command started
+		want   string // what is missing; "" if the pod has started
 	}{
 		{name: "nothing", policy: always, pod: "a", want: "container a is not started"},
 		{name: "init runs", policy: always, pod: "i:i a", boxes: 1, have: "i=run", want: "init container i has not finished"},
@@ -367,8 +368,8 @@ func TestStartedGoal(t *testing.T) {
 	}
 }
 
-// TestNextAgreesWithGoal checks that whatever is missing is acted upon or
-// waited for: otherwise a sync would wait for ever.
+// TestNextAgreesWithGoal checks that Next acts on, or waits for, whatever is missing for a goal:
+// otherwise a command would wait forever.
 func TestNextAgreesWithGoal(t *testing.T) {
 	states := []string{"", "run", "created", "unknown", "0", "1"}
 	for _, policy := range []corev1.RestartPolicy{always, onFailure, never} {

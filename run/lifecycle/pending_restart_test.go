@@ -10,32 +10,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// interrupted is a pod whose actions are executed step by step by processes that may be
-// killed between any two steps: what a process knows of probes and cgroups is lost with it,
-// what the runtime and the pod's state files have is not.
+// interrupted is a pod whose actions are executed step by step, by processes that may be killed between
+// any two steps. A killed process loses its state of probes and cgroups, while the state in the runtime
+// and in the pod's state files remains.
 type interrupted struct {
 	t      *testing.T
 	name   string
 	pod    *corev1.Pod
 	obs    *Observed
 	world  World
-	ending map[string]time.Time // the containers that were asked to stop
-	code   int32                // with which killed containers exit
-	steps  int                  // that the process does before it is killed; negative for all
-	fails  string               // which creations and starts of container a fail, in their order: "-x" is the first start
+	ending map[string]time.Time // the containers that were asked to stop, by ID
+	code   int32                // the exit code of killed containers
+	steps  int                  // how many steps the process executes before it is killed; negative for all
+	fails  string               // for each attempt to create or start container a, in order, whether it fails (x): "-x" fails the first start
 }
 
-// step reports whether the process still lives, and counts one step.
+// step counts one step, and reports whether the process is still alive.
 func (r *interrupted) step() bool {
 	r.steps--
 	return r.steps != -1
 }
 
-// process decides and executes until there is nothing to do or the process is killed after
-// that many steps.
+// process decides and executes actions until there are none or the process is killed after the given
+// number of steps.
 func (r *interrupted) process(steps int) (died bool) {
 	r.steps = steps
-	for id := range r.ending { // which the next owner stops before it decides anything
+	for id := range r.ending { // the next owner stops these before it makes any other decision
 		r.exit(id)
 	}
 	for range 20 {
@@ -59,7 +59,7 @@ func (r *interrupted) process(steps int) (died bool) {
 	return false
 }
 
-// initExits lets the init container that runs succeed.
+// initExits makes the running init container succeed.
 func (r *interrupted) initExits() bool {
 	for i := range r.obs.Containers {
 		if c := &r.obs.Containers[i]; c.Name == "i" && c.State == Running {
@@ -70,7 +70,7 @@ func (r *interrupted) initExits() bool {
 	return false
 }
 
-// do executes an action and reports whether the process lived until it was done.
+// do executes an action, and reports whether the process was alive until the action was complete.
 func (r *interrupted) do(a Action) bool {
 	switch a.Verb {
 	case KillContainer:
@@ -113,7 +113,7 @@ func (r *interrupted) do(a Action) bool {
 	return true
 }
 
-// start removes containers that never ran, creates one, which may fail, and starts it.
+// start removes containers that never ran, then creates and starts one, which may fail.
 func (r *interrupted) start(a Action) bool {
 	for _, c := range r.obs.Containers {
 		if c.Name == a.Container && c.State == Created {
@@ -143,7 +143,7 @@ func (r *interrupted) start(a Action) bool {
 	return true
 }
 
-// fail reports whether the next creation or start of a container fails.
+// fail reports whether the next attempt to create or start a container fails.
 func (r *interrupted) fail(container string) bool {
 	if container != "a" || r.fails == "" {
 		return false
@@ -153,7 +153,7 @@ func (r *interrupted) fail(container string) bool {
 	return first == 'x'
 }
 
-// kill records the cause, asks containers to stop, and lets them exit, one step each.
+// kill records the cause, asks the containers to stop, and lets them exit, each in one step.
 func (r *interrupted) kill(cause RestartCause, ids ...string) bool {
 	if cause != "" && len(ids) > 0 {
 		if !r.step() {
@@ -184,11 +184,12 @@ func (r *interrupted) exit(id string) {
 	}
 }
 
-// TestInterruptedRestart: whatever the restart policy, the exit code, the steps after which
-// two podruns are killed, and a failure to create the new container, a container that was
-// killed for a change or a resize is started again; one that was killed for a probe is, unless
-// its own policy, otherwise that of the pod, is Never; one that was killed for a new sandbox is,
-// unless the pod's policy is Never (computePodActions in pkg/kubelet/kuberuntime).
+// TestInterruptedRestart checks which containers are started again if two podrun processes are killed
+// after any of their steps, for all restart policies and exit codes, and if the new container cannot be
+// created. A container that was killed for a change or a resize is always started again. One that was
+// killed because of a probe is, unless its own policy or, without one, the pod's is Never. One that was
+// killed for a new sandbox is, unless the pod's policy is Never (computePodActions in
+// pkg/kubelet/kuberuntime).
 func TestInterruptedRestart(t *testing.T) {
 	cells := 0
 	for _, cause := range []string{"change", "resize", "probe", "cgroup", "change without sandbox", "killed without sandbox"} {
@@ -214,22 +215,22 @@ func TestInterruptedRestart(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// restarts runs two processes that are killed and one that is not, and checks what became of
-// container a.
+// restarts runs two processes that are killed and one that is not, and checks whether container a was
+// started again.
 func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own string, first, second int) {
 	died := r.process(first)
 	asked := len(r.ending) > 0
 	if r.process(second) && !died {
-		asked = true // the first one had come to the end
+		asked = true // the first process had finished
 	}
 	r.process(-1)
 	want := cause != "probe" || own != "Never" && (own != "" || policy != never)
 	switch {
 	case died && !asked && (cause == "probe" || cause == "cgroup" && len(r.obs.PendingRestarts) == 0 && r.obs.Newest("a").Restarts == 0):
-		want = false // nothing was done about it, and the next process has to find it out
+		want = false // nothing was recorded, and the next process does not know the cause
 	case cause == "cgroup" && policy == never:
 		if want = false; died && own != "" {
-			return // the pod ends: its containers have nothing to be started again for
+			return // the pod ends, so its containers are not started again
 		}
 	}
 	a := r.obs.Newest("a")
@@ -241,7 +242,7 @@ func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own st
 	}
 }
 
-// interruptedPod is a running pod with a reason to restart container a.
+// interruptedPod returns a running pod with a reason to restart container a.
 func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own, shape string, code int32) *interrupted {
 	pod := statusPod(policy, strings.Fields(shape)...)
 	if own != "" {
@@ -263,8 +264,8 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	case "change":
 		r.world.Hashes["a"] = "2"
 	case "change without sandbox", "killed without sandbox":
-		// A podrun was killed after it had recorded the restart, or had asked the container to
-		// stop as well; then the sandbox ended.
+		// A podrun was killed after it had recorded the restart, or also had asked the container to
+		// stop. Then the sandbox stopped.
 		r.world.Hashes["a"] = "2"
 		r.obs.PendingRestarts = r.obs.WithPendingRestarts(RestartChanged, "a-0")
 		r.obs.Sandboxes[0].Ready = false

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resizing is a pod of containers a and b, with requests of CPU and limits of memory.
+// resizing returns a pod with containers a and b, which have CPU requests and memory limits.
 func resizing(cpu, memory string) *corev1.Pod {
 	pod := statusPod(always, "a", "b")
 	for i := range pod.Spec.Containers {
@@ -37,11 +37,12 @@ func TestBeginResize(t *testing.T) {
 	if r := obs.Resize; r == nil || len(r.Containers) != 1 || r.Containers["a-0"] != want || r.Group {
 		t.Fatalf("resize %+v", r)
 	}
-	// Another one, before the first has reached the container.
+	// A second resize begins before the first one has reached the container.
 	if r := obs.BeginResize(will, resizing("300m", "64Mi"), someHour); r.Containers["a-0"] != want {
 		t.Errorf("second resize %+v", r)
 	}
-	// Back to what the container has: nothing to do but for the pod's control group.
+	// The second resize restores the container's current resources: only the pod's cgroup must be
+	// updated.
 	obs.Resize = obs.BeginResize(will, was, someHour)
 	if got := obs.ToResize(was); len(got) > 0 {
 		t.Errorf("to resize %v", got)
@@ -59,7 +60,7 @@ func TestBeginResize(t *testing.T) {
 func TestNextResize(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		restarts corev1.ResourceName // of container a
+		restarts corev1.ResourceName // resource of container a whose resize requires a restart
 		observed []string
 		group    bool
 		want     string
@@ -86,7 +87,7 @@ func TestNextResize(t *testing.T) {
 			}
 			now := someHour
 			if tc.restarts == "memory" {
-				now = statusMinute(1).Add(31 * time.Second) // within the back-off of a
+				now = statusMinute(1).Add(31 * time.Second) // within the back-off of container a
 			}
 			if got := decisionText(Next(will, World{Observed: obs, Now: now}), now); got != tc.want {
 				t.Errorf("%s\nwant %s", got, tc.want)
@@ -95,8 +96,8 @@ func TestNextResize(t *testing.T) {
 	}
 }
 
-// TestResizeEnds: a resize ends when every container that runs, or will again, has what
-// the pod asks for.
+// TestResizeEnds: a resize is complete once every container that runs or will run again has the
+// resources of the spec.
 func TestResizeEnds(t *testing.T) {
 	was, will := resizing("100m", "64Mi"), resizing("200m", "64Mi")
 	obs := statusObserved(t, 1, "a=run", "b=run")
@@ -127,8 +128,8 @@ func TestResizeEnds(t *testing.T) {
 	}
 }
 
-// TestResizeStatus: the conditions of KEP-1287, and a request of memory that no runtime
-// knows.
+// TestResizeStatus checks the conditions of KEP-1287, and a memory request, which the runtime does not
+// know.
 func TestResizeStatus(t *testing.T) {
 	pod := resizing("200m", "64Mi")
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("32Mi")

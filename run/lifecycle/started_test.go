@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A container that was created and ended before its start was not started: CRI-O ends it
-// with its sandbox.
+// A container that was created and exited without having been started does not count as started: CRI-O
+// ends it together with its sandbox.
 func TestAnyStarted(t *testing.T) {
 	now := time.Unix(1, 0)
 	for name, c := range map[string]struct {

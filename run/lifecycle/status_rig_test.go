@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusT0 is when the pods of these tests came; containers start and end at
-// whole minutes after it.
+// statusT0 is when the pods of these tests were created. Their containers start and exit at whole
+// minutes after it.
 var statusT0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func statusMinute(n int) time.Time { return statusT0.Add(time.Duration(n) * time.Minute) }
 
-// statusPod makes a pod from names: "a" an app container, "i:x" an init
+// statusPod returns a pod with containers given by names: "a" is an app container, "i:x" an init
 // container, "s:x" a sidecar.
 func statusPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1", Generation: 3}}
@@ -36,11 +36,10 @@ func statusPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	return pod
 }
 
-// statusObserved makes what the runtime has of a pod: a sandbox for each
-// number from 0 to sandboxes-1, of which the last is ready, and containers
-// written as "name[@sandbox][#restarts]=state", state being run, created,
-// unknown or an exit code. They are created in the order given, a minute apart,
-// run for half a minute, and have the ID name-restarts.
+// statusObserved returns the runtime's state of a pod. It has sandboxes with attempts 0 to sandboxes-1,
+// the last of which is ready, and containers in the format "name[@sandbox][#restarts]=state", where
+// state is run, created, unknown or an exit code. The containers are created in the given order, one
+// minute apart, run for half a minute, and have the ID name-restarts.
 func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed {
 	t.Helper()
 	obs := &Observed{}
@@ -83,8 +82,8 @@ func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed
 	return obs
 }
 
-// statusText renders what these tests compare: the phase, each condition that
-// says why, each container.
+// statusText formats the part of a status that these tests compare: the phase, each condition with a
+// reason, and each container.
 func statusText(s corev1.PodStatus) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Phase)
@@ -117,28 +116,28 @@ func stateText(s corev1.ContainerState) string {
 	return ""
 }
 
-// The conditions of a pod that is ready.
+// The conditions of a ready pod.
 const statusAllTrue = "+PodReadyToStartContainers\n+Initialized\n+Ready\n+ContainersReady\n+PodScheduled\n"
 
-// unready gives the conditions of an initialized pod with unready containers.
+// unready returns the conditions of an initialized pod with unready containers.
 func unready(names string) string {
 	why := "ContainersNotReady containers with unready status: [" + names + "]\n"
 	return "+PodReadyToStartContainers\n+Initialized\n-Ready " + why + "-ContainersReady " + why + "+PodScheduled\n"
 }
 
-// uninitialized gives those of a pod with incomplete init containers.
+// uninitialized returns the conditions of a pod with incomplete init containers.
 func uninitialized(incomplete, names string) string {
 	return strings.Replace(unready(names), "+Initialized\n",
 		"-Initialized ContainersNotInitialized containers with incomplete status: ["+incomplete+"]\n", 1)
 }
 
-// uninitializedFailed gives those of a failed pod with incomplete init containers.
+// uninitializedFailed returns the conditions of a failed pod with incomplete init containers.
 func uninitializedFailed(incomplete string) string {
 	return strings.Replace(over(podFailed), "+Initialized\n",
 		"-Initialized ContainersNotInitialized containers with incomplete status: ["+incomplete+"]\n", 1)
 }
 
-// over gives those of a pod that has ended.
+// over returns the conditions of a pod that has ended.
 func over(reason string) string {
 	initialized := "+Initialized\n"
 	if reason == podCompleted {

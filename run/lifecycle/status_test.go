@@ -359,7 +359,7 @@ func TestStatusProbes(t *testing.T) {
 }
 
 func TestStatusContainerRestartRules(t *testing.T) {
-	// KEP-5307: a container's own policy comes before the pod's.
+	// KEP-5307: a container's own policy has precedence over the pod's.
 	own := corev1.ContainerRestartPolicyNever
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	pod.Spec.Containers[0].RestartPolicy = &own
@@ -432,8 +432,8 @@ func TestStatusAddresses(t *testing.T) {
 	}
 }
 
-// TestStatusContainerFields checks every field of a container's status, on a
-// container that was killed for memory and runs again.
+// TestStatusContainerFields checks every field of the status of a container that was OOM-killed and
+// runs again.
 func TestStatusContainerFields(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	c := &pod.Spec.Containers[0]
@@ -480,7 +480,7 @@ func TestStatusContainerFields(t *testing.T) {
 	}
 }
 
-// TestStatusTimes checks that two looks at the same facts agree, whenever.
+// TestStatusTimes checks that the same state has the same status whenever it is computed.
 func TestStatusTimes(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "a")
 	since := map[corev1.PodConditionType]time.Time{
@@ -515,8 +515,7 @@ func TestStatusTimes(t *testing.T) {
 	}
 }
 
-// TestStatusValidates puts statuses before the API's own rules for a status
-// update.
+// TestStatusValidates checks statuses with the API's validation of status updates.
 func TestStatusValidates(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "s:y", "a", "b")
 	pod.Spec.NodeName = "here"
@@ -524,7 +523,7 @@ func TestStatusValidates(t *testing.T) {
 		pod.Spec.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 		pod.Spec.Containers[i].ImagePullPolicy = corev1.PullAlways
 	}
-	pod.Status.QOSClass = corev1.PodQOSBestEffort // as the API sets it
+	pod.Status.QOSClass = corev1.PodQOSBestEffort // as the API server sets it
 	old := toInternal(t, pod)
 	states := [][]string{{}, {"x=run"}, {"x=0", "y=run", "a=run"}, {"x=0", "y=run", "a=1", "b=run", "a#1=run"}, {"x=0", "y=1", "a=created", "b=unknown"}}
 	for _, containers := range states {

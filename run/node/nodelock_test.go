@@ -17,8 +17,8 @@ func lockNode(t *testing.T) *Node {
 	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Patient: true}
 }
 
-// TestNodeLockIsHandedOn: the pods of one command wait for each other, and not for a poll of
-// the lock: 100 of them would take 100 ms at the shortest interval.
+// TestNodeLockIsHandedOn: the pods of one command wait for each other instead of polling the lock: at
+// the shortest interval, polling would take 100 ms for 100 pods.
 func TestNodeLockIsHandedOn(t *testing.T) {
 	n := lockNode(t)
 	var inside, most, done int
@@ -44,8 +44,8 @@ func TestNodeLockIsHandedOn(t *testing.T) {
 	}
 }
 
-// TestNodeLockTurnEndsWithContext: a command waits no longer than its limit for another pod
-// of the same process, which may itself wait for another process.
+// TestNodeLockTurnEndsWithContext: the timeout of a command also limits its wait for another pod of the
+// same process, which may in turn be waiting for another process.
 func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	n := lockNode(t)
 	if err := n.turn.take(t.Context()); err != nil {
@@ -63,8 +63,8 @@ func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestTurnThatIsFree: a command whose time has ended gets a free turn: the lock is tried
-// once, as without others.
+// TestTurnThatIsFree: a command whose timeout has expired still gets a free turn, so the lock is tried
+// once, as it is without other pods.
 func TestTurnThatIsFree(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

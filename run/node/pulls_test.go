@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The command's own limit of a pull counts only where the settings say nothing: 0 in
-// them is no limit.
+// The command's timeout for a pull applies only if the settings have none: 0 in the settings means no
+// timeout.
 func TestPullLimit(t *testing.T) {
 	none, minute := time.Duration(0), time.Minute
 	for name, test := range map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// reservedPlan is the plan of a new pod with devices and a user namespace, whose pods
-// directory is missing.
+// reservedPlan returns the plan of a new pod with devices and a user namespace, on a host without a
+// pods directory.
 func reservedPlan(t *testing.T) *prepare.Plan {
 	t.Helper()
 	layout := identity.Layout{RootDir: t.TempDir()}
@@ -37,9 +37,8 @@ func reservedPlan(t *testing.T) *prepare.Plan {
 	return p
 }
 
-// The ranges of host IDs and the devices of a pod were synced under the node's lock, for
-// which all other commands wait. They are durable with the checkpoint, as is that the pod
-// has a directory.
+// Host ID ranges and devices of a pod used to be synced under the node's lock, for which all other
+// commands wait. Now they, and the pod's directory, become durable together with the checkpoint.
 func TestReservationsAreSyncedWithoutTheNodeLock(t *testing.T) {
 	p := reservedPlan(t)
 	var err error

@@ -21,7 +21,7 @@ func TestWarnOnce(t *testing.T) {
 			t.Errorf("%s was sent %d times", message, times)
 		}
 	}
-	warn(maxWarned) // instead of 0
+	warn(maxWarned) // replaces warning 0
 	warn(1)
 	warn(0)
 	if sent["1"] != 1 || sent["0"] != 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestHubLateRecord lets a container's process end while nothing else has happened for
-// long, and the runtime record the end only after settleTime, as a busy one does.
+// TestHubLateRecord: a container's process exits long after the last other event, and the runtime, as
+// on a busy host, records the exit only after settleTime.
 func TestHubLateRecord(t *testing.T) {
 	for name, watched := range map[string]bool{"its process is watched": true, "its process is unknown": false} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestHubLateRecord(t *testing.T) {
 				defer cancel()
 				hub := NewHub(client)
 				go hub.Run(ctx)
-				time.Sleep(5 * time.Minute) // by now it lists every slowestRelist
+				time.Sleep(5 * time.Minute) // by now the hub lists every slowestRelist
 				sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u"}}
 				sb, err := client.RunPodSandbox(ctx, sandbox, "")
 				if err != nil {

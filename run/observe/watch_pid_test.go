@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A process is watched only if it is the container's own: the control group's
-// name shows. Every line of /proc/PID/cgroup has a slash, which stands for the
-// container's ID here.
+// A process is watched only if it belongs to the container, whose ID the name of its cgroup contains.
+// The tests use "/" as the container ID, because every line of /proc/PID/cgroup contains it.
 func TestWatchPID(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -61,7 +60,7 @@ func TestWatchPID(t *testing.T) {
 	}
 }
 
-// A canceled watch ends at once, and reports no exit.
+// A canceled watch ends immediately and reports no exit.
 func TestWatchPIDStop(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {

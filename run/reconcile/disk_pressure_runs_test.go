@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// The host's clock may have been set back: then the newest runs have the earliest times.
+// If the host's clock was set back, the newest runs may have the earliest times.
 func TestDead(t *testing.T) {
 	for _, step := range []int64{1, -1} {
 		testDead(t, step)
@@ -24,7 +24,7 @@ func testDead(t *testing.T, step int64) {
 		state         runtimeapi.ContainerState
 	}{
 		{"a0", "p1", "a", exited}, {"a1", "p1", "a", exited}, {"a2", "p1", "a", running},
-		{"b0", "p1", "b", exited}, {"b1", "p1", "b", exited}, // backs off: the newest has its restarts
+		{"b0", "p1", "b", exited}, {"b1", "p1", "b", exited}, // in back-off: the newest run has the restart count
 		{"c0", "p1", "c", exited}, {"c1", "p1", "c", created}, // is being started
 		{"d0", "p2", "a", exited}, {"e0", "p2", "e", running},
 	} {

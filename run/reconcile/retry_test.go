@@ -8,10 +8,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestRetryThatFallsDueMeanwhile: a step was still delayed when the actions were decided,
-// and is due when the worker begins to wait for news, as on a busy host. The worker waits
-// until then, which is no wait, and not for ever (fault matrix, CRI-O, `serve`, the
-// connection cut in CreateContainer, at a load average of 45).
+// TestRetryThatFallsDueMeanwhile: on a busy host, a step may have been delayed when the actions were
+// decided but be due when the worker starts to wait. The worker must then not wait, least of all
+// forever (found by the fault matrix with CRI-O and `serve`, with a connection failure in
+// CreateContainer at a load average of 45).
 func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retries{steps: map[string]retry{}}
@@ -31,7 +31,7 @@ func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	})
 }
 
-// A runtime may answer with an error although the container runs.
+// A runtime may return an error although the container is running.
 func TestRetryDelaysOnlyItsStep(t *testing.T) {
 	r, now := retries{steps: map[string]retry{}}, time.Now()
 	r.after("app", now)

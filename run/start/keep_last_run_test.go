@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestOldRunsArePruned: the newest run that ended is kept, for its log and its
-// last state, and all that were never started go.
+// TestOldRunsArePruned: the last run that exited is kept for its log and its last state; containers
+// that were never started are removed.
 func TestOldRunsArePruned(t *testing.T) {
 	s := New(lease.New(pod.New(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}), nil), nil, nil, nil, nil)
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

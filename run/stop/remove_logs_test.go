@@ -12,9 +12,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// Two processes that removed the logs of a pod concurrently, such as a delete and the
-// removal of earlier runs under disk pressure: the one that found a link and removed it
-// second failed with ENOENT.
+// Two processes may remove the logs of a pod concurrently, for example a delete and the removal of
+// earlier runs under disk pressure. The second one to remove a link failed with ENOENT.
 func TestRemoveLogsConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	p := &prepare.Plan{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u"}, Layout: identity.Layout{

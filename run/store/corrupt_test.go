@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestIsCorrupt: only a checkpoint whose content is lost is corrupt, not one that cannot be
-// read at the moment.
+// TestIsCorrupt: a checkpoint is corrupt only if its content is lost, not if it temporarily cannot be
+// read.
 func TestIsCorrupt(t *testing.T) {
 	path := func(err error) error { return &fs.PathError{Op: "open", Path: "pod.yaml", Err: err} }
 	for err, want := range map[error]bool{

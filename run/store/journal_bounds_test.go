@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// openedJournal is a journal whose pod's directory is there.
+// openedJournal returns an open journal of a pod with a directory.
 func openedJournal(t *testing.T, layout identity.Layout) *Journal {
 	t.Helper()
 	makePodDir(t, layout)
@@ -36,7 +36,7 @@ func journalSize(t *testing.T, layout identity.Layout) int64 {
 	return info.Size()
 }
 
-// counts are how often each reason occurred.
+// counts returns how often each reason occurred.
 func counts(t *testing.T, layout identity.Layout) map[string]int {
 	t.Helper()
 	events, err := ReadJournal(layout, "u1")
@@ -50,9 +50,8 @@ func counts(t *testing.T, layout identity.Layout) map[string]int {
 	return out
 }
 
-// TestD5JournalIsBounded: a probe that fails for as long as a command supervises
-// its pod, with 12 MB of text each time or with another text each time, fills
-// no disk, and its count stays true.
+// TestD5JournalIsBounded: a probe that keeps failing while a command supervises its pod, with 12 MB of
+// text or a different text each time, does not fill the disk, and the event's count remains correct.
 func TestD5JournalIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 12<<20)
 	for name, message := range map[string]func(i int) string{
@@ -85,7 +84,7 @@ func TestD5JournalIsBounded(t *testing.T) {
 	}
 }
 
-// TestJournalKeepsTheNewest: where aggregation is not enough, the oldest go.
+// TestJournalKeepsTheNewest: if aggregation is not sufficient, the oldest events are dropped.
 func TestJournalKeepsTheNewest(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
@@ -104,8 +103,7 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// TestJournalLosesNoLine: several podruns write at once, and replace the file
-// under each other's hands.
+// TestJournalLosesNoLine: several podrun processes write to the file and replace it concurrently.
 func TestJournalLosesNoLine(t *testing.T) {
 	layout := testLayout(t)
 	const writers, n = 4, 4000
@@ -133,7 +131,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 			t.Errorf("writer %d: %d of %d events", w, got[fmt.Sprint("writer", w)], n)
 		}
 	}
-	before.Emit(event.Event{Reason: "Late"}) // by a file that was replaced long ago
+	before.Emit(event.Event{Reason: "Late"}) // to a file that was replaced long ago
 	if got := counts(t, layout); got["Late"] != 1 {
 		t.Errorf("%v", got)
 	}
@@ -142,8 +140,8 @@ func TestJournalLosesNoLine(t *testing.T) {
 	}
 }
 
-// TestJournalDoesNotWaitForAStoppedPodrun: one that stands still while it
-// replaces the file delays no writer for long, and no event is lost once it continues.
+// TestJournalDoesNotWaitForAStoppedPodrun: a process that is stopped while it replaces the file does
+// not delay writers for long, and no event is lost once it continues.
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
@@ -176,9 +174,9 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 }
 
-// TestJournalOfADeletedPod: a podrun that still has the journal of a pod that
-// was deleted writes nothing into that of its successor, which has the same UID,
-// and makes no file that keeps the directory from being removed.
+// TestJournalOfADeletedPod: a podrun that still has the journal of a deleted pod open does not write to
+// that of the pod's successor, which has the same UID, and creates no file that would prevent the
+// removal of the directory.
 func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testLayout(t)
 	old := openedJournal(t, layout)
@@ -186,7 +184,7 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	if err := os.Remove(layout.Journal("u1")); err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 { // enough to be compacted
+	for range 3000 { // enough to compact the journal
 		old.Emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
 	}
 	if entries, err := os.ReadDir(layout.Pod("u1")); err != nil || len(entries) > 0 {
@@ -206,8 +204,8 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestJournalThatIsNone: what is no journal is replaced by a new one, lines that
-// are no events are passed over, and of a huge file the end is read.
+// TestJournalThatIsNone: anything that is not a journal is replaced by a new one, lines that are not
+// events are skipped, and only the end of a huge file is read.
 func TestJournalThatIsNone(t *testing.T) {
 	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
 	for name, test := range map[string]struct {
@@ -255,8 +253,8 @@ func TestJournalThatIsNone(t *testing.T) {
 	}
 }
 
-// TestJournalOnAReadOnlyFileSystem: a pod must be deletable where nothing can be
-// written. The events are handed on, and the failure is reported at the end.
+// TestJournalOnAReadOnlyFileSystem: a pod can be deleted even if the file system cannot be written.
+// Events are passed on, and Close returns the failure.
 func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 	j, layout, seen := testJournal(t)
 	makePodDir(t, layout)

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// testJournal makes a journal whose pod's directory is missing yet.
+// testJournal returns a journal of a pod that has no directory yet.
 func testJournal(t *testing.T) (*Journal, identity.Layout, *[]event.Event) {
 	t.Helper()
 	layout := testLayout(t)
@@ -57,7 +57,7 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 		t.Error("opened with no directory")
 	}
 	makePodDir(t, layout)
-	for range 2 { // twice is fine
+	for range 2 { // a second call has no effect
 		if err := j.Open(layout); err != nil {
 			t.Fatal(err)
 		}
@@ -69,11 +69,11 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	if got := readReasons(t, layout); got != "Pulling Pulled" {
 		t.Errorf("%q", got)
 	}
-	j.Emit(event.Event{Reason: "Late"}) // after the end: handed on, held
+	j.Emit(event.Event{Reason: "Late"}) // after Close: passed on and buffered
 	if len(*seen) != 3 {
 		t.Errorf("%d events handed on", len(*seen))
 	}
-	if err := j.Open(layout); err != nil { // the next sync continues with it
+	if err := j.Open(layout); err != nil { // the next command continues the journal
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -84,8 +84,8 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	}
 }
 
-// TestJournalCutShort: a crash may cut the last line, and what a later podrun
-// writes must not be lost with it.
+// TestJournalCutShort: a crash may truncate the last line, and lines that a later podrun appends must
+// not be lost because of it.
 func TestJournalCutShort(t *testing.T) {
 	for _, tail := range []string{`{"reason":"Cre`, "{", "\x00\x00\x00"} {
 		j, layout, _ := testJournal(t)

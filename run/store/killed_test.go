@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim, which no
-// sweep removes before the next owner has seen it. One that ended left none.
+// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim, and a sweep keeps the claim
+// until the next owner has read it. A process that exited normally leaves none.
 func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	for _, killed := range []bool{false, true} {
@@ -29,7 +29,7 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 			return l
 		}
 		first := acquire()
-		if killed { // its files are closed, and nothing more
+		if killed { // only closes its files, like a kill
 			first.Claim.file.Close()
 			first.Unlock()
 		} else {
@@ -60,8 +60,8 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	}
 }
 
-// TestSweepOfAPodWithoutCheckpoint: a podrun that was killed before it wrote the
-// checkpoint leaves a directory, an owner record and a claim.
+// TestSweepOfAPodWithoutCheckpoint: a podrun that was killed before it wrote the checkpoint leaves a
+// directory, an owner record and a claim.
 func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -92,9 +92,8 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// TestUnreleasedAreKept: a sandbox of which a stop failed is known to each later owner
-// of the name, whichever pod it brings, until it is released; so is one that a killed
-// owner had asked to stop.
+// TestUnreleasedAreKept: the owner records of all later pods of the name list a sandbox whose stop
+// failed until the sandbox is released. They also list a sandbox that a killed owner had asked to stop.
 func TestUnreleasedAreKept(t *testing.T) {
 	layout := testLayout(t)
 	acquire := func(uid string) *PodLock {
@@ -114,7 +113,7 @@ func TestUnreleasedAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Release()
-	l = acquire("u") // that one was not killed
+	l = acquire("u") // this one was not killed
 	if diff := cmp.Diff([]string{"s0"}, l.Unreleased); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

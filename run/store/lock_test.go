@@ -17,14 +17,14 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// testLayout is a layout below a directory of the test.
+// testLayout returns a layout in a temporary directory of the test.
 func testLayout(t *testing.T) identity.Layout {
 	t.Helper()
 	dir := t.TempDir()
 	return identity.Layout{RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"), ContainerLogsDir: filepath.Join(dir, "links")}
 }
 
-// testLocks makes locks as another process does, with a holder that names it alone.
+// testLocks returns the locks of another process, identified by holder.
 func testLocks(layout identity.Layout) Locks {
 	return NewLocks(layout, "process 1 (podrun test) ["+RandomHex(8)+"]", func(problem.List) {})
 }
@@ -108,7 +108,7 @@ func TestPodLockReportsOtherHolders(t *testing.T) {
 		}
 	}
 	mine.Unlock()
-	mine.Unlock() // twice is fine
+	mine.Unlock() // a second call has no effect
 	free, err := LockFile(layout.PodLock(id))
 	if free == nil || err != nil {
 		t.Fatalf("the lock is held: %v", err)
@@ -116,7 +116,7 @@ func TestPodLockReportsOtherHolders(t *testing.T) {
 	free.Close()
 }
 
-// TestLockOfKilledHolder kills the process that holds a lock.
+// TestLockOfKilledHolder kills a process that holds a lock.
 func TestLockOfKilledHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	child := exec.Command(os.Args[0], "-test.run=^TestHelperHoldLock$")
@@ -144,7 +144,7 @@ func TestLockOfKilledHolder(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // the error is the kill
+	_ = child.Wait() // the error reports the kill
 	l, err := Lock(ended, path, "process 2", nil)
 	if err != nil {
 		t.Fatalf("the lock of a dead process: %v", err)
@@ -155,8 +155,8 @@ func TestLockOfKilledHolder(t *testing.T) {
 	l.Unlock()
 }
 
-// TestHelperHoldLock is the process that TestLockOfKilledHolder kills; run by
-// itself it has nothing to test.
+// TestHelperHoldLock is the process that TestLockOfKilledHolder kills. It tests nothing when it is run
+// by itself.
 func TestHelperHoldLock(t *testing.T) {
 	path := os.Getenv("PODRUN_TEST_HOLD")
 	if path == "" {
@@ -166,11 +166,11 @@ func TestHelperHoldLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Stdout.WriteString("held\n")
-	io.Copy(io.Discard, os.Stdin) // until the parent goes
+	io.Copy(io.Discard, os.Stdin) // until the parent exits
 }
 
-// TestLockIsNoSymlink: the locks are root's, and a planted link must not make
-// root write elsewhere.
+// TestLockIsNoSymlink: locks belong to root, and a symlink in their place must not redirect root's
+// writes.
 func TestLockIsNoSymlink(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -189,9 +189,8 @@ func TestLockIsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestLockPodsHoldsNoneWhileItWaits: a command that waits for one of its
-// pods' locks leaves the other pods free for other commands, such as one that
-// preempts them.
+// TestLockPodsHoldsNoneWhileItWaits: while a command waits for the lock of one of its pods, other
+// commands can lock its other pods, for example to preempt them.
 func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := testLayout(t)

@@ -12,15 +12,15 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestStoredNamed: the owner record saves reading all directories, and is never what a
-// pod is missed by.
+// TestStoredNamed: with an owner record, only one directory is read, and no pod is missed because of
+// the record.
 func TestStoredNamed(t *testing.T) {
 	web := identity.Pod{Namespace: "default", Name: "web", UID: "u-web"}
 	older := identity.Pod{Namespace: "default", Name: "web", UID: "u-older"}
 	db := identity.Pod{Namespace: "default", Name: "db", UID: "u-db"}
 	owned := func(uid string) string { return `{"schema":1,"counter":1,"token":"00","uid":"` + uid + `"}` }
 	for name, test := range map[string]struct {
-		owner string // record of default/web; "" for none
+		owner string // the record of default/web; "" if there is none
 		want  []identity.Pod
 	}{
 		"its record":                             {owned("u-web"), []identity.Pod{web}},

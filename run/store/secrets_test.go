@@ -23,8 +23,8 @@ import (
 
 const secretText = "hunter2-in-memory"
 
-// secretPod is a pod with a Secret of that text, which its annotation repeats as kubectl
-// apply writes it.
+// secretPod returns a pod with a Secret containing the text, which its annotation repeats as kubectl
+// apply does.
 func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web"}
 	annotated := meta
@@ -34,7 +34,7 @@ func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
 		Secrets: []*corev1.Secret{{ObjectMeta: annotated, Immutable: &immutable, Data: map[string][]byte{"k": []byte(text)}}}}
 }
 
-// secretsLayout is that of a root directory on a disk, with another directory in memory.
+// secretsLayout returns the layout of a root directory on a disk and a separate directory in memory.
 func secretsLayout(t *testing.T) identity.Layout {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -56,7 +56,7 @@ func secretsLayout(t *testing.T) identity.Layout {
 	return layout
 }
 
-// holds lists the files below a directory that have the text, plain or as base64.
+// holds lists the files below a directory that contain the text, in plain text or base64.
 func holds(t *testing.T, dir, text string) []string {
 	t.Helper()
 	var found []string
@@ -83,8 +83,8 @@ func mustWrite(t *testing.T, layout identity.Layout, id identity.Pod, c manifest
 	}
 }
 
-// D12: each way from mode to mode leaves the Secrets where the last one has them, and
-// nowhere else, and they are read whatever the mode of the reader.
+// D12: after each change of the mode, the Secrets are stored only where the new mode stores them, and
+// can be read in either mode.
 func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	for name, modes := range map[string][]bool{
 		"disk": {false}, "memory": {true}, "memory twice": {true, true}, "to memory": {false, true}, "to disk": {true, false},
@@ -119,8 +119,8 @@ func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	}
 }
 
-// After a reboot the pod is known, without its Secrets; writing it then is refused, and
-// the next writing with Secrets is whole.
+// After a reboot the pod exists without its Secrets. Its checkpoint cannot be written in this state;
+// written again with Secrets, it is complete.
 func TestSecretsLost(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -141,8 +141,8 @@ func TestSecretsLost(t *testing.T) {
 	}
 }
 
-// A podrun that is killed between the two files leaves the checkpoint as it was; the
-// sweep takes what belongs to no pod.
+// A podrun that is killed between writing the two files leaves the previous checkpoint intact; the
+// sweep removes files that belong to no pod.
 func TestSecretsOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -167,8 +167,8 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// A podrun that is killed before it writes the first file in memory leaves a directory,
-// which may be a tmpfs already: the sweep removes both, unless there are Secrets.
+// A podrun that is killed before it writes the first file in memory leaves a directory, which may
+// already be a tmpfs. The sweep removes it, unless it contains Secrets.
 func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	for _, step := range []struct {
@@ -190,7 +190,7 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, layout.SecretsDir())
 		}
 	}
-	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil { // which the sweep removed
+	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil { // recreates the directory, which the sweep removed
 		t.Fatal(err)
 	}
 	id, c := secretPod(true, secretText)
@@ -200,7 +200,7 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// A podrun that does not know of Secrets in memory must not change such a pod.
+// An older podrun, which does not support Secrets in memory, must not change such a pod.
 func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	layout := secretsLayout(t)
 	for _, memory := range []bool{false, true} {
@@ -213,7 +213,7 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Another user's directory in the place of podrun's is refused, and so is a link.
+// A directory of another user in place of podrun's is refused, and so is a symlink.
 func TestSecretsDirOfAnother(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -238,7 +238,7 @@ func TestSecretsDirOfAnother(t *testing.T) {
 	}
 }
 
-// Where /run is in memory, a directory is enough, and nothing is mounted.
+// If /run is in memory, only a directory is created and nothing is mounted.
 func TestSecretsBelowATmpfs(t *testing.T) {
 	layout := secretsLayout(t)
 	run, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -258,7 +258,7 @@ func TestSecretsBelowATmpfs(t *testing.T) {
 	}
 }
 
-// A full memory refuses the pod and says so; what was there before stays.
+// If the memory is full, the pod is refused with a message, and existing files remain.
 func TestSecretsOfAFullMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -285,8 +285,8 @@ func TestSecretsOfAFullMemory(t *testing.T) {
 	}
 }
 
-// Copies of URLs may have Secrets: they are where the last mode has them, and one that
-// is no source any more is nowhere.
+// Copies of URLs may contain Secrets: they are stored only where the last mode stores them, and copies
+// of URLs that are no longer sources are removed.
 func TestRemoteCopiesInMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	write := func(name string, memory bool) {

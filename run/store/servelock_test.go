@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// A second supervisor does not start, and Supervised reports the first one, also if the
-// file of the lock was removed, or the directory that it is in.
+// A second supervisor does not start, and Supervised reports the first one, even if the lock file or
+// its directory was removed.
 func TestServeLockIsRemoved(t *testing.T) {
 	for _, removed := range []func(identity.Layout) string{identity.Layout.ServeLock, identity.Layout.Serve} {
 		layout := testLayout(t)
@@ -38,8 +38,8 @@ func TestServeLockIsRemoved(t *testing.T) {
 	}
 }
 
-// The next supervisor removes the temporary files of one that was killed, and a garbage
-// collection those of all killed processes, as soon as none can still be writing them.
+// The next supervisor removes temporary files of a killed supervisor. A garbage collection removes
+// those of all killed processes once no process can still be writing them.
 func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	layout := testLayout(t)
 	pod, checkpoint := secretPod(false, "s")
@@ -51,7 +51,7 @@ func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		age          time.Duration
-		serve, sweep bool // whether it is there after the start of a supervisor, and the collection
+		serve, sweep bool // whether it exists after the start of a supervisor, and after the collection
 	}{
 		{name: filepath.Join(layout.Sources(), ".default_web.1066594613")},
 		{name: filepath.Join(layout.Serve(), ".unstarted.3966333247")},

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestForgottenLocksStillExclude lets many take one lock and remove its file
-// again: never do two hold it, and nothing is left.
+// TestForgottenLocksStillExclude takes one lock and removes its file repeatedly from many goroutines:
+// the lock is never held twice, and no file remains.
 func TestForgottenLocksStillExclude(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
@@ -52,14 +52,13 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 		t.Fatal(err)
 	}
 	last.Forget()
-	last.Forget() // twice is fine
+	last.Forget() // a second call has no effect
 	if got := lockFiles(t, layout); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
 }
 
-// TestSweepRemovesLocksOfPodsThatAreGone: a CI host runs pods of generated
-// names for years.
+// TestSweepRemovesLocksOfPodsThatAreGone: a CI host runs pods with generated names for years.
 func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	layout := testLayout(t)
 	here := identity.Pod{Namespace: "default", Name: "here", UID: "u1"}
@@ -99,7 +98,7 @@ func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	}
 }
 
-// lockFiles are the names of the files of locks.
+// lockFiles returns the names of the lock files.
 func lockFiles(t *testing.T, layout identity.Layout) []string {
 	t.Helper()
 	entries, err := os.ReadDir(layout.Locks())
@@ -113,8 +112,8 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 	return names
 }
 
-// TestSweepReadsAllPodsForManyLocksOnly: an apply holds the lock of its new pod, which has
-// no directory yet, and must not read the names of all pods for it.
+// TestSweepReadsAllPodsForManyLocksOnly: an apply holds the lock of its new pod, which has no directory
+// yet, and must not read the names of all pods because of it.
 func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	layout := testLayout(t)
 	for n := range 2 * sweepShare {
@@ -127,7 +126,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 		}
 		writeLock(t, layout, id)
 	}
-	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // in place of the node's
+	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // like the node's lock
 	for gone, left := range []int{1, 2, 0} {
 		writeLock(t, layout, identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(gone)})
 		if err := Sweep(layout); err != nil {
@@ -140,7 +139,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	}
 }
 
-// writeLock leaves the lock of a pod, as a command that was killed does.
+// writeLock creates the lock file of a pod, as a killed command leaves it.
 func writeLock(t *testing.T, layout identity.Layout, id identity.Pod) {
 	t.Helper()
 	if err := os.MkdirAll(layout.Locks(), 0o750); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestNoTemporaryFileIsLeft: a process that was killed while it wrote the owner record
-// or made a claim, as when its control group was out of memory, leaves a temporary file.
-// The removal of the pod takes it away, and none of other pods.
+// TestNoTemporaryFileIsLeft: a process that was killed while it wrote the owner record or created a
+// claim, for example because its cgroup was out of memory, leaves a temporary file. The removal of the
+// pod also removes this file, but not those of other pods.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -21,10 +21,10 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	temporary := map[string]bool{ // and whether it stays
+	temporary := map[string]bool{ // the value is true if the file remains
 		filepath.Join(layout.Owners(), ".default_web.621076597"):     false,
 		filepath.Join(layout.Claims(), ".default_web_3966333247"):    false,
-		filepath.Join(layout.Claims(), "default_web_3966333248"):     false, // complete, but in no record
+		filepath.Join(layout.Claims(), "default_web_3966333248"):     false, // complete, but not in an owner record
 		filepath.Join(layout.Claims(), "default_web.5_3966333248"):   true,
 		filepath.Join(layout.Owners(), ".default_web.5.621076597"):   true, // pod web.5
 		filepath.Join(layout.Owners(), ".default_web-2.621076597"):   true,
@@ -57,7 +57,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if err := Sweep(layout); err != nil {
 		t.Fatal(err)
 	}
-	delete(temporary, filepath.Join(layout.Claims(), "default_web.5_3966333248")) // which the sweep removes
+	delete(temporary, filepath.Join(layout.Claims(), "default_web.5_3966333248")) // removed by the sweep
 	for path, stays := range temporary {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it kept: %v", path, err, stays)
@@ -65,10 +65,9 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	}
 }
 
-// TestNoOwnerOfAnUnmadePodIsLeft: a replacement was killed after it had become the owner
-// of the new pod, and before it created that pod's directory. The removal of the old pod
-// also removes the record and the claim; with the directory, they stay for the removal
-// of the new one.
+// TestNoOwnerOfAnUnmadePodIsLeft: a command was killed after it had become the owner of a replacement
+// and before it created the replacement's directory. The removal of the old pod also removes the owner
+// record and the claim. If the directory exists, they remain until the replacement is removed.
 func TestNoOwnerOfAnUnmadePodIsLeft(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		layout := testLayout(t)
