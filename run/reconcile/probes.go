@@ -29,111 +29,111 @@ type probes struct {
 }
 
 // startProbing starts probing the pod's containers. Probes run only while a command works on the pod.
-func (w *probes) startProbing() {
-	w.pod.Prober = probe.NewProber(probe.Options{
+func (ps *probes) startProbing() {
+	ps.pod.Prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-			resp, err := w.pod.Node.Client.ExecSync(ctx, id, command, timeout)
+			resp, err := ps.pod.Node.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit:   w.pod.Journal.Emit,
+		Emit:   ps.pod.Journal.Emit,
 		Settle: probeSettle,
-		Owned:  w.ownsProbes,
+		Owned:  ps.ownsProbes,
 		Probed: func(p probe.Plan, result probe.Outcome) {
-			if count := w.pod.Node.Observer.Probed; count != nil {
+			if count := ps.pod.Node.Observer.Probed; count != nil {
 				count(p.ID, p.Container, string(p.Kind), string(result))
 			}
 			if p.Kind == probe.Readiness {
-				w.answered.Store(p.Container, result == probe.Success || result == probe.Warning)
-				w.wakeUp()
+				ps.answered.Store(p.Container, result == probe.Success || result == probe.Warning)
+				ps.wakeUp()
 			}
 		},
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
-			w.reported.Store(id, true)
-			w.wakeUp()
+			ps.reported.Store(id, true)
+			ps.wakeUp()
 		},
 	})
 }
 
 // ownsProbes reports whether this command still owns the pod that it probes.
-func (w *probes) ownsProbes() bool {
-	g := w.probing.Load()
+func (ps *probes) ownsProbes() bool {
+	g := ps.probing.Load()
 	if g == nil {
 		return false
 	}
-	now, err := w.lease.Lock.Current()
+	now, err := ps.lease.Lock.Current()
 	return err == nil && now == *g
 }
 
 // wakeUp ends the worker's wait because there is a probe result.
-func (w *probes) wakeUp() {
+func (ps *probes) wakeUp() {
 	select {
-	case w.wake <- struct{}{}:
+	case ps.wake <- struct{}{}:
 	default: // a wake-up is already pending
 	}
 }
 
 // stopProbing stops the probes and records their results and the resulting status, for `get` and later
 // commands.
-func (w *probes) stopProbing() error {
-	w.pod.Prober.Stop()
-	owns := w.lease.Lock.Held != nil && w.lease.Lock.Owned()
+func (ps *probes) stopProbing() error {
+	ps.pod.Prober.Stop()
+	owns := ps.lease.Lock.Held != nil && ps.lease.Lock.Owned()
 	var err error
 	if owns {
-		err = w.keepProbed(true)
+		err = ps.keepProbed(true)
 	}
-	w.pod.Prober = nil
+	ps.pod.Prober = nil
 	if owns && err == nil {
-		err = w.pod.KeepStatus(w.lease.Lock.Ending)
+		err = ps.pod.KeepStatus(ps.lease.Lock.Ending)
 	}
 	return err
 }
 
 // pause stops the probes because another command owns the pod.
-func (w *probes) pause() {
-	w.probing.Store(nil)
-	w.pod.Prober.Set(nil)
+func (ps *probes) pause() {
+	ps.probing.Store(nil)
+	ps.pod.Prober.Set(nil)
 }
 
 // probe updates the probed containers to those that are currently running.
-func (w *probes) probe() {
-	if mine := w.lease.Lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
-		w.pod.Prober.Set(nil) // stops probes of an earlier ownership
-		w.probing.Store(&mine)
+func (ps *probes) probe() {
+	if mine := ps.lease.Lock.Mine; ps.probing.Load() == nil || *ps.probing.Load() != mine {
+		ps.pod.Prober.Set(nil) // stops probes of an earlier ownership
+		ps.probing.Store(&mine)
 	}
-	sb := w.pod.Observed.Sandbox()
+	sb := ps.pod.Observed.Sandbox()
 	if sb == nil {
 		return
 	}
 	ip := ""
-	if ips := lifecycle.OrderIPs(sb.IPs, w.pod.Plan.NodeIPs); len(ips) > 0 {
+	if ips := lifecycle.OrderIPs(sb.IPs, ps.pod.Plan.NodeIPs); len(ips) > 0 {
 		ip = ips[0]
-	} else if len(w.pod.Plan.NodeIPs) > 0 {
-		ip = w.pod.Plan.NodeIPs[0]
+	} else if len(ps.pod.Plan.NodeIPs) > 0 {
+		ip = ps.pod.Plan.NodeIPs[0]
 	}
 	var running []probe.Container
-	for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
-		have := w.pod.Observed.Container(c.Container.Name)
-		plans := probe.All(w.pod.Plan.ID, c.Container)
+	for _, c := range lifecycle.SpecContainers(ps.pod.Spec()) {
+		have := ps.pod.Observed.Container(c.Container.Name)
+		plans := probe.All(ps.pod.Plan.ID, c.Container)
 		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
-			before := w.pod.Observed.Probes[have.ID]
+			before := ps.pod.Observed.Probes[have.ID]
 			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans,
 				WasStarted: before.Started, WasReady: before.Ready})
 		}
 	}
-	w.pod.Prober.Set(running)
+	ps.pod.Prober.Set(running)
 }
 
 // confirmed reports whether the readiness of the running containers is known from probes of this
 // command, not from recorded results. Ready is the required result: a container is ready only if its
 // last probe succeeded.
-func (w *probes) confirmed(ready bool) bool {
-	started, _, _ := w.pod.Probed()
-	for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
-		have := w.pod.Observed.Container(c.Container.Name)
+func (ps *probes) confirmed(ready bool) bool {
+	started, _, _ := ps.pod.Probed()
+	for _, c := range lifecycle.SpecContainers(ps.pod.Spec()) {
+		have := ps.pod.Observed.Container(c.Container.Name)
 		if c.Container.ReadinessProbe == nil || have == nil || have.State != lifecycle.Running {
 			continue
 		}
-		succeeded, answered := w.answered.Load(have.Name)
+		succeeded, answered := ps.answered.Load(have.Name)
 		probing := c.Container.StartupProbe == nil || started[have.ID]
 		if ready && succeeded != true || probing && !answered {
 			return false
@@ -145,12 +145,12 @@ func (w *probes) confirmed(ready bool) bool {
 // keepProbed records the current probe results, if they have changed, for `get` and later commands. At
 // the end of the command it records all results; before, a container whose probes have no result yet
 // keeps the result that an earlier command recorded.
-func (w *probes) keepProbed(end bool) error {
-	results := w.pod.Prober.Results()
+func (ps *probes) keepProbed(end bool) error {
+	results := ps.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}
 	for id, started := range results.Started {
-		_, reported := w.reported.Load(id)
-		before, had := w.pod.Observed.Probes[id]
+		_, reported := ps.reported.Load(id)
+		before, had := ps.pod.Observed.Probes[id]
 		switch {
 		case end || reported:
 			now[id] = lifecycle.Probed{Started: started, Ready: results.Ready[id]}
@@ -158,5 +158,5 @@ func (w *probes) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
-	return w.pod.KeepProbed(now, end)
+	return ps.pod.KeepProbed(now, end)
 }

@@ -12,18 +12,18 @@ import (
 // awaitKilled creates the sandbox after the runtime rejected its name because it is still executing the
 // call of a killed podrun. If that call creates the sandbox instead, the error is store.ErrChanged: the
 // sandbox belongs to the pod, and the caller must decide again.
-func (w *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
-	known := len(w.pod.Observed.Sandboxes)
+func (st *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
+	known := len(st.pod.Observed.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
-		now, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
+		now, err := st.pod.Node.Observe(ctx, st.pod.Plan.ID.UID)
 		if err != nil {
 			return false, errors.Join(reserved, err)
 		}
 		if len(now.Sandboxes) > known {
-			w.pod.Observed = now
+			st.pod.Observed = now
 			return false, store.ErrChanged
 		}
-		made, err = sandbox.Apply(ctx, w.pod.Node.Client, plan) // the first attempt registered the undo
+		made, err = sandbox.Apply(ctx, st.pod.Node.Client, plan) // the first attempt registered the undo
 		return cri.Reserved(err), err
 	})
 	return made, err

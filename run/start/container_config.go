@@ -136,19 +136,19 @@ var (
 
 // containerFailed reports and records that a container could not be created or started. It returns an
 // error only for an interruption or if the failure cannot be recorded.
-func (w *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
+func (st *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return w.endedBy(cause, name, step.op, err)
+		return st.endedBy(cause, name, step.op, err)
 	}
-	err = w.pod.Redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", w.pod.Plan.ID, name), Op: step.op, Err: err}
+	err = st.pod.Redacted(name, err)
+	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", st.pod.Plan.ID, name), Op: step.op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
 	why := cause(failure)
-	w.pod.Emit(event.Warning, step.event, name, "Error: "+why)
-	w.fail(commandFailed(failure))
-	return w.pod.KeepStartFailure(name, step.waiting, why)
+	st.pod.Emit(event.Warning, step.event, name, "Error: "+why)
+	st.fail(commandFailed(failure))
+	return st.pod.KeepStartFailure(name, step.waiting, why)
 }
 
 // commandFailed converts the failure of a container into an error about its command, if that is the

@@ -36,11 +36,11 @@ type starting struct {
 // Beside reports whether a container may be started in parallel with its neighbors: it is an app
 // container without a postStart hook, of a pod with parallel start. A postStart hook must finish before
 // the next container is created (k/k#81450).
-func (w *Starter) Beside(a lifecycle.Action) bool {
-	if a.Verb != lifecycle.StartContainer || !w.pod.Plan.ParallelStart {
+func (st *Starter) Beside(a lifecycle.Action) bool {
+	if a.Verb != lifecycle.StartContainer || !st.pod.Plan.ParallelStart {
 		return false
 	}
-	c := lifecycle.FindContainer(w.pod.Spec(), a.Container)
+	c := lifecycle.FindContainer(st.pod.Spec(), a.Container)
 	return !c.Init && !c.Ephemeral && !lifecycle.HasPostStart(c.Container)
 }
 
@@ -68,12 +68,12 @@ func (b *batch) hooked(pod *corev1.Pod) *starting {
 }
 
 // ensureVolumes creates the volumes if they do not exist.
-func (w *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return w.Volumes.ensure(ctx) }
+func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
 // awaitAllImages waits for the images of the batch.
-func (w *Starter) awaitAllImages(ctx context.Context, b *batch) error {
+func (st *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 	for _, a := range b.actions {
-		s, err := w.awaitImages(ctx, a)
+		s, err := st.awaitImages(ctx, a)
 		if err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (w *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 }
 
 // checkSandbox returns store.ErrChanged if the sandbox has ended, for example while images were pulled.
-func (w *Starter) checkSandbox(_ context.Context, b *batch) error {
-	if sb := w.pod.Observed.Sandbox(); len(b.all) > 0 && (sb == nil || !sb.Ready) {
+func (st *Starter) checkSandbox(_ context.Context, b *batch) error {
+	if sb := st.pod.Observed.Sandbox(); len(b.all) > 0 && (sb == nil || !sb.Ready) {
 		return store.ErrChanged
 	}
 	return nil
@@ -96,51 +96,51 @@ func (w *Starter) checkSandbox(_ context.Context, b *batch) error {
 
 // awaitImages waits for the images of a container: its own image, and those of its image volumes. If it
 // returns nil without an error, an image is not available, which it has recorded as a failure.
-func (w *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
+func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
-	s.image, err = w.Images.Waiter.take(ctx, a.Container)
+	s.image, err = st.Images.Waiter.take(ctx, a.Container)
 	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) {
 		return nil, err
 	}
 	if err == nil {
-		s.mounted, err = w.volumeImages(ctx, a.Container)
+		s.mounted, err = st.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) || w.lease.Lock.Held == nil {
+	if errors.Is(err, store.ErrChanged) || lease.IsDeleted(err) || st.lease.Lock.Held == nil {
 		return nil, cmp.Or(err, store.ErrChanged)
 	}
-	if lost := w.lease.Lock.CheckOwned(); lost != nil {
+	if lost := st.lease.Lock.CheckOwned(); lost != nil {
 		return nil, cmp.Or(err, lost)
 	}
 	if err != nil {
-		w.fail(err)
+		st.fail(err)
 		return nil, nil
 	}
 	return s, nil
 }
 
 // createAll creates the containers of the batch.
-func (w *Starter) createAll(ctx context.Context, b *batch) error {
+func (st *Starter) createAll(ctx context.Context, b *batch) error {
 	all := b.all
 	if len(all) == 0 {
 		return nil
 	}
-	sb, sandboxConfig := w.pod.Observed.Sandbox(), w.sandboxConfig()
+	sb, sandboxConfig := st.pod.Observed.Sandbox(), st.sandboxConfig()
 	for _, s := range all {
-		if s.err = w.removeOld(ctx, s.action.Container); s.err == nil {
-			s.config, s.err = w.configs.configOf(ctx, s.action, s.image, s.mounted)
+		if s.err = st.removeOld(ctx, s.action.Container); s.err == nil {
+			s.config, s.err = st.configs.configOf(ctx, s.action, s.image, s.mounted)
 		}
 	}
 	node.InParallel(all, func(s *starting) struct{} {
 		if s.err == nil {
-			s.created.ID, s.err = container.Apply(ctx, w.pod.Node.Client, sb.ID, s.config, sandboxConfig)
+			s.created.ID, s.err = container.Apply(ctx, st.pod.Node.Client, sb.ID, s.config, sandboxConfig)
 		}
 		return struct{}{}
 	})
 	var interrupted error
 	for _, s := range all {
 		name := s.action.Container
-		spec := lifecycle.FindContainer(w.pod.Spec(), name).Container
+		spec := lifecycle.FindContainer(st.pod.Spec(), name).Container
 		s.created = lifecycle.Container{
 			ID: s.created.ID, Name: name, SandboxID: sb.ID, State: lifecycle.Created, Restarts: s.action.Attempt,
 			Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(spec),
@@ -151,75 +151,75 @@ func (w *Starter) createAll(ctx context.Context, b *batch) error {
 			s.created.SandboxID = "" // the runtime was not called
 		}
 		if s.err != nil {
-			s.created.LogPath = filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath())
-			if err := w.notCreated(ctx, s.created, s.err); interrupted == nil {
+			s.created.LogPath = filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath())
+			if err := st.notCreated(ctx, s.created, s.err); interrupted == nil {
 				interrupted = err
 			}
 			continue
 		}
-		w.pod.Emit(event.Normal, event.CreatedContainer, name, "Container created")
-		w.pod.Observed.Put(s.created)
+		st.pod.Emit(event.Normal, event.CreatedContainer, name, "Container created")
+		st.pod.Observed.Put(s.created)
 	}
 	return interrupted
 }
 
 // markHook records, before the container starts, that its postStart hook is pending.
-func (w *Starter) markHook(_ context.Context, b *batch) error {
-	if s := b.hooked(w.pod.Spec()); s != nil {
-		return w.Hooks.markHook(s.created.ID, lifecycle.HookPending)
+func (st *Starter) markHook(_ context.Context, b *batch) error {
+	if s := b.hooked(st.pod.Spec()); s != nil {
+		return st.Hooks.markHook(s.created.ID, lifecycle.HookPending)
 	}
 	return nil
 }
 
 // noteStart records that from now on a failure does not remove the pod.
-func (w *Starter) noteStart(ctx context.Context, b *batch) error {
+func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	if len(b.made()) == 0 {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return w.lease.BeforeStart()
+	return st.lease.BeforeStart()
 }
 
 // startAll starts the containers that were created.
-func (w *Starter) startAll(ctx context.Context, b *batch) error {
+func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.made()
 	node.InParallel(all, func(s *starting) struct{} {
 		answered, stop := cri.ExtendContext(ctx)
 		defer stop()
-		s.err = w.pod.Node.Client.StartContainer(answered, s.created.ID)
+		s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)
 		return struct{}{}
 	})
 	var interrupted error
 	for _, s := range all {
 		if s.err != nil {
-			if err := w.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
+			if err := st.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
 				interrupted = err
 			}
 			continue
 		}
-		w.started(s)
+		st.started(s)
 	}
 	return interrupted
 }
 
 // runHook runs the batch's postStart hook, if it has one.
-func (w *Starter) runHook(ctx context.Context, b *batch) error {
-	if s := b.hooked(w.pod.Spec()); s != nil {
-		return w.Hooks.PostStart(ctx, s.action.Container)
+func (st *Starter) runHook(ctx context.Context, b *batch) error {
+	if s := b.hooked(st.pod.Spec()); s != nil {
+		return st.Hooks.PostStart(ctx, s.action.Container)
 	}
 	return nil
 }
 
 // started records and reports that a container is running.
-func (w *Starter) started(s *starting) {
+func (st *Starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
-	w.pod.Observed.Put(c)
-	w.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
-	if err := w.linkLog(c, s.config); err != nil { // as in the kubelet, this does not prevent it from running
-		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
+	st.pod.Observed.Put(c)
+	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
+	if err := st.linkLog(c, s.config); err != nil { // as in the kubelet, this does not prevent it from running
+		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
-	w.onStart(c, filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath()))
+	st.onStart(c, filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath()))
 }

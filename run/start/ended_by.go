@@ -10,9 +10,9 @@ import (
 // endedBy returns the error of a step on a container during which the context ended with cause. If the
 // runtime reported why the step failed, the error includes its answer: the end of the context is then
 // not the reason.
-func (w *Starter) endedBy(cause error, name, op string, err error) error {
+func (st *Starter) endedBy(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.Redacted(name, err))
+	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, st.pod.Redacted(name, err))
 }

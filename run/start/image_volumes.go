@@ -56,10 +56,10 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 }
 
 // imageVolumes returns the names of the image volumes that a container mounts, without duplicates.
-func (w *Starter) imageVolumes(c *corev1.Container) []string {
+func (st *Starter) imageVolumes(c *corev1.Container) []string {
 	var names []string
 	for _, m := range c.VolumeMounts {
-		if w.pod.Plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, m.Name) {
+		if st.pod.Plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, m.Name) {
 			names = append(names, m.Name)
 		}
 	}
@@ -68,10 +68,10 @@ func (w *Starter) imageVolumes(c *corev1.Container) []string {
 
 // volumeImages returns the images that a container mounts as volumes, by volume name. It may wait for
 // them.
-func (w *Starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
+func (st *Starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
-	for _, volume := range w.imageVolumes(lifecycle.FindContainer(w.pod.Spec(), name).Container) {
-		got, err := w.Images.Waiter.take(ctx, imagepull.VolumeImage(volume))
+	for _, volume := range st.imageVolumes(lifecycle.FindContainer(st.pod.Spec(), name).Container) {
+		got, err := st.Images.Waiter.take(ctx, imagepull.VolumeImage(volume))
 		if err != nil {
 			return nil, err
 		}

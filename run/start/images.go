@@ -90,24 +90,24 @@ type ImageWaiter interface {
 
 // ImagesInTurn waits for images without the pod's lock, because a pull may take long and other commands
 // may act on the pod.
-type ImagesInTurn struct{ w *Starter }
+type ImagesInTurn struct{ starter *Starter }
 
 func (i ImagesInTurn) reset() {}
 
 // Waits returns true until the first pull of the image has finished.
 func (i ImagesInTurn) Waits(name string) bool {
-	return i.w.Images.fromFirst(name) && !i.w.Images.first.Done(name)
+	return i.starter.Images.fromFirst(name) && !i.starter.Images.first.Done(name)
 }
 
 // Turn waits for the first attempt of the first pull of an app container's image. If the attempt fails,
 // the next container is started first, as in the kubelet, which retries this one later.
 func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
-	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {
+	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.starter.pod.Spec(), a.Container).Init {
 		return Now, nil
 	}
 	backsOff := false
-	err := i.w.lease.Do(ctx, i.w.lease.StartedByOther, func(ctx context.Context) error {
-		backsOff = i.w.Images.first.BacksOff(ctx, a.Container)
+	err := i.starter.lease.Do(ctx, i.starter.lease.StartedByOther, func(ctx context.Context) error {
+		backsOff = i.starter.Images.first.BacksOff(ctx, a.Container)
 		return nil
 	})
 	if backsOff {
@@ -118,15 +118,15 @@ func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (
 
 func (i ImagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
 	wait := func(ctx context.Context) (err error) {
-		pulls, end := i.w.Images.pullsFor(ctx, name, i.w.pod.Plan.Images)
+		pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
 		defer end()
 		image, err = pulls.Wait(ctx, name)
 		return err
 	}
-	if i.w.Images.fromFirst(name) && !i.Waits(name) { // the pull has finished
+	if i.starter.Images.fromFirst(name) && !i.Waits(name) { // the pull has finished
 		err = wait(ctx)
 	} else {
-		err = i.w.lease.Do(ctx, i.w.lease.StartedByOther, wait)
+		err = i.starter.lease.Do(ctx, i.starter.lease.StartedByOther, wait)
 	}
 	return image, err
 }

@@ -13,11 +13,11 @@ import (
 
 // ImagesBeside waits for images in the background and wakes the worker.
 type ImagesBeside struct {
-	w      *Starter
-	wake   func()
-	ctx    context.Context
-	byName map[string]*imageWait // by container or image volume
-	all    sync.WaitGroup
+	starter *Starter
+	wake    func()
+	ctx     context.Context
+	byName  map[string]*imageWait // by container or image volume
+	all     sync.WaitGroup
 }
 
 // imageWait is the wait for one image.
@@ -33,7 +33,7 @@ type imageWait struct {
 // NewImagesBeside returns a supervisor's waiter for the starter's pod; the caller must close it. Its
 // waits end with ctx. It calls wake when an image is available or its pull has failed.
 func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside {
-	return &ImagesBeside{w: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
+	return &ImagesBeside{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
 
 // Waits returns false, because the waits are in the background.
@@ -41,9 +41,9 @@ func (i *ImagesBeside) Waits(string) bool { return false }
 
 // Turn starts waiting for the images of a container: its own image, and those of its image volumes.
 func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
-	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
+	spec := lifecycle.FindContainer(i.starter.pod.Spec(), a.Container)
 	names := []string{a.Container}
-	for _, volume := range i.w.imageVolumes(spec.Container) {
+	for _, volume := range i.starter.imageVolumes(spec.Container) {
 		names = append(names, imagepull.VolumeImage(volume))
 	}
 	held, goOn := false, true
@@ -75,11 +75,11 @@ func (i *ImagesBeside) await(name string) *imageWait {
 	if wait := i.byName[name]; wait != nil {
 		return wait
 	}
-	wait := &imageWait{plan: i.w.pod.Plan.Images.Only(name), done: make(chan struct{}), backsOff: make(chan struct{})}
+	wait := &imageWait{plan: i.starter.pod.Plan.Images.Only(name), done: make(chan struct{}), backsOff: make(chan struct{})}
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
-	pulls, end := i.w.Images.pullsFor(ctx, name, i.w.pod.Plan.Images)
+	pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
 	i.all.Go(func() {
 		defer wait.cancel()
 		if pulls.BacksOff(ctx, name) {
@@ -108,7 +108,7 @@ func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, e
 // reset cancels waits for images that the pod's new definition does not use.
 func (i *ImagesBeside) reset() {
 	maps.DeleteFunc(i.byName, func(name string, wait *imageWait) bool {
-		if reflect.DeepEqual(wait.plan, i.w.pod.Plan.Images.Only(name)) {
+		if reflect.DeepEqual(wait.plan, i.starter.pod.Plan.Images.Only(name)) {
 			return false
 		}
 		wait.cancel()

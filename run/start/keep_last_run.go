@@ -14,9 +14,9 @@ import (
 
 // removeOld removes the earlier runs of a container except the last one, which the kubelet also keeps
 // for its logs and its last state.
-func (w *Starter) removeOld(ctx context.Context, name string) error {
+func (st *Starter) removeOld(ctx context.Context, name string) error {
 	kept := false
-	for _, c := range slices.Clone(w.pod.Observed.Containers) { // Drop shortens the list
+	for _, c := range slices.Clone(st.pod.Observed.Containers) { // Drop shortens the list
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
 			continue
@@ -24,15 +24,15 @@ func (w *Starter) removeOld(ctx context.Context, name string) error {
 			kept = true // the last run
 			continue
 		}
-		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
+		if err := st.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
-		if err := w.removeLog(c); err != nil {
+		if err := st.removeLog(c); err != nil {
 			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
-		w.pod.Observed.Drop(c.ID)
+		st.pod.Observed.Drop(c.ID)
 		if c.Unmade {
-			if err := w.pod.Keep(w.pod.Observed.Kept.WithoutUnmade(c.Name)); err != nil {
+			if err := st.pod.Keep(st.pod.Observed.Kept.WithoutUnmade(c.Name)); err != nil {
 				return err
 			}
 		}
@@ -42,12 +42,12 @@ func (w *Starter) removeOld(ctx context.Context, name string) error {
 
 // removeLog removes the log of a removed container and the link to it, as the kubelet does: a container
 // that crashes for months must not fill the disk with logs.
-func (w *Starter) removeLog(c lifecycle.Container) error {
-	logs := w.pod.Plan.Layout.Logs(w.pod.Plan.ID)
+func (st *Starter) removeLog(c lifecycle.Container) error {
+	logs := st.pod.Plan.Layout.Logs(st.pod.Plan.ID)
 	if !strings.HasPrefix(c.LogPath, logs+"/") {
 		return nil // the container has no log, or the runtime reports another path
 	}
-	err := os.Remove(w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID))
+	err := os.Remove(st.pod.Plan.Layout.LegacyLog(st.pod.Plan.ID, c.Name, c.ID))
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // linkLog creates the link with which log collectors find the container's log.
-func (w *Starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
+func (st *Starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	faultpoint.At("log/link")
-	link := w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID)
-	target := filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), config.GetLogPath())
+	link := st.pod.Plan.Layout.LegacyLog(st.pod.Plan.ID, c.Name, c.ID)
+	target := filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)
 	if os.IsNotExist(err) {
-		if err = hostfile.MakeDirs(w.pod.Plan.Layout.ContainerLogsDir, 0o755); err == nil {
+		if err = hostfile.MakeDirs(st.pod.Plan.Layout.ContainerLogsDir, 0o755); err == nil {
 			err = os.Symlink(target, link)
 		}
 	}

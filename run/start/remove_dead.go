@@ -14,30 +14,30 @@ import (
 // a container: each outage of a pod leaves a sandbox, with its reserved network name and its
 // containers. The kubelet's garbage collection does the same
 // (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
-func (w *Starter) removeDead(ctx context.Context) error {
+func (st *Starter) removeDead(ctx context.Context) error {
 	holds := map[string]bool{}
-	for _, c := range w.pod.Observed.Containers {
-		if newest := w.pod.Observed.Newest(c.Name); newest != nil {
+	for _, c := range st.pod.Observed.Containers {
+		if newest := st.pod.Observed.Newest(c.Name); newest != nil {
 			holds[newest.SandboxID] = true
 		}
 	}
-	for i, sb := range slices.Clone(w.pod.Observed.Sandboxes) {
+	for i, sb := range slices.Clone(st.pod.Observed.Sandboxes) {
 		if i < 2 || sb.Ready || !sb.Managed || holds[sb.ID] {
 			continue
 		}
-		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
-			return pod.RuntimeError(w.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+		if err := st.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+			return pod.RuntimeError(st.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }
-		w.pod.Observed.Sandboxes = slices.DeleteFunc(w.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
-		for _, c := range w.pod.Observed.Containers {
+		st.pod.Observed.Sandboxes = slices.DeleteFunc(st.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
+		for _, c := range st.pod.Observed.Containers {
 			if of(c.SandboxID) {
-				if err := w.removeLog(c); err != nil {
-					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", w.pod.Plan.ID, observe.ShortID(c.ID), err)
+				if err := st.removeLog(c); err != nil {
+					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", st.pod.Plan.ID, observe.ShortID(c.ID), err)
 				}
 			}
 		}
-		w.pod.Observed.Containers = slices.DeleteFunc(w.pod.Observed.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
+		st.pod.Observed.Containers = slices.DeleteFunc(st.pod.Observed.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
 	}
 	return nil
 }

@@ -33,48 +33,48 @@ type newSandbox struct {
 }
 
 // announceSandbox reports that the sandbox is being replaced.
-func (w *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
+func (st *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
 	if n.attempt > 0 {
-		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
+		st.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
 	return nil
 }
 
 // undoLogs removes the logs of a pod whose first sandbox could not be created.
-func (w *Starter) undoLogs(_ context.Context, n *newSandbox) error {
+func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 	if n.attempt > 0 {
 		return nil
 	}
-	return w.remove.Logs()
+	return st.remove.Logs()
 }
 
 // makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
 // has been started yet, volumes may be created with the sandbox (Volumes.ensure checks them); otherwise
 // a podrun that finds a sandbox assumes that they exist. Slow volumes are created first, without the
 // pod's lock, and so are host volumes, because the sandbox must not be created if they are missing.
-func (w *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
-	n.fresh, err = w.lease.Fresh()
-	if err != nil || n.fresh && n.attempt == 0 && !w.pod.Plan.Volumes.Slow() && !w.pod.Plan.Volumes.OfHost() {
+func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
+	n.fresh, err = st.lease.Fresh()
+	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.OfHost() {
 		return err
 	}
-	if err := w.Volumes.make(ctx); err != nil {
-		w.Volumes.emitMountErrors(err)
+	if err := st.Volumes.make(ctx); err != nil {
+		st.Volumes.emitMountErrors(err)
 		return err
 	}
-	w.Volumes.made = true
+	st.Volumes.made = true
 	return nil
 }
 
 // makeSandboxBeside creates the sandbox and, concurrently, the remaining volumes. It makes the
 // checkpoint of a new pod durable.
-func (w *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
-	volumes := !w.Volumes.made
+func (st *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
+	volumes := !st.Volumes.made
 	beside := make(chan error, 1)
-	go func() { beside <- w.besideSandbox(ctx, n.fresh, volumes) }()
-	err := w.makeSandbox(ctx, n.attempt)
+	go func() { beside <- st.besideSandbox(ctx, n.fresh, volumes) }()
+	err := st.makeSandbox(ctx, n.attempt)
 	failed := <-beside
-	w.Volumes.made = failed == nil
-	w.Volumes.emitMountErrors(failed)
+	st.Volumes.made = failed == nil
+	st.Volumes.emitMountErrors(failed)
 	return errorsBeside(ctx, failed, err)
 }
 
@@ -88,16 +88,16 @@ func errorsBeside(ctx context.Context, beside, err error) error {
 }
 
 // besideSandbox performs the steps that do not require the sandbox while the runtime creates it: it
-// makes the checkpoint durable and creates the volumes. It uses no field of w that changes.
-func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
-	defer trace.Begin(ctx, "beside the sandbox", w.pod.Plan.ID.String())()
+// makes the checkpoint durable and creates the volumes. It uses no field of st that changes.
+func (st *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
+	defer trace.Begin(ctx, "beside the sandbox", st.pod.Plan.ID.String())()
 	var synced error
 	var wait sync.WaitGroup
 	if durable {
-		wait.Go(func() { synced = node.SyncReserved(w.pod.Plan) })
+		wait.Go(func() { synced = node.SyncReserved(st.pod.Plan) })
 	}
 	if volumes {
-		err = volume.Apply(ctx, w.pod.Plan.Volumes)
+		err = volume.Apply(ctx, st.pod.Plan.Volumes)
 	}
 	wait.Wait()
 	return errors.Join(synced, err)
@@ -105,55 +105,55 @@ func (w *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err
 
 // makeSandbox creates the pod's sandbox. It tries up to three times while it is unknown whether the
 // sandbox was created. Each undo step is registered before the call that it undoes.
-func (w *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
-	plan := w.sandboxPlan(attempt)
+func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
+	plan := st.sandboxPlan(attempt)
 	for try := 0; ; try++ {
-		made, err := w.trySandbox(ctx, plan)
-		if w.lease.Lock.Killed && cri.Reserved(err) {
-			made, err = w.awaitKilled(ctx, plan, err)
+		made, err := st.trySandbox(ctx, plan)
+		if st.lease.Lock.Killed && cri.Reserved(err) {
+			made, err = st.awaitKilled(ctx, plan, err)
 		}
 		if errors.Is(err, store.ErrChanged) {
 			return err
 		}
 		if err == nil {
-			w.takeSandbox(plan, made)
-			w.lease.Lock.Reservation.Release() // from now on the sandbox itself counts
-			if err := w.removeDead(ctx); err != nil {
+			st.takeSandbox(plan, made)
+			st.lease.Lock.Reservation.Release() // from now on the sandbox itself counts
+			if err := st.removeDead(ctx); err != nil {
 				return err
 			}
-			return w.writeHosts(made.IPs)
+			return st.writeHosts(made.IPs)
 		}
-		w.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
+		st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
-			return w.sandboxError(err, nil)
+			return st.sandboxError(err, nil)
 		}
-		next, rerr := sandbox.Recover(ctx, w.pod.Node.Client, plan, err)
+		next, rerr := sandbox.Recover(ctx, st.pod.Node.Client, plan, err)
 		if rerr != nil {
-			w.lease.Lock.NoteUnreleased(sandbox.Unstopped(rerr))
-			return w.sandboxError(err, rerr)
+			st.lease.Lock.NoteUnreleased(sandbox.Unstopped(rerr))
+			return st.sandboxError(err, rerr)
 		}
-		plan = w.sandboxPlan(next)
+		plan = st.sandboxPlan(next)
 	}
 }
 
 // maxSandboxTries is the number of attempts to create a sandbox while the result is unknown.
 const maxSandboxTries = 3
 
-func (w *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
-	w.lease.Undo.Push("remove sandbox", func(ctx context.Context) error {
-		err := sandbox.Remove(ctx, w.pod.Node.Client, plan)
-		w.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
+func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
+	st.lease.Undo.Push("remove sandbox", func(ctx context.Context) error {
+		err := sandbox.Remove(ctx, st.pod.Node.Client, plan)
+		st.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
 		return err
 	})
-	return sandbox.Apply(ctx, w.pod.Node.Client, plan)
+	return sandbox.Apply(ctx, st.pod.Node.Client, plan)
 }
 
 // sandboxError returns the error for a sandbox that could not be created. Cleanup is the error of
 // removing its remains, or nil.
-func (w *Starter) sandboxError(err, cleanup error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.pod.Plan.Facts.Runtime)}
+func (st *Starter) sandboxError(err, cleanup error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, st.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
-		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.pod.Plan.Facts.Runtime)
+		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, st.pod.Plan.Facts.Runtime)
 	}
 	if e, ok := err.(*problem.Error); ok {
 		out.Op, out.Err = e.Op, e.Err
@@ -173,20 +173,20 @@ func sandboxCause(err error) error {
 }
 
 // sandboxPlan returns the plan of the sandbox for the given attempt.
-func (w *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
-	plan := w.pod.Plan.Sandbox
+func (st *Starter) sandboxPlan(attempt uint32) sandbox.Plan {
+	plan := st.pod.Plan.Sandbox
 	plan.Attempt = attempt
 	plan.Config = proto.CloneOf(plan.Config)
 	plan.Config.Metadata.Attempt = attempt
-	plan.Config.Annotations[identity.AnnotationGeneration] = w.lease.Lock.Mine.String()
+	plan.Config.Annotations[identity.AnnotationGeneration] = st.lease.Lock.Mine.String()
 	return plan
 }
 
 // sandboxConfig returns the config with which the current sandbox was created; CreateContainer requires
 // it.
-func (w *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
-	sb := w.pod.Observed.Sandbox()
-	config := w.sandboxPlan(sb.Attempt).Config
+func (st *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
+	sb := st.pod.Observed.Sandbox()
+	config := st.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
 	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
 		delete(config.Annotations, identity.AnnotationGeneration) // made by an older podrun
@@ -195,26 +195,26 @@ func (w *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 }
 
 // takeSandbox makes a newly created sandbox the pod's current one.
-func (w *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
-	w.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
-		ID: made.ID, Pod: w.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
-		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: w.pod.Node.Invocation, Generation: w.lease.Lock.Mine.String(),
-	}}, w.pod.Observed.Sandboxes...)
+func (st *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
+	st.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
+		ID: made.ID, Pod: st.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: st.pod.Node.Invocation, Generation: st.lease.Lock.Mine.String(),
+	}}, st.pod.Observed.Sandboxes...)
 }
 
 // undoGroups removes the pod's control groups.
-func (w *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
-	return w.remove.Groups(ctx)
+func (st *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
+	return st.remove.Groups(ctx)
 }
 
 // makeGroups creates the pod's control groups.
-func (w *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
-	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
-	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
+func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
+	defer trace.Begin(ctx, "control groups", st.pod.Plan.ID.String())()
+	if err := st.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, st.pod.Plan.Cgroup) }); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {
 			return err
 		}
-		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "make control group", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "make control group", Err: err}
 	}
 	return nil
 }
@@ -232,10 +232,10 @@ func sandboxHint(err error, runtime host.Runtime) string {
 }
 
 // writeHosts writes the /etc/hosts file of the pod's containers.
-func (w *Starter) writeHosts(ips []string) error {
-	text := dns.EtcHosts(w.pod.Spec(), w.pod.Plan.Name, ips, w.pod.Plan.EtcHosts)
-	if err := volume.WriteHosts(w.pod.Plan.Layout, w.pod.Plan.ID.UID, []byte(text)); err != nil {
-		return fmt.Errorf("pod %s: %w", w.pod.Plan.ID, err)
+func (st *Starter) writeHosts(ips []string) error {
+	text := dns.EtcHosts(st.pod.Spec(), st.pod.Plan.Name, ips, st.pod.Plan.EtcHosts)
+	if err := volume.WriteHosts(st.pod.Plan.Layout, st.pod.Plan.ID.UID, []byte(text)); err != nil {
+		return fmt.Errorf("pod %s: %w", st.pod.Plan.ID, err)
 	}
 	return nil
 }

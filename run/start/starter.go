@@ -26,16 +26,16 @@ type Starter struct {
 }
 
 // fail records that one container cannot be started.
-func (w *Starter) fail(err error) { w.Failures = append(w.Failures, pod.OfPod(w.pod.Plan.ID, err)) }
+func (st *Starter) fail(err error) { st.Failures = append(st.Failures, pod.OfPod(st.pod.Plan.ID, err)) }
 
 // New returns the starter of the lease's pod. Puller is nil for an operation that starts no containers.
 // onStart is called for each started container with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
-	w := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
-	w.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{w}}
-	w.Volumes = Volumes{pod: l.Pod, lease: l}
-	w.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: w.fail}
-	w.configs = configs{l.Pod, l}
-	w.Resizer = Resizer{pod: l.Pod, fail: w.fail}
-	return w
+	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
+	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{st}}
+	st.Volumes = Volumes{pod: l.Pod, lease: l}
+	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}
+	st.configs = configs{l.Pod, l}
+	st.Resizer = Resizer{pod: l.Pod, fail: st.fail}
+	return st
 }

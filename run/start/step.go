@@ -15,12 +15,12 @@ type step[T any] struct {
 }
 
 // run executes the steps in order until one fails.
-func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
+func run[T any](ctx context.Context, st *Starter, steps []step[T], arg T) error {
 	for _, s := range steps {
 		if s.undo != nil {
-			w.lease.Undo.Push(s.name, func(ctx context.Context) error { return s.undo(w, ctx, arg) })
+			st.lease.Undo.Push(s.name, func(ctx context.Context) error { return s.undo(st, ctx, arg) })
 		}
-		if err := s.do(w, ctx, arg); err != nil {
+		if err := s.do(st, ctx, arg); err != nil {
 			return err
 		}
 	}
@@ -28,16 +28,16 @@ func run[T any](ctx context.Context, w *Starter, steps []step[T], arg T) error {
 }
 
 // Sandbox creates the pod's control groups, sandbox and volumes.
-func (w *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
-	return run(ctx, w, sandboxSteps, &newSandbox{attempt: a.Attempt})
+func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
+	return run(ctx, st, sandboxSteps, &newSandbox{attempt: a.Attempt})
 }
 
 // Containers starts one container, or several in parallel: all are created concurrently, then all are
 // started concurrently. Only an interruption is returned as an error. If a container fails, the error
 // is recorded in Failures, and the container's name is in failed.
-func (w *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
+func (st *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
 	b := &batch{actions: actions}
-	err = run(ctx, w, containerSteps, b)
+	err = run(ctx, st, containerSteps, b)
 	for _, s := range b.all {
 		if s.err != nil {
 			b.failed = append(b.failed, s.action.Container)

@@ -19,23 +19,23 @@ const (
 // notCreated records a container that could not be created. CRI-O runs a container's program when it
 // creates the container, so a container whose program is missing does not exist there, while containerd
 // keeps it as exited. podrun records what containerd would report.
-func (w *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
+func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {
-		return w.containerFailed(ctx, c.Name, stepConfig, err)
+		return st.containerFailed(ctx, c.Name, stepConfig, err)
 	}
 	if _, _, ok := cri.CommandFailure(err); !ok || context.Cause(ctx) != nil {
-		return w.containerFailed(ctx, c.Name, stepCreate, err)
+		return st.containerFailed(ctx, c.Name, stepCreate, err)
 	}
-	if err := w.lease.BeforeStart(); err != nil {
+	if err := st.lease.BeforeStart(); err != nil {
 		return err
 	}
 	now := time.Now()
 	c.ID, c.Unmade = store.RandomHex(32), true
 	c.State, c.CreatedAt, c.StartedAt, c.FinishedAt = lifecycle.Exited, now, now, now
-	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, w.pod.Redacted(c.Name, err).Error()
-	w.pod.Observed.Put(c)
-	if err := w.pod.Keep(w.pod.Observed.Kept.WithUnmade(c)); err != nil {
+	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, st.pod.Redacted(c.Name, err).Error()
+	st.pod.Observed.Put(c)
+	if err := st.pod.Keep(st.pod.Observed.Kept.WithUnmade(c)); err != nil {
 		return err
 	}
-	return w.containerFailed(ctx, c.Name, stepStart, err)
+	return st.containerFailed(ctx, c.Name, stepStart, err)
 }
