@@ -29,7 +29,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
 	targets, err := e.Admit(ctx, objects, locks, o.Admit())
 	if err != nil {
-		return nil, reconcile.OrEnded(ctx, err)
+		return nil, reconcile.ReadHostError(ctx, err)
 	}
 	defer e.Settle()
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)

@@ -35,7 +35,7 @@ func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (Debug
 	if err != nil {
 		return DebugTarget{}, err
 	}
-	ended := lifecycle.Next(seen.pod, lifecycle.World{Observed: seen.obs, Now: time.Now(), Since: lifecycle.TakenOn(seen.pod, seen.obs)}).Ended
+	ended := lifecycle.Next(seen.pod, lifecycle.World{Observed: seen.obs, Now: time.Now(), Since: lifecycle.StartTime(seen.pod, seen.obs)}).Ended
 	if sandbox := seen.obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
 		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.id.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
 			Hint: "'podrun get " + seen.id.Name + "' shows its state, 'podrun start' starts a stopped pod"}

@@ -77,7 +77,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	}
 	facts, err := o.Basics.read(ctx)
 	if err != nil {
-		return nil, reconcile.OrEnded(ctx, err)
+		return nil, reconcile.ReadHostError(ctx, err)
 	}
 	if !o.Found {
 		if err := e.sweep(ctx); err != nil {

@@ -115,7 +115,7 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	}()
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), labels)
 	if err != nil {
-		return reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
+		return reconcile.ReadHostError(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
 	for _, s := range sandboxes {
 		if s.Managed {

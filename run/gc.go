@@ -54,7 +54,7 @@ func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	dirs := []string{e.Layout().RootDir}
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
 	if err != nil {
-		return nil, reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
+		return nil, reconcile.ReadHostError(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
 	var out []Leftover
 	for _, sb := range sandboxes {
@@ -73,7 +73,7 @@ func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 		of.Settings.RootDir = dir
 		found, err := of.leftovers(ctx, dir == dirs[0])
 		if err != nil {
-			return nil, reconcile.OrEnded(ctx, err)
+			return nil, reconcile.ReadHostError(ctx, err)
 		}
 		for i := range found {
 			errs = append(errs, found[i].collect(ctx, o.DryRun))

@@ -29,7 +29,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 	}
 	s, err := reconcile.Resume(ctx, &e.Node, k.ID, lock)
 	if err != nil {
-		result.Err = reconcile.OrEnded(ctx, err)
+		result.Err = reconcile.ReadHostError(ctx, err)
 		return result
 	}
 	result.Err = errors.Join(do(s), s.Close())

@@ -33,14 +33,14 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	}
 	if !o.Replace {
 		if err := e.refuseOthers(bounded, objects); err != nil {
-			return nil, reconcile.OrEnded(bounded, err)
+			return nil, reconcile.ReadHostError(bounded, err)
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
 	o.Origin.Command = store.OriginRun
 	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
-		return nil, reconcile.OrEnded(bounded, err)
+		return nil, reconcile.ReadHostError(bounded, err)
 	}
 	defer e.Settle()
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)

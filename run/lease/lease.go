@@ -90,7 +90,7 @@ func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Cont
 	l.Pace.Progress.Wait()
 	defer l.Pace.Progress.Act()
 	l.Lock.Unlock()
-	err := l.whileNot(ctx, over, slow)
+	err := l.callUnless(ctx, over, slow)
 	if ctx.Err() != nil {
 		return orCause(ctx, err)
 	}
@@ -109,8 +109,8 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// whileNot calls slow, and cancels it once over returns true; it then returns errLost.
-func (l *Lease) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+// callUnless calls slow, and cancels it once over returns true; it then returns errLost.
+func (l *Lease) callUnless(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -200,36 +200,36 @@ func (l *Lease) Deleted() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
-// A Standing describes whether an operation owns its pod.
-type Standing struct {
+// A Ownership describes whether an operation owns its pod.
+type Ownership struct {
 	Owned bool               // the operation owns the pod
 	By    *store.OwnerRecord // otherwise, the last owner; nil if there is none
 	Live  bool               // the last owner is still working on it
 }
 
-// Standing reports, under the lock, whether the operation still owns its pod: it may have lost the pod
+// CheckOwnership reports, under the lock, whether the operation still owns its pod: it may have lost the pod
 // while it waited. An error explains why the operation can neither own the pod nor follow its new
 // owner; store.ErrChanged means that the caller must decide again.
-func (l *Lease) Standing(ctx context.Context) (Standing, error) {
+func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	if l.Lock.Owned() {
-		return Standing{Owned: true}, nil
+		return Ownership{Owned: true}, nil
 	}
 	l.Undo.Forget() // the owner record lists what must be undone
 	r, err := l.Lock.Owner()
 	if err != nil {
-		return Standing{}, err
+		return Ownership{}, err
 	}
 	live := l.Lock.Live(r)
 	switch {
 	case live && r.Ends():
-		return Standing{}, l.AwaitEnd(ctx, r, nil)
+		return Ownership{}, l.AwaitEnd(ctx, r, nil)
 	case l.Removed():
-		return Standing{}, l.Deleted()
+		return Ownership{}, l.Deleted()
 	case r.Removes():
-		return Standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(),
+		return Ownership{}, &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}
-	return Standing{By: r, Live: live}, nil
+	return Ownership{By: r, Live: live}, nil
 }
 
 // Operates reports whether the owner is a live command whose operation on the pod ends by itself.
@@ -287,8 +287,8 @@ func (l *Lease) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Away reports whether the runtime was unavailable when the pod was last observed.
-func (l *Lease) Away() bool { return !l.outage.IsZero() }
+// RuntimeUnavailable reports whether the runtime was unavailable when the pod was last observed.
+func (l *Lease) RuntimeUnavailable() bool { return !l.outage.IsZero() }
 
 // Fresh reports whether no container of the pod has been started yet.
 func (l *Lease) Fresh() (bool, error) {

@@ -35,8 +35,8 @@ func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, undoStep{name, do})
 }
 
-// Keep discards all steps, including those that are pushed later.
-func (u *Undo) Keep() {
+// Disable discards all steps, including those that are pushed later.
+func (u *Undo) Disable() {
 	u.Forget()
 	u.mu.Lock()
 	defer u.mu.Unlock()

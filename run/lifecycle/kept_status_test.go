@@ -136,18 +136,18 @@ func TestWaits(t *testing.T) {
 		"crashed": {Failure{run, at(240)}, "crashed-0"}, "restarted": {Failure{run, at(299)}, "an earlier one"},
 	}
 	want := map[string]Waiting{"pull": pull, "none": pull, "made": config, "repulled": pull, "crashed": run}
-	if diff := cmp.Diff(want, obs.Waits(nil, at(245))); diff != "" {
+	if diff := cmp.Diff(want, obs.WaitingReasons(nil, at(245))); diff != "" {
 		t.Errorf("no back-off (-want +got):\n%s", diff)
 	}
 	backingOff := map[string]Waiting{"crashed": crash}
-	if diff := cmp.Diff(want, obs.Waits(backingOff, at(249))); diff != "" {
+	if diff := cmp.Diff(want, obs.WaitingReasons(backingOff, at(249))); diff != "" {
 		t.Errorf("at the beginning of a back-off (-want +got):\n%s", diff)
 	}
 	want["crashed"] = crash
-	if diff := cmp.Diff(want, obs.Waits(backingOff, at(250))); diff != "" {
+	if diff := cmp.Diff(want, obs.WaitingReasons(backingOff, at(250))); diff != "" {
 		t.Errorf("during a back-off (-want +got):\n%s", diff)
 	}
-	if got := (&Observed{}).Waits(nil, at(0)); len(got) != 0 {
+	if got := (&Observed{}).WaitingReasons(nil, at(0)); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }

@@ -271,7 +271,7 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 // restartAll restarts all containers of the pod, after the back-off of the container whose restart rule
 // requires it.
 func (d *Decision) restartAll(c *Container, w World) {
-	if d.holdBack(c, w) {
+	if d.backsOff(c, w) {
 		return
 	}
 	d.Actions = append(d.Actions, Action{Verb: RestartAll, Container: c.Name, ID: c.ID,
@@ -281,14 +281,14 @@ func (d *Decision) restartAll(c *Container, w World) {
 // restart starts an exited container again, unless it is in back-off. A container that was killed to be
 // resized has no back-off.
 func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
-	if w.Observed.resizeRestarts(pod, c, last) || !d.holdBack(last, w) {
+	if w.Observed.resizeRestarts(pod, c, last) || !d.backsOff(last, w) {
 		d.start(last.Name, w.Observed, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }
 
-// holdBack reports whether an exited container is in back-off, and requires another decision at its
+// backsOff reports whether an exited container is in back-off, and requires another decision at its
 // end. The back-off of an earlier definition does not apply.
-func (d *Decision) holdBack(c *Container, w World) bool {
+func (d *Decision) backsOff(c *Container, w World) bool {
 	if w.changed(c) {
 		return false
 	}

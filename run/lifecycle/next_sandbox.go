@@ -28,7 +28,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 		return true, next, "the network mode of its sandbox differs"
 	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
 		return true, next, "its sandbox has no IP address"
-	case obs.leavesSandbox():
+	case obs.restartsInNewSandbox():
 		return true, next, "its containers were killed for a new sandbox"
 	}
 	return false, s.Attempt, ""

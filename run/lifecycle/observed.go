@@ -194,9 +194,9 @@ func (o *Observed) SetHook(containerID string, s HookState) {
 	o.Hooks[containerID] = s
 }
 
-// TakenOn returns the pod's start time: when podrun first accepted it or, if that is not recorded, when
+// StartTime returns the pod's start time: when podrun first accepted it or, if that is not recorded, when
 // its oldest sandbox was created; zero if neither is known.
-func TakenOn(pod *corev1.Pod, o *Observed) time.Time {
+func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time
 	}

@@ -85,9 +85,9 @@ func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	return PendingRestart{}
 }
 
-// leavesSandbox reports whether podrun has killed containers of the current sandbox, or was about to,
+// restartsInNewSandbox reports whether podrun has killed containers of the current sandbox, or was about to,
 // in order to start the pod over in a new one.
-func (o *Observed) leavesSandbox() bool {
+func (o *Observed) restartsInNewSandbox() bool {
 	s := o.Sandbox()
 	return s != nil && slices.ContainsFunc(o.Containers, func(c Container) bool {
 		p := o.PendingRestarts[c.Name]

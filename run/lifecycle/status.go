@@ -75,7 +75,7 @@ func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	boundMessages(&s)
 	phase := phaseOf(pod, &s, in)
 	s.Conditions = conditions(pod, &s, phase, in)
-	s.Phase = held(pod, phase, in.Observed)
+	s.Phase = deferTerminalPhase(pod, phase, in.Observed)
 	return s
 }
 

@@ -136,9 +136,9 @@ func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return s.LastTerminationState.Terminated
 }
 
-// held keeps a pod out of a terminal phase while any of its containers is running: a pod in a terminal
+// deferTerminalPhase keeps a pod out of a terminal phase while any of its containers is running: a pod in a terminal
 // phase must not use resources.
-func held(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase {
+func deferTerminalPhase(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase {
 	if phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 		return phase
 	}

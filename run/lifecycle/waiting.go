@@ -73,10 +73,10 @@ func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	return out
 }
 
-// Waits returns why containers wait to be started: their back-off or image pull has not finished, or
+// WaitingReasons returns why containers wait to be started: their back-off or image pull has not finished, or
 // their last start failed. The most recent failure applies. BackingOff may be nil; the result is a new
 // map.
-func (o *Observed) Waits(backingOff map[string]Waiting, now time.Time) map[string]Waiting {
+func (o *Observed) WaitingReasons(backingOff map[string]Waiting, now time.Time) map[string]Waiting {
 	failures := map[string]Failure{}
 	for name, f := range o.ImageFailures {
 		if c := o.Newest(name); c == nil || c.CreatedAt.Before(f.At) { // a container that was created has its image

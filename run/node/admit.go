@@ -47,9 +47,9 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 	if err != nil {
 		return nil, err
 	}
-	if err := syncHeld(targets); err != nil {
+	if err := syncDevices(targets); err != nil {
 		return nil, errors.Join(err, n.unreserve(ctx, targets, locks))
 	}
-	n.asking.Go(func() { n.SendWarnings(n.sandboxImage(ctx, targets)) })
+	n.background.Go(func() { n.SendWarnings(n.sandboxImage(ctx, targets)) })
 	return targets, nil
 }

@@ -46,7 +46,7 @@ type Node struct {
 	Facts func(context.Context) (host.Facts, error)
 
 	turn   turn           // orders the goroutines that wait for the node's lock
-	asking sync.WaitGroup // calls whose results are only used for warnings
+	background sync.WaitGroup // calls whose results are only used for warnings
 	ahead  atomic.Pointer[discover.Ahead]
 	warned recent // warnings that WarnOnce has sent
 }
@@ -65,7 +65,7 @@ type Observer struct {
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
 // Settle waits for pending checks whose results are only used for warnings.
-func (n *Node) Settle() { n.asking.Wait() }
+func (n *Node) Settle() { n.background.Wait() }
 
 // Layout returns the paths of this node's files, according to its settings.
 func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }

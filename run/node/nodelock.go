@@ -31,7 +31,7 @@ func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*s
 	begun, reported := time.Now(), n.Patient
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		l, err := try(path, n.Holder())
-		if l == nil && err == nil && !reported && time.Since(begun) > nodeLockPatience {
+		if l == nil && err == nil && !reported && time.Since(begun) > reportNodeLockAfter {
 			n.SendWarnings(problem.List{{Object: "node", Message: "waiting for " + store.ShownHolder(store.Holder(path)), Warning: true}})
 			reported = true
 		}
@@ -81,6 +81,6 @@ func (t *turn) take(ctx context.Context) error {
 
 func (t *turn) leave() { <-t.taken }
 
-// nodeLockPatience is how long a command waits for the node's lock before it reports the holder. A
+// reportNodeLockAfter is how long a command waits for the node's lock before it reports the holder. A
 // process that holds the lock longer is stopped or has a slow disk.
-const nodeLockPatience = time.Second
+const reportNodeLockAfter = time.Second

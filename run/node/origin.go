@@ -10,11 +10,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// takeOrigin sets the origin that lock records for a target, including this node's settings. It is
+// setOrigin sets the origin that lock records for a target, including this node's settings. It is
 // recorded immediately if the pod is new or already has the definition, otherwise when the definition
 // takes effect. Until then the previous origin applies: if the new definition cannot be applied, the
 // pod's source still decides whether the pod is deleted.
-func (n *Node) takeOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
+func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
 	lock.Origin, lock.NextOrigin = nil, nil
 	if o.Debug != nil {
 		return nil

@@ -129,7 +129,7 @@ func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 				return &problem.Error{Kind: problem.Runtime, Object: "pod " + h.ID.String(), Err: err}
 			}
 			started, _ := h.Observed.Probed()
-			d := lifecycle.Next(h.Pod, lifecycle.World{Observed: h.Observed, Started: started, Now: time.Now(), Since: lifecycle.TakenOn(h.Pod, h.Observed)})
+			d := lifecycle.Next(h.Pod, lifecycle.World{Observed: h.Observed, Started: started, Now: time.Now(), Since: lifecycle.StartTime(h.Pod, h.Observed)})
 			h.Ended = d.Ended && h.Observed.Sandbox() != nil
 			return nil
 		})

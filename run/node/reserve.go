@@ -27,7 +27,7 @@ func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare
 	}
 	for i := range targets {
 		lock := locks[targets[i].Plan.ID.String()]
-		err := n.takeOrigin(targets[i], lock, o)
+		err := n.setOrigin(targets[i], lock, o)
 		if err == nil {
 			err = n.reserveTarget(targets[i], lock)
 		}
@@ -59,7 +59,7 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 	case t.Change == prepare.ChangeUnchanged && t.Plan.Runs():
 		return nil
 	case keepsDir(t):
-		if err := holdDevices(t.Plan); err != nil {
+		if err := recordDevices(t.Plan); err != nil {
 			return err
 		}
 	}
@@ -74,18 +74,18 @@ func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
 	}
-	if err := holdRange(p); err != nil {
+	if err := recordIDRange(p); err != nil {
 		return fmt.Errorf("pod %s: hold its range of host IDs: %w", p.ID, err)
 	}
-	if err := holdDevices(p); err != nil {
+	if err := recordDevices(p); err != nil {
 		return err
 	}
 	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
-// holdRange records the host IDs of the pod's user namespace. The node's lock is held, but another
+// recordIDRange records the host IDs of the pod's user namespace. The node's lock is held, but another
 // process may have held it since the plan was made.
-func holdRange(p *prepare.Plan) error {
+func recordIDRange(p *prepare.Plan) error {
 	first, has := p.IDRange()
 	if !has {
 		return nil
@@ -99,7 +99,7 @@ func holdRange(p *prepare.Plan) error {
 			return fmt.Errorf("the range from %d was taken by pod %s while this pod was admitted; apply it again", first, uid)
 		}
 	}
-	data, err := prepare.HeldRange(first)
+	data, err := prepare.MarshalIDRange(first)
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,8 @@ func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	return reserved, nil
 }
 
-// holdDevices records the devices of the pod's containers. The node's lock must be held.
-func holdDevices(p *prepare.Plan) error {
+// recordDevices records the devices of the pod's containers. The node's lock must be held.
+func recordDevices(p *prepare.Plan) error {
 	if !hasDevices(p) {
 		return nil
 	}
@@ -152,7 +152,7 @@ func holdDevices(p *prepare.Plan) error {
 	return nil
 }
 
-// hasDevices reports whether holdDevices records devices for a pod.
+// hasDevices reports whether recordDevices records devices for a pod.
 func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.DevicesHere()) > 0 }
 
 // SyncReserved makes the files of Reserve, and the pod's directory, durable. It syncs the checkpoint
@@ -182,9 +182,9 @@ func SyncReserved(p *prepare.Plan) error {
 	return nil
 }
 
-// syncHeld makes the recorded devices of existing pods durable before a container uses them.
+// syncDevices makes the recorded devices of existing pods durable before a container uses them.
 // SyncReserved does so for new pods.
-func syncHeld(targets []prepare.Target) error {
+func syncDevices(targets []prepare.Target) error {
 	for _, t := range targets {
 		if t.Refused() != nil || !keepsDir(t) || !hasDevices(t.Plan) {
 			continue

@@ -49,13 +49,13 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &end, &d.GraceSeconds
 		obs = obs.WithRemoved()
 	}
-	since := lifecycle.TakenOn(pod, obs)
+	since := lifecycle.StartTime(pod, obs)
 	in := lifecycle.StatusInput{
 		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since, Undefined: k.Leftover(),
 		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
-	in.Waiting = obs.Waits(backingOff(d, obs, n.BackOff, k.ID), in.Now)
+	in.Waiting = obs.WaitingReasons(backingOff(d, obs, n.BackOff, k.ID), in.Now)
 	if d.Overdue {
 		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}

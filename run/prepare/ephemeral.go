@@ -7,9 +7,9 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// debugged returns a pod with in.Debug and the ephemeral containers of the existing pod of its name,
+// withEphemeral returns a pod with in.Debug and the ephemeral containers of the existing pod of its name,
 // which the manifest need not list.
-func (in Input) debugged(pod *corev1.Pod) *corev1.Pod {
+func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	for _, h := range in.Here {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
 			return manifest.AddEphemeral(manifest.KeepEphemeral(h.Pod, pod), in.Debug)

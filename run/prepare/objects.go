@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bound returns the input with its claims bound to its volumes. Claims of its pods that match no volume
-// are bound to directories below claimDir, unless claimDir is empty.
-func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
+// bindClaims returns the input with its claims bindClaims to its volumes. Claims of its pods that match no volume
+// are bindClaims to directories below claimDir, unless claimDir is empty.
+func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
 	if claimDir == "" {
@@ -44,9 +44,9 @@ func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// of returns the input for one pod. Volumes keep the names that they have in the existing pod of its
+// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod forPod its
 // name.
-func (in Input) of(pod *corev1.Pod) Input {
+func (in Input) forPod(pod *corev1.Pod) Input {
 	for _, h := range in.Here {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
 			in.Objects = h.Made.KeepServedNames(in.Objects)

@@ -142,9 +142,9 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// forgetMissingDNS drops the warning about the missing cluster DNS, for a pod that has dnsPolicy
+// dropMissingDNS drops the warning about the missing cluster DNS, for a pod that has dnsPolicy
 // ClusterFirst only by default: without a cluster, it does not require one.
-func (p *Plan) forgetMissingDNS() {
+func (p *Plan) dropMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
 }
 

@@ -109,12 +109,12 @@ func All(in Input) ([]Target, problem.List) {
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	problems = append(problems, in.corruptState()...)
 	input := in.Objects
-	in.Objects = bound(input, in.Settings.ClaimDir)
+	in.Objects = bindClaims(input, in.Settings.ClaimDir)
 	paths := volumePaths(in.Facts.Paths)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
-		of := in.of(pod)
-		will := in.debugged(pod)
+		of := in.forPod(pod)
+		will := in.withEphemeral(pod)
 		t := Compare(will, of)
 		forbidden := t.ephemeralProblems(pod, will, in.Debug)
 		handler, found := RuntimeHandler(pod, of.Objects)
@@ -124,7 +124,7 @@ func All(in Input) ([]Target, problem.List) {
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if !mp.WroteDNSPolicy {
-			plan.forgetMissingDNS()
+			plan.dropMissingDNS()
 		}
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
@@ -135,7 +135,7 @@ func All(in Input) ([]Target, problem.List) {
 			plan.Checkpoint.InMemory = len(plan.Checkpoint.Secrets) > 0
 		}
 		t.Plan = plan
-		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another range
+		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS) // the command's next pod needs another range
 		text += plan.text()
 		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))

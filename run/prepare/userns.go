@@ -61,8 +61,8 @@ func (p *Plan) IDRange() (first uint32, has bool) {
 	return ns.GetUids()[0].GetHostId(), true
 }
 
-// holding returns the given ranges, with this plan's range added.
-func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
+// withIDRange returns the given ranges, with this plan's range added.
+func (p *Plan) withIDRange(held map[string]uint32) map[string]uint32 {
 	first, has := p.IDRange()
 	if !has {
 		return held
@@ -74,9 +74,9 @@ func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
 	return out
 }
 
-// HeldRange returns the content of a pod's userns file in the kubelet's format. Users and groups have
+// MarshalIDRange returns the content of a pod's userns file in the kubelet's format. Users and groups have
 // the same range.
-func HeldRange(first uint32) ([]byte, error) {
+func MarshalIDRange(first uint32) ([]byte, error) {
 	ids := []host.IDMapping{{HostID: first, ContainerID: 0, Length: identity.UserNSLength}}
 	return json.Marshal(host.UserNS{UIDs: ids, GIDs: ids})
 }

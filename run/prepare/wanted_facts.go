@@ -31,7 +31,7 @@ func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bo
 		w.Pods[p.Object.Namespace+"/"+p.Object.Name] = true
 		o.Mounts = o.Mounts || propagates(p.Object)
 	}
-	o.HostPaths = pathsOf(bound(objects, s.ClaimDir))
+	o.HostPaths = pathsOf(bindClaims(objects, s.ClaimDir))
 	if s.ClaimDir != "" && len(o.HostPaths) > 0 {
 		o.HostPaths = append(o.HostPaths, s.ClaimDir)
 	}

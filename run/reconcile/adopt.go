@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// own ensures, under the lock, that this operation owns the pod, or follows the live command that owns
+// ensureOwned ensures, under the lock, that this operation owns the pod, or follows the live command that owns
 // it. An error explains why it can do neither; store.ErrChanged means that it must decide again.
-func (l *loop) own(ctx context.Context) (owns bool, err error) {
-	s, err := l.lease.Standing(ctx)
+func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
+	s, err := l.lease.CheckOwnership(ctx)
 	switch {
 	case err != nil || s.Owned:
 		return s.Owned, err

@@ -44,13 +44,13 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	if err := a.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}
-	return a.reserveAfter(ctx, again)
+	return a.reserveReplacement(ctx, again)
 }
 
-// reserveAfter reserves the resources of a pod whose predecessor was removed. If the pod is created
+// reserveReplacement reserves the resources of a pod whose predecessor was removed. If the pod is created
 // again from its checkpoint, the definition is kept even if the pod fails to start, because podrun has
 // the only copy.
-func (a *applying) reserveAfter(ctx context.Context, again bool) error {
+func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	a.pod.Observed = &lifecycle.Observed{}
 	if !again {
 		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)

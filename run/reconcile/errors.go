@@ -23,9 +23,9 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	return err
 }
 
-// OrEnded returns the error of a step that concerns no single pod; nil if err is nil. If ctx has ended,
+// ReadHostError returns the error of a step that concerns no single pod; nil if err is nil. If ctx has ended,
 // the error includes the cause, and is of kind Deadline after a timeout.
-func OrEnded(ctx context.Context, err error) error {
+func ReadHostError(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
 		return err
@@ -48,7 +48,7 @@ func (l *loop) explain(ctx context.Context, err error) error {
 		return err // it explains why the image could not be pulled
 	}
 	if err != nil && timedOut(ctx) {
-		if trouble := l.start.Images.Trouble(); trouble != nil {
+		if trouble := l.start.Images.PullError(); trouble != nil {
 			return pod.OfPod(l.pod.Plan.ID, trouble)
 		}
 	}

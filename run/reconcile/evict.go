@@ -50,12 +50,12 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 	}
 	// Recorded first, so that the next process does not start the pod if this one is killed.
 	if e.Shutdown != "" {
-		if err := w.keepEvicted(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
+		if err := w.recordEviction(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
 		}
 		return w.pod.OfRuntime(w.stop.Owned(ctx, e.Grace))
 	}
-	if err := w.keepEvicted(w.pod.Observed.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
+	if err := w.recordEviction(w.pod.Observed.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
 		return err
 	}
 	w.pod.Emit(event.Warning, event.Evicted, "", e.Message)
@@ -68,9 +68,9 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 	return w.pod.OfRuntime(w.clear(ctx))
 }
 
-// keepEvicted records an eviction. It ignores a disk that cannot be written, because that may be the
+// recordEviction records an eviction. It ignores a disk that cannot be written, because that may be the
 // reason for the eviction.
-func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
+func (w *Worker) recordEviction(kept lifecycle.Kept) error {
 	err := w.pod.Keep(kept)
 	if store.CannotWrite(err) {
 		w.pod.Observed.Kept, err = kept, nil
@@ -88,7 +88,7 @@ func (w *Worker) clear(ctx context.Context) error {
 	evicted := w.pod.Observed.Kept
 	w.pod.Observed = seen
 	w.pod.Observed.Kept = evicted.WithContainers(slices.Concat(seen.Containers, evicted.Evicted.Containers))
-	if err := w.keepEvicted(w.pod.Observed.Kept); err != nil {
+	if err := w.recordEviction(w.pod.Observed.Kept); err != nil {
 		return err
 	}
 	var errs []error

@@ -21,11 +21,11 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	if l.retries.held(podStep, now) {
 		return false, nil
 	}
-	var beside []lifecycle.Action // starts of containers that can run in parallel
+	var parallel []lifecycle.Action // starts of containers that can run in parallel
 	flush := func() error {
-		all := beside
-		beside = nil
-		return l.startBeside(ctx, all)
+		all := parallel
+		parallel = nil
+		return l.startParallel(ctx, all)
 	}
 	last := len(actions) // index of the first deferred action
 	for i := 0; i < len(actions); i++ {
@@ -40,7 +40,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 				turn = start.LaterWithRest
 			}
 		case a.Verb == lifecycle.StartContainer:
-			if len(beside) > 0 && l.start.Images.Waiter.Waits(a.Container) {
+			if len(parallel) > 0 && l.start.Images.Waiter.Waits(a.Container) {
 				if err := flush(); err != nil { // start those whose images are present before waiting for a pull
 					return did, err
 				}
@@ -59,14 +59,14 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 			continue
 		}
 		did = true
-		if l.start.Beside(a) {
-			beside = append(beside, a)
+		if l.start.StartsInParallel(a) {
+			parallel = append(parallel, a)
 			continue
 		}
 		if err := flush(); err != nil {
 			return did, err
 		}
-		failed, err := l.executeNoting(ctx, a)
+		failed, err := l.executeAndRecord(ctx, a)
 		if err != nil {
 			return did, err // ErrChanged: another process executed it, or another action is required
 		}
@@ -87,9 +87,9 @@ func (l *loop) startsInit(a lifecycle.Action) bool {
 	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
-// executeNoting executes one action. It reports whether a container failed, in which case the next
+// executeAndRecord executes one action. It reports whether a container failed, in which case the next
 // attempt is delayed.
-func (l *loop) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
+func (l *loop) executeAndRecord(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
 	before := len(l.start.Failures)
 	if err := l.executeOne(ctx, a); err != nil {
 		return false, err
@@ -105,8 +105,8 @@ func (l *loop) executeNoting(ctx context.Context, a lifecycle.Action) (failed bo
 	return failed, nil
 }
 
-// startBeside starts containers in parallel. The list may be empty.
-func (l *loop) startBeside(ctx context.Context, actions []lifecycle.Action) error {
+// startParallel starts containers in parallel. The list may be empty.
+func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) error {
 	if len(actions) == 0 {
 		return nil
 	}

@@ -32,8 +32,8 @@ type loop struct {
 	endsWith string
 	acted    bool            // an action was executed on the pod
 	mine     map[string]bool // IDs of the containers that this process started
-	// saidBackOff are the IDs of containers whose back-off was reported.
-	saidBackOff map[string]bool
+	// reportedBackOff are the IDs of containers whose back-off was reported.
+	reportedBackOff map[string]bool
 	logs        logStreams
 	// corrupt is set when the pod's checkpoint is found to be corrupt; it may be nil
 	// (Supervision.Corrupt).
@@ -59,7 +59,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
 		}
-		owns, err := l.own(ctx)
+		owns, err := l.ensureOwned(ctx)
 		if errors.Is(err, store.ErrChanged) {
 			continue
 		} else if err != nil {
@@ -68,7 +68,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 		if owns {
 			l.restoreCheckpoint()
 		}
-		if owns && l.lease.Away() {
+		if owns && l.lease.RuntimeUnavailable() {
 			if err := l.awaitRuntime(ctx); err != nil {
 				return false, l.waitError(ctx, err, l.missing(goal))
 			}
@@ -248,13 +248,13 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 func (l *loop) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
 		c := l.pod.Observed.Container(name)
-		if c == nil || l.saidBackOff[c.ID] {
+		if c == nil || l.reportedBackOff[c.ID] {
 			continue
 		}
-		if l.saidBackOff == nil {
-			l.saidBackOff = map[string]bool{}
+		if l.reportedBackOff == nil {
+			l.reportedBackOff = map[string]bool{}
 		}
-		l.saidBackOff[c.ID] = true
+		l.reportedBackOff[c.ID] = true
 		l.pod.Emit(event.Warning, event.BackOffStart, name,
 			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, l.pod.Plan.ID.Ref()))
 	}

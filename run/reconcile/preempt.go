@@ -17,9 +17,9 @@ import (
 // (pkg/kubelet/preemption).
 const Preempted = "Preempted in order to admit critical pod"
 
-// preemptPatience is how long a critical pod waits for a command that works on one of its victims. The
+// preemptTimeout is how long a critical pod waits for a command that works on one of its victims. The
 // timeout ends a deadlock with a command that waits for this one.
-const preemptPatience = 2 * time.Minute
+const preemptTimeout = 2 * time.Minute
 
 // preempt stops the victims, within their grace periods and without this pod's lock, so that this pod
 // can use their resources. These were reserved under the node's lock, so no other pod can use them. The
@@ -39,7 +39,7 @@ func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 }
 
 func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
+	bounded, cancel := context.WithTimeoutCause(ctx, preemptTimeout, problem.TimeoutError{After: preemptTimeout})
 	defer cancel()
 	lock, err := a.pod.Node.Locks().LockPod(bounded, id, store.PurposeStop)
 	defer lock.Release()

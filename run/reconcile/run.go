@@ -47,7 +47,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	if o.Over != nil {
 		o.Over()
 	}
-	err := w.end(ctx, &result, o)
+	err := w.finish(ctx, &result, o)
 	w.loop.logs.allExited() // needed if another command now owns the pod
 	w.loop.logs.drain()
 	if err != nil {
@@ -56,12 +56,12 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	return result
 }
 
-// end removes the pod. If the pod is kept, but the exit of one container ended the run, it stops the
+// finish removes the pod. If the pod is kept, but the exit of one container ended the run, it stops the
 // pod.
-func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error {
+func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) error {
 	stop := o.ExitFrom != "" && result.Err == nil
 	if !o.Keep {
-		return w.runOver(ctx, result, stop)
+		return w.stopAndRemove(ctx, result, stop)
 	}
 	if !stop {
 		return nil
@@ -82,9 +82,9 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	return err
 }
 
-// runOver stops the remaining containers, with a separate context, waits for the logs and removes the
+// stopAndRemove stops the remaining containers, with a separate context, waits for the logs and removes the
 // pod. If all is true, the result includes the exits of containers that it stopped.
-func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
+func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
 	if w.lease.Lock.Held == nil {
@@ -92,7 +92,7 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 			return err
 		}
 	}
-	if left, err := w.leftToOther(ctx); left || err != nil {
+	if left, err := w.ownedByOther(ctx); left || err != nil {
 		return err
 	}
 	w.lease.Ending, w.stop.Removes, w.lease.Lock.Removal = true, true, true
@@ -113,8 +113,8 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 	return err
 }
 
-// leftToOther reports whether another command now owns the pod of a completed run, or has removed it.
-func (w *Worker) leftToOther(ctx context.Context) (bool, error) {
+// ownedByOther reports whether another command now owns the pod of a completed run, or has removed it.
+func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil
 	}

@@ -58,9 +58,9 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
 	l.corrupt = s.Corrupt
 	l.lease.Pace = s.pace()
-	l.lease.Undo.Keep()
+	l.lease.Undo.Disable()
 	l.retries.steps = map[string]retry{}
-	beside := start.NewImagesBeside(ctx, l.start, l.probing.wakeUp)
+	beside := start.NewBackgroundImages(ctx, l.start, l.probing.wakeUp)
 	l.start.Images.Waiter = beside
 	l.pod.WatchesGroup = true
 	l.trim()
@@ -169,7 +169,7 @@ func (l *loop) forgetRemoved() {
 	}
 	removed := func(id string, _ bool) bool { return !here[id] }
 	maps.DeleteFunc(l.mine, removed)
-	maps.DeleteFunc(l.saidBackOff, removed)
+	maps.DeleteFunc(l.reportedBackOff, removed)
 	l.probing.reported.Range(func(id, _ any) bool {
 		if !here[id.(string)] {
 			l.probing.reported.Delete(id)

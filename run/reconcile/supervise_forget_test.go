@@ -12,16 +12,16 @@ func TestForgetRemoved(t *testing.T) {
 	w := newWorker(&node.Node{}, &prepare.Plan{}, nil, nil).loop
 	w.pod.Observed = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
 	w.mine = map[string]bool{"here": true, "removed": true}
-	w.saidBackOff = map[string]bool{"here": true, "removed": true}
+	w.reportedBackOff = map[string]bool{"here": true, "removed": true}
 	w.probing.reported.Store("here", true)
 	w.probing.reported.Store("removed", true)
 	w.forgetRemoved()
 	_, here := w.probing.reported.Load("here")
 	_, removed := w.probing.reported.Load("removed")
-	if !w.mine["here"] || !w.saidBackOff["here"] || !here {
+	if !w.mine["here"] || !w.reportedBackOff["here"] || !here {
 		t.Error("a container that is here was forgotten")
 	}
-	if w.mine["removed"] || w.saidBackOff["removed"] || removed {
+	if w.mine["removed"] || w.reportedBackOff["removed"] || removed {
 		t.Error("a container that was removed is still known")
 	}
 }

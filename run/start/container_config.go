@@ -138,7 +138,7 @@ var (
 // error only for an interruption or if the failure cannot be recorded.
 func (st *Starter) containerFailed(ctx context.Context, name string, step failedStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return st.endedBy(cause, name, step.op, err)
+		return st.interruptedError(cause, name, step.op, err)
 	}
 	err = st.pod.Redacted(name, err)
 	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", st.pod.Plan.ID, name), Op: step.op, Err: err}

@@ -33,10 +33,10 @@ type starting struct {
 	err     error // of the last call to the runtime
 }
 
-// Beside reports whether a container may be started in parallel with its neighbors: it is an app
+// StartsInParallel reports whether a container may be started in parallel with its neighbors: it is an app
 // container without a postStart hook, of a pod with parallel start. A postStart hook must finish before
 // the next container is created (k/k#81450).
-func (st *Starter) Beside(a lifecycle.Action) bool {
+func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || !st.pod.Plan.ParallelStart {
 		return false
 	}
@@ -51,15 +51,15 @@ type batch struct {
 	failed  []string    // the others
 }
 
-// made returns the containers that were created and have not failed to start.
-func (b *batch) made() []*starting {
+// created returns the containers that were created and have not failed to start.
+func (b *batch) created() []*starting {
 	return slices.DeleteFunc(slices.Clone(b.all), func(s *starting) bool { return s.err != nil })
 }
 
-// hooked returns the container with a postStart hook, which is never started in parallel; nil if there
+// withPostStart returns the container with a postStart hook, which is never started in parallel; nil if there
 // is none.
-func (b *batch) hooked(pod *corev1.Pod) *starting {
-	for _, s := range b.made() {
+func (b *batch) withPostStart(pod *corev1.Pod) *starting {
+	for _, s := range b.created() {
 		if lifecycle.HasPostStart(lifecycle.FindContainer(pod, s.action.Container).Container) {
 			return s
 		}
@@ -165,7 +165,7 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 
 // markHook records, before the container starts, that its postStart hook is pending.
 func (st *Starter) markHook(_ context.Context, b *batch) error {
-	if s := b.hooked(st.pod.Spec()); s != nil {
+	if s := b.withPostStart(st.pod.Spec()); s != nil {
 		return st.Hooks.markHook(s.created.ID, lifecycle.HookPending)
 	}
 	return nil
@@ -173,7 +173,7 @@ func (st *Starter) markHook(_ context.Context, b *batch) error {
 
 // noteStart records that from now on a failure does not remove the pod.
 func (st *Starter) noteStart(ctx context.Context, b *batch) error {
-	if len(b.made()) == 0 {
+	if len(b.created()) == 0 {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -184,7 +184,7 @@ func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 
 // startAll starts the containers that were created.
 func (st *Starter) startAll(ctx context.Context, b *batch) error {
-	all := b.made()
+	all := b.created()
 	node.InParallel(all, func(s *starting) struct{} {
 		answered, stop := cri.ExtendContext(ctx)
 		defer stop()
@@ -206,7 +206,7 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 
 // runHook runs the batch's postStart hook, if it has one.
 func (st *Starter) runHook(ctx context.Context, b *batch) error {
-	if s := b.hooked(st.pod.Spec()); s != nil {
+	if s := b.withPostStart(st.pod.Spec()); s != nil {
 		return st.Hooks.PostStart(ctx, s.action.Container)
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// endedBy returns the error of a step on a container during which the context ended with cause. If the
+// interruptedError returns the error of a step on a container during which the context ended with cause. If the
 // runtime reported why the step failed, the error includes its answer: the end of the context is then
 // not the reason.
-func (st *Starter) endedBy(cause error, name, op string, err error) error {
+func (st *Starter) interruptedError(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}

@@ -41,8 +41,8 @@ func (i *Images) Reset() {
 	i.Waiter.reset()
 }
 
-// Trouble returns why a first pull has not succeeded yet; nil if none has failed.
-func (i *Images) Trouble() error {
+// PullError returns why a first pull has not succeeded yet; nil if none has failed.
+func (i *Images) PullError() error {
 	if i.first == nil {
 		return nil
 	}
@@ -74,8 +74,8 @@ const (
 	LaterWithRest      // in another pass, with all later containers: the kubelet starts them in order
 )
 
-// ImageWaiter waits for the images of containers. A command's implementation (ImagesInTurn) waits when
-// it is the container's turn. A supervisor's (ImagesBeside) never blocks, and wakes the worker.
+// ImageWaiter waits for the images of containers. A command's implementation (ForegroundImages) waits when
+// it is the container's turn. A supervisor's (BackgroundImages) never blocks, and wakes the worker.
 type ImageWaiter interface {
 	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool
@@ -88,20 +88,20 @@ type ImageWaiter interface {
 	reset()
 }
 
-// ImagesInTurn waits for images without the pod's lock, because a pull may take long and other commands
+// ForegroundImages waits for images without the pod's lock, because a pull may take long and other commands
 // may act on the pod.
-type ImagesInTurn struct{ starter *Starter }
+type ForegroundImages struct{ starter *Starter }
 
-func (i ImagesInTurn) reset() {}
+func (i ForegroundImages) reset() {}
 
 // Waits returns true until the first pull of the image has finished.
-func (i ImagesInTurn) Waits(name string) bool {
+func (i ForegroundImages) Waits(name string) bool {
 	return i.starter.Images.fromFirst(name) && !i.starter.Images.first.Done(name)
 }
 
 // Turn waits for the first attempt of the first pull of an app container's image. If the attempt fails,
 // the next container is started first, as in the kubelet, which retries this one later.
-func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
+func (i ForegroundImages) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
 	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.starter.pod.Spec(), a.Container).Init {
 		return Now, nil
 	}
@@ -116,7 +116,7 @@ func (i ImagesInTurn) Turn(ctx context.Context, a lifecycle.Action, last bool) (
 	return Now, err
 }
 
-func (i ImagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
+func (i ForegroundImages) take(ctx context.Context, name string) (image imagepull.Result, err error) {
 	wait := func(ctx context.Context) (err error) {
 		pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
 		defer end()

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ImagesBeside waits for images in the background and wakes the worker.
-type ImagesBeside struct {
+// BackgroundImages waits for images in the background and wakes the worker.
+type BackgroundImages struct {
 	starter *Starter
 	wake    func()
 	ctx     context.Context
@@ -30,23 +30,23 @@ type imageWait struct {
 	err      error
 }
 
-// NewImagesBeside returns a supervisor's waiter for the starter's pod; the caller must close it. Its
+// NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. Its
 // waits end with ctx. It calls wake when an image is available or its pull has failed.
-func NewImagesBeside(ctx context.Context, s *Starter, wake func()) *ImagesBeside {
-	return &ImagesBeside{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
+func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *BackgroundImages {
+	return &BackgroundImages{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
 
 // Waits returns false, because the waits are in the background.
-func (i *ImagesBeside) Waits(string) bool { return false }
+func (i *BackgroundImages) Waits(string) bool { return false }
 
 // Turn starts waiting for the images of a container: its own image, and those of its image volumes.
-func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
+func (i *BackgroundImages) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn, error) {
 	spec := lifecycle.FindContainer(i.starter.pod.Spec(), a.Container)
 	names := []string{a.Container}
 	for _, volume := range i.starter.imageVolumes(spec.Container) {
 		names = append(names, imagepull.VolumeImage(volume))
 	}
-	held, goOn := false, true
+	waiting, skippable := false, true
 	for _, name := range names {
 		wait := i.await(name)
 		select {
@@ -54,24 +54,24 @@ func (i *ImagesBeside) Turn(_ context.Context, a lifecycle.Action, _ bool) (Turn
 			continue
 		default:
 		}
-		held = true
+		waiting = true
 		select {
 		case <-wait.backsOff:
 		default:
-			goOn = false
+			skippable = false
 		}
 	}
 	switch {
-	case !held:
+	case !waiting:
 		return Now, nil
-	case goOn && !spec.Init:
+	case skippable && !spec.Init:
 		return Later, nil
 	}
 	return LaterWithRest, nil
 }
 
 // await starts waiting for an image, unless a wait is already pending.
-func (i *ImagesBeside) await(name string) *imageWait {
+func (i *BackgroundImages) await(name string) *imageWait {
 	if wait := i.byName[name]; wait != nil {
 		return wait
 	}
@@ -95,7 +95,7 @@ func (i *ImagesBeside) await(name string) *imageWait {
 }
 
 // take returns an image that Turn has waited for.
-func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, error) {
+func (i *BackgroundImages) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {
 		return imagepull.Result{}, fmt.Errorf("container %s: its image was not waited for", name)
@@ -106,7 +106,7 @@ func (i *ImagesBeside) take(_ context.Context, name string) (imagepull.Result, e
 }
 
 // reset cancels waits for images that the pod's new definition does not use.
-func (i *ImagesBeside) reset() {
+func (i *BackgroundImages) reset() {
 	maps.DeleteFunc(i.byName, func(name string, wait *imageWait) bool {
 		if reflect.DeepEqual(wait.plan, i.starter.pod.Plan.Images.Only(name)) {
 			return false
@@ -117,7 +117,7 @@ func (i *ImagesBeside) reset() {
 }
 
 // Close cancels all waits and returns when they have ended.
-func (i *ImagesBeside) Close() {
+func (i *BackgroundImages) Close() {
 	for _, wait := range i.byName {
 		wait.cancel()
 	}

@@ -65,31 +65,31 @@ func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err err
 	return nil
 }
 
-// makeSandboxBeside creates the sandbox and, concurrently, the remaining volumes. It makes the
+// makeSandboxAndVolumes creates the sandbox and, concurrently, the remaining volumes. It makes the
 // checkpoint of a new pod durable.
-func (st *Starter) makeSandboxBeside(ctx context.Context, n *newSandbox) error {
+func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) error {
 	volumes := !st.Volumes.made
 	beside := make(chan error, 1)
-	go func() { beside <- st.besideSandbox(ctx, n.fresh, volumes) }()
+	go func() { beside <- st.syncAndMakeVolumes(ctx, n.fresh, volumes) }()
 	err := st.makeSandbox(ctx, n.attempt)
 	failed := <-beside
 	st.Volumes.made = failed == nil
 	st.Volumes.emitMountErrors(failed)
-	return errorsBeside(ctx, failed, err)
+	return joinErrors(ctx, failed, err)
 }
 
-// errorsBeside joins the errors of two concurrent steps. If the context has ended, both errors only
+// joinErrors joins the errors of two concurrent steps. If the context has ended, both errors only
 // report that, so it returns one of them.
-func errorsBeside(ctx context.Context, beside, err error) error {
+func joinErrors(ctx context.Context, beside, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
 	return errors.Join(beside, err)
 }
 
-// besideSandbox performs the steps that do not require the sandbox while the runtime creates it: it
+// syncAndMakeVolumes performs the steps that do not require the sandbox while the runtime creates it: it
 // makes the checkpoint durable and creates the volumes. It uses no field of st that changes.
-func (st *Starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
+func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "beside the sandbox", st.pod.Plan.ID.String())()
 	var synced error
 	var wait sync.WaitGroup
@@ -116,7 +116,7 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 			return err
 		}
 		if err == nil {
-			st.takeSandbox(plan, made)
+			st.addSandbox(plan, made)
 			st.lease.Lock.Reservation.Release() // from now on the sandbox itself counts
 			if err := st.removeDead(ctx); err != nil {
 				return err
@@ -194,8 +194,8 @@ func (st *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	return config
 }
 
-// takeSandbox makes a newly created sandbox the pod's current one.
-func (st *Starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
+// addSandbox makes a newly created sandbox the pod's current one.
+func (st *Starter) addSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	st.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
 		ID: made.ID, Pod: st.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
 		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: st.pod.Node.Invocation, Generation: st.lease.Lock.Mine.String(),

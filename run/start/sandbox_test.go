@@ -25,7 +25,7 @@ func TestErrorsBeside(t *testing.T) {
 		"none, although it ended": {ended, nil, nil, ""},
 	} {
 		got := ""
-		if err := errorsBeside(c.ctx, c.beside, c.err); err != nil {
+		if err := joinErrors(c.ctx, c.beside, c.err); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

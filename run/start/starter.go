@@ -32,7 +32,7 @@ func (st *Starter) fail(err error) { st.Failures = append(st.Failures, pod.OfPod
 // onStart is called for each started container with the path of its log.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
 	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
-	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ImagesInTurn{st}}
+	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ForegroundImages{st}}
 	st.Volumes = Volumes{pod: l.Pod, lease: l}
 	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}
 	st.configs = configs{l.Pod, l}

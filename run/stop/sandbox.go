@@ -44,10 +44,10 @@ func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this process is
+// recordEndingSandboxes records that the pod's sandboxes are about to be stopped. If this process is
 // killed during the stop, the runtime reports them as ready for a while, although nothing can be
 // started in them. The error is store.ErrChanged if another command owns the pod.
-func (s *Stopper) noteEndingSandboxes() error {
+func (s *Stopper) recordEndingSandboxes() error {
 	if err := s.lease.Lock.CheckOwned(); err != nil {
 		return err
 	}

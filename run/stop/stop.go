@@ -73,7 +73,7 @@ func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	if s.lease.Lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
-	if err := s.noteEndingSandboxes(); err != nil {
+	if err := s.recordEndingSandboxes(); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	return errors.Join(append(errs, s.stopSandboxes(ctx, func(lifecycle.Sandbox) bool { return true }))...)
@@ -145,7 +145,7 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 // another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
-	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {
+	if err := s.recordEnding(list, grace); err != nil || len(list) == 0 {
 		return err
 	}
 	errs := make([]error, len(list))
@@ -173,7 +173,7 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	if lost == nil {
 		for i, c := range list {
 			if errs[i] == nil {
-				s.noteStopped(ctx, c)
+				s.updateStopped(ctx, c)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ type stop struct {
 	lifecycle.Container
 	grace   time.Duration
 	message string // of the Killing event
-	again   bool   // an earlier owner already asked it to stop and ran its preStop hook
+	stopping   bool   // an earlier owner already asked it to stop and ran its preStop hook
 	after   []chan struct{}
 }
 
@@ -202,7 +202,7 @@ func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
 		if end, told := s.lease.Lock.Ending[c.ID]; told {
-			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
+			st.stopping, st.grace = true, min(grace, max(time.Until(end), 0))
 		}
 		out = append(out, st)
 	}
@@ -235,9 +235,9 @@ func (s *Stopper) Finish(ctx context.Context) error {
 	return s.pod.OfRuntime(s.stopAll(ctx, list, len(list), s.pod.GracePeriod()))
 }
 
-// noteEnding records the containers that are about to be asked to stop, and the ends of their grace
+// recordEnding records the containers that are about to be asked to stop, and the ends of their grace
 // periods. For a removal, it also records the pod's sandboxes and that the pod is being removed.
-func (s *Stopper) noteEnding(list []lifecycle.Container, grace time.Duration) error {
+func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.Removes {
 		return nil
 	}
@@ -273,14 +273,14 @@ func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration,
 	c := s.pod.Observed.Containers[at]
 	st := s.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
-	if err := s.noteEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
+	if err := s.recordEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	err := s.lease.Do(ctx, s.lease.Lost, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
 	if err != nil {
 		return s.pod.OfRuntime(err)
 	}
-	s.noteStopped(ctx, c)
+	s.updateStopped(ctx, c)
 	return nil
 }
 
@@ -291,7 +291,7 @@ func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 	start := time.Now()
 	hurried, done := s.hurried(ctx)
 	defer done()
-	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.again {
+	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.stopping {
 		s.runPreStop(hurried, st.Container, plan, st.grace)
 	}
 	for _, ended := range st.after {
@@ -300,7 +300,7 @@ func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
 		case <-hurried.Done():
 		}
 	}
-	return s.stopAgain(ctx, hurried, st, start)
+	return s.stopWithRetries(ctx, hurried, st, start)
 }
 
 // preStop returns the container's preStop hook from the pod's spec or, if the spec is unknown, from the
@@ -327,10 +327,10 @@ func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 	}
 }
 
-// noteStopped updates the observed state of a stopped container. The runtime may have forgotten it
+// updateStopped updates the observed state of a stopped container. The runtime may have forgotten it
 // already or, on a busy host, not have recorded its exit yet: containerd reports success for a
 // container whose task has exited.
-func (s *Stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
+func (s *Stopper) updateStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
 	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {
 		now, err = observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)

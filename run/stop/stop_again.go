@@ -9,20 +9,20 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// stopAgainFor is how long a failed stop is retried; the kubelet retries forever. If only the shim of a
+// stopRetryTimeout is how long a failed stop is retried; the kubelet retries forever. If only the shim of a
 // container does not respond, containerd on a busy machine takes seconds to notice that the container
 // has exited: more than 5 in a guest with a third of a CPU. The pauses between attempts double, because
 // calls fail immediately while the runtime restarts.
 const (
-	stopAgainFor   = 15 * time.Second
+	stopRetryTimeout   = 15 * time.Second
 	firstStopPause = 100 * time.Millisecond
 	lastStopPause  = 2 * time.Second
 )
 
-// stopAgain stops a container within the rest of its grace period, which began at start, and retries if
+// stopWithRetries stops a container within the rest of its grace period, which began at start, and retries if
 // that fails. When hurried ends, it kills the container.
-func (s *Stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Time) error {
-	var late time.Time // stopAgainFor after the first failure
+func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start time.Time) error {
+	var late time.Time // stopRetryTimeout after the first failure
 	for pause := firstStopPause; ; pause = min(2*pause, lastStopPause) {
 		left, within := max(st.grace-time.Since(start), min(st.grace, minimumGrace)).Round(time.Second), hurried
 		if hurried.Err() != nil {
@@ -30,7 +30,7 @@ func (s *Stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Ti
 		}
 		err := s.pod.Node.Client.StopContainer(within, st.ID, left)
 		if late.IsZero() {
-			late = time.Now().Add(stopAgainFor)
+			late = time.Now().Add(stopRetryTimeout)
 		}
 		switch {
 		case err == nil || observe.Settled(ctx, s.pod.Node.Client, st.Container):

@@ -231,11 +231,11 @@ func Sweep(layout identity.Layout) error {
 // read since the caller took the node's lock. Reading thousands of directories again would take a tenth
 // of the CPU time of an apply.
 func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
-	here, err := sweepDirs(layout, dirs)
+	count, err := sweepDirs(layout, dirs)
 	if err != nil {
 		return err
 	}
-	if err := sweepLocks(layout, here); err != nil {
+	if err := sweepLocks(layout, count); err != nil {
 		return err
 	}
 	removeTemporary(layout.Reservations(), ".") // each is created under the node's lock
@@ -244,21 +244,21 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 
 // sweepDirs removes empty pod directories without a checkpoint, and returns the number of remaining
 // directories.
-func sweepDirs(layout identity.Layout, dirs host.PodDirs) (here int, err error) {
-	here = dirs.Count
+func sweepDirs(layout identity.Layout, dirs host.PodDirs) (count int, err error) {
+	count = dirs.Count
 	for _, uid := range dirs.Unnamed {
 		if _, err := os.Lstat(layout.Checkpoint(uid)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		removed, err := sweepPodDir(layout.Pod(uid))
 		if err != nil {
-			return here, err
+			return count, err
 		}
 		if removed {
-			here--
+			count--
 		}
 	}
-	return here, nil
+	return count, nil
 }
 
 // sweepPodDir removes a pod directory without a checkpoint if it contains only empty directories and
@@ -288,14 +288,14 @@ const sweepShare = 50
 // sweepLocks removes the locks and owner records of pods that are no longer on this host; otherwise
 // every run with a generated name would leave one. It keeps locks that a process holds. The caller
 // holds the node's lock, which covers the creation of every pod's directory.
-func sweepLocks(layout identity.Layout, here int) error {
+func sweepLocks(layout identity.Layout, count int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners()} {
 		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
 			return err
 		}
 	}
-	if len(names) <= here+1+here/sweepShare {
+	if len(names) <= count+1+count/sweepShare {
 		return nil // the node's lock, and one for each pod on this host
 	}
 	pods, err := StoredPods(layout)

@@ -30,8 +30,8 @@ type FileLock struct {
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
-	// tellLockAfter is the wait after which the holder is reported.
-	tellLockAfter = 500 * time.Millisecond
+	// reportLockAfter is the wait after which the holder is reported.
+	reportLockAfter = 500 * time.Millisecond
 )
 
 // Lock acquires the lock at path, waiting until ctx ends. It writes who into the file. After waiting
@@ -50,7 +50,7 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 		if held != nil || err != nil {
 			return held, err
 		}
-		if !reported && waiting != nil && time.Since(since) >= tellLockAfter {
+		if !reported && waiting != nil && time.Since(since) >= reportLockAfter {
 			waiting(ShownHolder(Holder(path)))
 			reported = true
 		}

@@ -339,7 +339,7 @@ func (l *PodLock) Forget() {
 		return
 	}
 	if l.Pinned {
-		l.forgetUnmade()
+		l.forgetUncreated()
 	}
 	if !claimed(l.layout, l.id, l.Claim) {
 		_ = os.Remove(l.path) // if this fails, a sweep removes it
@@ -347,10 +347,10 @@ func (l *PodLock) Forget() {
 	l.Release()
 }
 
-// forgetUnmade removes the owner record and the claim of a command that was killed before it created
+// forgetUncreated removes the owner record and the claim of a command that was killed before it created
 // its pod's directory. That pod has another UID than the removed one, because it replaces it. The lock
 // must be held.
-func (l *PodLock) forgetUnmade() {
+func (l *PodLock) forgetUncreated() {
 	r, err := l.Owner()
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
 		return

@@ -22,9 +22,9 @@ const (
 	// secretsSize limits the tmpfs of a root directory, in bytes: it holds four checkpoints of the
 	// maximum size.
 	secretsSize = 4 * identity.MaxCheckpoint
-	// secretsPatience limits the wait for the lock, which a process holds while it writes a file in
+	// secretsLockTimeout limits the wait for the lock, which a process holds while it writes a file in
 	// memory.
-	secretsPatience = 30 * time.Second
+	secretsLockTimeout = 30 * time.Second
 )
 
 // LostSecrets returns the error (kind Failed) for a pod whose Secrets were kept in memory and are lost.
@@ -66,7 +66,7 @@ func underSecretsLock(layout identity.Layout, do func() error) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), secretsPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), secretsLockTimeout)
 	defer cancel()
 	l, err := AwaitLock(ctx, around, nil, func() (*FileLock, error) {
 		f, err := FlockFile(around, unix.O_RDONLY|unix.O_DIRECTORY)
