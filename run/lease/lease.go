@@ -200,7 +200,7 @@ func (l *Lease) Deleted() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
-// A Ownership describes whether an operation owns its pod.
+// Ownership describes whether an operation owns its pod.
 type Ownership struct {
 	Owned bool               // the operation owns the pod
 	By    *store.OwnerRecord // otherwise, the last owner; nil if there is none

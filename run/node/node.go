@@ -45,10 +45,10 @@ type Node struct {
 	// time.
 	Facts func(context.Context) (host.Facts, error)
 
-	turn   turn           // orders the goroutines that wait for the node's lock
+	turn       turn           // orders the goroutines that wait for the node's lock
 	background sync.WaitGroup // calls whose results are only used for warnings
-	ahead  atomic.Pointer[discover.Ahead]
-	warned recent // warnings that WarnOnce has sent
+	ahead      atomic.Pointer[discover.Ahead]
+	warned     recent // warnings that WarnOnce has sent
 }
 
 // Observer receives metrics of a node's pods. Its functions are called concurrently and

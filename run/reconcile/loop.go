@@ -34,7 +34,7 @@ type loop struct {
 	mine     map[string]bool // IDs of the containers that this process started
 	// reportedBackOff are the IDs of containers whose back-off was reported.
 	reportedBackOff map[string]bool
-	logs        logStreams
+	logs            logStreams
 	// corrupt is set when the pod's checkpoint is found to be corrupt; it may be nil
 	// (Supervision.Corrupt).
 	corrupt       *atomic.Bool

@@ -60,12 +60,12 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	l.lease.Pace = s.pace()
 	l.lease.Undo.Disable()
 	l.retries.steps = map[string]retry{}
-	beside := start.NewBackgroundImages(ctx, l.start, l.probing.wakeUp)
-	l.start.Images.Waiter = beside
+	background := start.NewBackgroundImages(ctx, l.start, l.probing.wakeUp)
+	l.start.Images.Waiter = background
 	l.pod.WatchesGroup = true
 	l.trim()
 	return func() {
-		beside.Close()
+		background.Close()
 		watch.Close()
 	}
 }

@@ -69,10 +69,10 @@ func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err err
 // checkpoint of a new pod durable.
 func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) error {
 	volumes := !st.Volumes.made
-	beside := make(chan error, 1)
-	go func() { beside <- st.syncAndMakeVolumes(ctx, n.fresh, volumes) }()
+	prepared := make(chan error, 1)
+	go func() { prepared <- st.syncAndMakeVolumes(ctx, n.fresh, volumes) }()
 	err := st.makeSandbox(ctx, n.attempt)
-	failed := <-beside
+	failed := <-prepared
 	st.Volumes.made = failed == nil
 	st.Volumes.emitMountErrors(failed)
 	return joinErrors(ctx, failed, err)
@@ -80,11 +80,11 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 
 // joinErrors joins the errors of two concurrent steps. If the context has ended, both errors only
 // report that, so it returns one of them.
-func joinErrors(ctx context.Context, beside, err error) error {
+func joinErrors(ctx context.Context, concurrent, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
-	return errors.Join(beside, err)
+	return errors.Join(concurrent, err)
 }
 
 // syncAndMakeVolumes performs the steps that do not require the sandbox while the runtime creates it: it

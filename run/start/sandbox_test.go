@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-func TestErrorsBeside(t *testing.T) {
+func TestJoinErrors(t *testing.T) {
 	volume, sandbox := errors.New("volume"), errors.New("sandbox")
 	ended, end := context.WithCancelCause(t.Context())
 	end(errors.New("ended by SIGINT"))
 	for name, c := range map[string]struct {
-		ctx         context.Context
-		beside, err error
-		want        string
+		ctx             context.Context
+		concurrent, err error
+		want            string
 	}{
 		"none":                    {t.Context(), nil, nil, ""},
 		"the volumes":             {t.Context(), volume, nil, "volume"},
@@ -25,7 +25,7 @@ func TestErrorsBeside(t *testing.T) {
 		"none, although it ended": {ended, nil, nil, ""},
 	} {
 		got := ""
-		if err := joinErrors(c.ctx, c.beside, c.err); err != nil {
+		if err := joinErrors(c.ctx, c.concurrent, c.err); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

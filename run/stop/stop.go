@@ -189,10 +189,10 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 // stop describes how to stop one container.
 type stop struct {
 	lifecycle.Container
-	grace   time.Duration
-	message string // of the Killing event
-	stopping   bool   // an earlier owner already asked it to stop and ran its preStop hook
-	after   []chan struct{}
+	grace    time.Duration
+	message  string // of the Killing event
+	stopping bool   // an earlier owner already asked it to stop and ran its preStop hook
+	after    []chan struct{}
 }
 
 // planStops plans the stops of containers. A container that is already being stopped keeps its

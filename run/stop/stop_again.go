@@ -14,9 +14,9 @@ import (
 // has exited: more than 5 in a guest with a third of a CPU. The pauses between attempts double, because
 // calls fail immediately while the runtime restarts.
 const (
-	stopRetryTimeout   = 15 * time.Second
-	firstStopPause = 100 * time.Millisecond
-	lastStopPause  = 2 * time.Second
+	stopRetryTimeout = 15 * time.Second
+	firstStopPause   = 100 * time.Millisecond
+	lastStopPause    = 2 * time.Second
 )
 
 // stopWithRetries stops a container within the rest of its grace period, which began at start, and retries if
