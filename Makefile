@@ -1,4 +1,4 @@
-# What a developer runs. Everything but build and clean needs root.
+# Targets for developers. All except build and clean require root.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -39,7 +39,7 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 	bundle=bin/podrun-bundle-linux-$$(go env GOARCH); \
 	if [[ -x $$bundle ]]; then hack/demo "$$bundle"; else hack/with-runtime hack/demo; fi
 
-# The runtime that tests of the embedded one use: what make bundle has built.
+# The runtime for tests of the embedded one: the output of make bundle.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
 # The long tests wait half of their time: three packages at once (Go runs one per CPU), in the order

@@ -6,8 +6,8 @@ import (
 )
 
 // TestCompareHostileValues: get --sort-by compares values that containers write, such as
-// termination messages. One that Kubernetes' parser would take minutes for is compared as
-// text.
+// termination messages. A value that would occupy Kubernetes' parser for minutes is
+// compared as text.
 func TestCompareHostileValues(t *testing.T) {
 	begun := time.Now()
 	if got := compareValues("1e-99999999", "100Mi"); got <= 0 {

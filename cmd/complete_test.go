@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestCompletionIsQuick checks that a completion ends in time even if what it reads
-// never comes.
+// TestCompletionIsQuick checks that a completion returns in time even if its source never
+// responds.
 func TestCompletionIsQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestDebugProfiles holds what k8s.io/kubectl v0.36.3 (pkg/cmd/debug/profiles.go) makes
-// of an ephemeral container: the package needs modules that go.mod does not have.
+// TestDebugProfiles compares with the result of k8s.io/kubectl v0.36.3
+// (pkg/cmd/debug/profiles.go) for an ephemeral container, because that package requires
+// modules that go.mod does not have.
 func TestDebugProfiles(t *testing.T) {
 	want := map[string]string{
 		"general":    `{"capabilities":{"add":["SYS_PTRACE"]}}`,
@@ -31,7 +32,7 @@ func TestDebugProfiles(t *testing.T) {
 	}
 }
 
-// TestDebugContainer holds the container that flags make.
+// TestDebugContainer checks the container that the flags describe.
 func TestDebugContainer(t *testing.T) {
 	f := debugFlags{container: "d", image: "i", target: "app", policy: "Never", profile: "baseline", env: map[string]string{"B": "2", "A": "1"}}
 	for _, c := range []struct {

@@ -17,10 +17,10 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// described is a file of testdata/describe: a pod with its status, its journal,
-// and what kubectl v1.36.3's own describer printed for the two, in UTC, when it
-// was tableNow, with events from podrun. One difference is intended: further lines of a
-// message are indented (TestDescribeIndentsMessages).
+// described is a file in testdata/describe: a pod with its status, its journal, and the
+// output of kubectl v1.36.3's describer for them in UTC at tableNow, with podrun as the
+// source of events. One difference is intended: continuation lines of a message are
+// indented (TestDescribeIndentsMessages).
 type described struct {
 	pod    *corev1.Pod
 	events []event.Event
@@ -64,7 +64,7 @@ func describedText(t *testing.T, pod *corev1.Pod, events []event.Event) string {
 	return out.String()
 }
 
-// TestDescribePod compares with kubectl, to the byte.
+// TestDescribePod compares the output with kubectl's, byte by byte.
 func TestDescribePod(t *testing.T) {
 	files, err := filepath.Glob("testdata/describe/*.txtar")
 	if err != nil || len(files) < 5 {
@@ -84,7 +84,7 @@ func TestDescribePod(t *testing.T) {
 	}
 }
 
-// TestDescribeWhatKubectlCannot has what makes kubectl panic or be silent.
+// TestDescribeWhatKubectlCannot covers cases in which kubectl panics or prints nothing.
 func TestDescribeWhatKubectlCannot(t *testing.T) {
 	now := ago(0)
 	pod := &corev1.Pod{}
@@ -118,7 +118,7 @@ func TestDescribeWhatKubectlCannot(t *testing.T) {
 	}
 }
 
-// A termination message has as many lines as the container writes: none of them is at
+// A container controls the lines of its termination message: none of them may begin at
 // column 0, where it would look like a section of the description.
 func TestDescribeIndentsMessages(t *testing.T) {
 	pod := &corev1.Pod{}

@@ -12,8 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestWatchEvents: events of a supervisor are shown at once, those of other commands when
-// the journals are read, none twice; the end of the supervisor leads to polling.
+// TestWatchEvents: events of a supervisor are shown immediately, those of other commands
+// when the journals are read, and none twice; when the supervisor exits, the watch falls
+// back to polling.
 func TestWatchEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -68,7 +69,7 @@ func TestWatchEvents(t *testing.T) {
 	})
 }
 
-// TestShownEventsForget: what a watch remembers is bounded.
+// TestShownEventsForget: the number of remembered events is limited.
 func TestShownEventsForget(t *testing.T) {
 	s := shownEvents{}
 	begin := time.Now()

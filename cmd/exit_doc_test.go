@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// documented are the pages that have the table of exit codes.
+// documented are the pages with the table of exit codes.
 var documented = []string{"../docs/exit-codes.md"}
 
-// exitLine is a line of `podrun help exit-codes`.
+// exitLine matches a line of `podrun help exit-codes`.
 var exitLine = regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`)
 
-// TestExitCodesInPages compares the pages with what podrun itself prints.
+// TestExitCodesInPages compares the pages with podrun's own output.
 func TestExitCodesInPages(t *testing.T) {
 	var help bytes.Buffer
 	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test", time.Now()); code != ExitOK {
@@ -47,7 +47,7 @@ func TestExitCodesInPages(t *testing.T) {
 	}
 }
 
-// section is what stands between <!-- NAME --> and <!-- /NAME -->.
+// section returns the text between <!-- NAME --> and <!-- /NAME -->.
 func section(t *testing.T, page, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)

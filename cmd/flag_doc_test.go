@@ -12,20 +12,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ofOthers are the flags in the pages that are not podrun's.
+// ofOthers are flags in the pages that belong to other programs.
 var ofOthers = []string{"version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout"} // of containerd, curl, systemctl, kompose and CRI-O; a mistake in troubleshooting.md
 
-// flagInPage finds a flag in code, such as `--timeout`.
+// flagInPage matches a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
 
-// commandInPage finds a command at the beginning of code, or after a pipe.
+// commandInPage matches a command at the beginning of code or after a pipe.
 var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun ([a-z][a-z-]*)`)
 
-// firstCells are those of the rows of tables.
+// firstCells matches the first cell of each table row.
 var firstCells = regexp.MustCompile(`(?m)^\| (?:[^|\\]|\\.)*\|`)
 
-// TestFlagsInPages compares the pages with the existing flags, and docs/settings.md
-// to name every global one.
+// TestFlagsInPages checks that the flags in the pages exist, and that docs/settings.md
+// lists every global flag.
 func TestFlagsInPages(t *testing.T) {
 	root := newRoot(&app{})
 	root.InitDefaultHelpCmd()
@@ -38,14 +38,14 @@ func TestFlagsInPages(t *testing.T) {
 	pages = append(pages, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
 	for _, page := range pages {
 		if filepath.Base(page) == "kubectl-users.md" {
-			continue // of commands and flags that podrun lacks: ../users_test.go
+			continue // commands and flags that podrun lacks: ../users_test.go
 		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if filepath.Base(page) == "migrate.md" {
-			text = firstCells.ReplaceAll(text, nil) // what other tools have
+			text = firstCells.ReplaceAll(text, nil) // flags of other tools
 		}
 		for _, m := range flagInPage.FindAllStringSubmatch(code(string(text)), -1) {
 			if !known[m[1]] && !slices.Contains(ofOthers, m[1]) {
@@ -66,7 +66,7 @@ func TestFlagsInPages(t *testing.T) {
 	})
 }
 
-// knownFlags are the names of the flags of all commands.
+// knownFlags returns the names of the flags of all commands.
 func knownFlags(root *cobra.Command) map[string]bool {
 	known := map[string]bool{"help": true}
 	add := func(f *pflag.Flag) { known[f.Name] = true }
@@ -96,8 +96,7 @@ func readPage(t *testing.T, page string) string {
 	return string(text)
 }
 
-// code keeps what a page shows as code: between fences, indented by four, or in
-// backticks.
+// code returns the code in a page: fenced, indented by four spaces, or in backticks.
 func code(text string) string {
 	var b strings.Builder
 	fenced := false

@@ -15,7 +15,7 @@ func TestTranslate(t *testing.T) {
 		"play kube pod.yaml":         "apply pod.yaml",
 		"kube down pod.yaml":         "delete -f pod.yaml",
 		"rm -f web":                  "delete --force web",
-		"create -f secret":           "apply -f secret", // a file of that name
+		"create -f secret":           "apply -f secret", // a file with that name
 		"kill web":                   "stop --grace-period=0 web",
 		"--context prod get":         "--context prod get", // the flag is the error
 		"--help":                     "--help",
@@ -44,7 +44,8 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-// TestForeignNames holds the tables to be about what podrun does not have.
+// TestForeignNames checks that the tables list only commands and flags that podrun does
+// not have.
 func TestForeignNames(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
 	for name := range sameAs {

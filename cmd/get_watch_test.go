@@ -31,8 +31,8 @@ func shownPods(pods []corev1.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// TestWatchPods: without a supervisor the pods are polled; with one, events make them
-// be read, and its end leads back to polling.
+// TestWatchPods: without a supervisor the pods are polled; with one, its events trigger
+// the reads, and polling resumes when it exits.
 func TestWatchPods(t *testing.T) {
 	for name, supervised := range map[string]bool{"polls": false, "events": true} {
 		t.Run(name, func(t *testing.T) {

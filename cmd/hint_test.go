@@ -22,7 +22,7 @@ func TestSystemHint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err                  error
 		inodes, unprivileged bool
-		want                 string // how the hint begins
+		want                 string // the prefix of the hint
 	}{
 		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune'"},
 		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
@@ -56,7 +56,7 @@ func TestHintTo(t *testing.T) {
 	}{
 		{&problem.Error{Err: full, Hint: "its own"}, "its own"},
 		{fmt.Errorf("pod a: %w", full), "the disk is full"},
-		{problem.Refuse(problem.Manifest, problem.List{{Message: "m: permission denied"}}), ""}, // each has its hint
+		{problem.Refuse(problem.Manifest, problem.List{{Message: "m: permission denied"}}), ""}, // each problem has its own hint
 		{errors.New("x"), ""},
 		{&problem.Error{Kind: problem.Failed, Err: errors.New(`exec: "/etc": permission denied`)}, ""}, // in the container
 		{&os.LinkError{Op: "rename", Old: "/a/x", New: "/a/y", Err: unix.EDQUOT}, "the disk quota is used up: increase it, or free space on the file system of /a/y"},
@@ -67,7 +67,7 @@ func TestHintTo(t *testing.T) {
 	}
 }
 
-// TestExhaustedHost: what could not be opened is not at fault.
+// TestExhaustedHost: the error is not attributed to the file that could not be opened.
 func TestExhaustedHost(t *testing.T) {
 	for errno, want := range map[syscall.Errno]int{unix.EMFILE: ExitRuntime, unix.ENFILE: ExitRuntime, unix.ENOMEM: ExitRuntime, unix.EACCES: ExitUsage} {
 		err := &problem.Error{Kind: problem.Usage, Object: "--config", Err: &fs.PathError{Op: "open", Path: "/etc/podrun/config.yaml", Err: errno}}
@@ -106,8 +106,8 @@ func TestInodesOut(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingInodes holds the page to the hint, which no test can cause in
-// /var/lib/podrun.
+// TestTroubleshootingInodes compares the page with the hint, because no test can cause
+// the error in /var/lib/podrun.
 func TestTroubleshootingInodes(t *testing.T) {
 	const dir = "/var/lib/podrun/pods"
 	err := fmt.Errorf("pod default/web: %w", &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOSPC})

@@ -9,19 +9,19 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// pullEvent is a progress so many seconds after the pull's begin.
+// pullEvent is an event with the progress of a pull that many seconds after its start.
 func pullEvent(seconds float64, p event.Pull) event.Event {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 	p.Image = "app:1"
 	return event.Event{Time: at, Type: event.Normal, Reason: event.PullProgress, FieldPath: "spec.containers{app}", Message: p.String(), Pull: &p}
 }
 
-// Where there is no terminal a pull prints little: nothing if it is quick, then
-// each tenth, but not more often than every two seconds.
+// Without a terminal, a pull prints little: nothing if it is quick, otherwise a line at
+// each tenth, but at most every two seconds.
 func TestPlainProgress(t *testing.T) {
 	var out bytes.Buffer
 	r := &renderer{w: &out}
-	for tick := range 4 * 40 { // 40 s, four looks a second, 100 MB
+	for tick := range 4 * 40 { // 40 s, four events a second, 100 MB
 		seconds := float64(tick) / 4
 		r.event(pullEvent(seconds, event.Pull{State: event.Pulling, Bytes: int64(seconds * 2.5e6), Total: 100e6, Rate: 2.5e6}))
 	}
@@ -38,7 +38,7 @@ func TestPlainProgress(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a quick pull: %s", out.String())
 	}
-	// Where only the time is known, it is printed now and then.
+	// If only the elapsed time is known, it is printed occasionally.
 	for tick := range 4 * 60 {
 		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestRepeatedEventsArePrintedSparsely: a probe that fails for hours does not
-// fill the terminal, and what comes after a restart is news.
+// TestRepeatedEventsArePrintedSparsely: a probe that fails for hours does not fill the
+// terminal, and events after a restart are printed again.
 func TestRepeatedEventsArePrintedSparsely(t *testing.T) {
 	var out bytes.Buffer
 	r := &renderer{w: &out}
@@ -24,7 +24,7 @@ func TestRepeatedEventsArePrintedSparsely(t *testing.T) {
 		at = at.Add(10 * time.Second)
 	}
 	emit(event.UnhealthyContainer, "other", "Readiness probe failed: down")
-	for range 3 { // never left out
+	for range 3 { // never omitted
 		emit(event.KillingContainer, "app", "Stopping container app")
 	}
 	emit(event.StartedContainer, "app", "Container started")

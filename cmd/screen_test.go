@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// tableRows are those of a small table.
+// tableRows are the rows of a small table.
 var tableRows = [][]cell{
 	{{"NAME", plain}, {"READY", plain}, {"STATUS", plain}, {"AGE", plain}},
 	{{"web", plain}, {"1/1", plain}, {"Running", green}, {"5m", plain}},
 	{{"ä-long-name", plain}, {"0/1", plain}, {"CrashLoopBackOff", red}, {"", plain}},
 }
 
-// Without a terminal a table is what kubectl's tabwriter makes of it.
+// Without a terminal, a table is identical to the output of kubectl's tabwriter.
 func TestTableLikeTabwriter(t *testing.T) {
 	var got, want bytes.Buffer
 	tw := tabwriter.NewWriter(&want, 6, 4, 3, ' ', 0)
@@ -54,7 +54,8 @@ func TestTableOnTerminal(t *testing.T) {
 	if want := "ä-long-name   0/1   \x1b[31mCrashLo\x1b[0m…\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
-	// What is widest is cut first, so that the columns after it stay on the screen.
+	// The widest columns are shortened first, so that the columns after them remain
+	// visible.
 	out.Reset()
 	rows := [][]cell{{{"NAME", plain}, {"STATUS", plain}, {"AGE", plain}}, {{strings.Repeat("n", 50), plain}, {"Running", plain}, {"5m", plain}}}
 	if err := (screen{width: 40}).table(&out, rows); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/serve/systemd"
 )
 
-// absentSystemd is a host without systemd, showSystemd one that shows a state.
+// absentSystemd is a host without systemd; showSystemd returns a fixed state.
 type absentSystemd struct{}
 
 func (absentSystemd) Booted() bool { return false }
@@ -28,7 +28,7 @@ type showSystemd string
 func (showSystemd) Booted() bool                                     { return true }
 func (s showSystemd) Run(context.Context, ...string) ([]byte, error) { return []byte(s), nil }
 
-// runService runs a service command with another systemd and no settings file.
+// runService runs a service command with a fake systemd and no settings file.
 func runService(t *testing.T, m systemd.Manager, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, talk bytes.Buffer
@@ -49,7 +49,7 @@ func TestServiceFlags(t *testing.T) {
 	t.Chdir(work)
 	for name, tc := range map[string]struct {
 		args []string
-		want string // of ExecStart
+		want string // expected ExecStart
 	}{
 		"nothing":     {nil, "/usr/bin/podrun serve"},
 		"directories": {[]string{"manifests", "/m"}, "/usr/bin/podrun serve " + work + "/manifests /m"},
@@ -80,8 +80,7 @@ func TestServiceFlags(t *testing.T) {
 	}
 }
 
-// TestServiceFlagsAreRead: the flags in the unit mean what they meant on the
-// command line.
+// TestServiceFlagsAreRead: flags in the unit have the same effect as on the command line.
 func TestServiceFlagsAreRead(t *testing.T) {
 	given := []string{"--node-labels", "a=b,c=d e", "--node-ip", "192.0.2.1,2001:db8::1", "--device", "e.x/a=e.x/g=0,e.x/a=e.x/g=1",
 		"--eviction-hard", "nodefs.available<10%", "--register-with-taints", "a=b:NoExecute", "--max-pods=3", "--pull-timeout=90s", "--resolv-conf="}
@@ -139,8 +138,8 @@ func TestServiceStatus(t *testing.T) {
 	}
 }
 
-// TestServiceWarnsOfEnvironment: a variable of this command is none of the
-// service's.
+// TestServiceWarnsOfEnvironment: the service does not inherit the variables of this
+// command.
 func TestServiceWarnsOfEnvironment(t *testing.T) {
 	t.Setenv("PODRUN_ROOT_DIR", "/data")
 	t.Setenv("PODRUN_NAMESPACE", "")
@@ -155,9 +154,9 @@ func TestServiceWarnsOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestPackagedUnit holds the unit and the drop-in of the packages to what 'podrun service
-// install' writes with the packages' settings file. Only the first lines differ, which say
-// who wrote them.
+// TestPackagedUnit compares the unit and the drop-in of the packages with the output of
+// 'podrun service install' with the packages' settings file. Only the first lines differ,
+// which name their author.
 func TestPackagedUnit(t *testing.T) {
 	const dir = "../hack/package/"
 	written := func(args ...string) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// sample is a settings file that sets what each case looks at.
+// sample is a settings file with a value for each case.
 const sample = `apiVersion: podrun.dev/v1alpha1
 kind: PodrunConfiguration
 namespace: file
@@ -22,8 +22,8 @@ rootDir: /file
 verbose: true
 `
 
-// settingsOf runs a command that only reads the settings, with the default file
-// at a path.
+// settingsOf runs a command that only reads the settings, with the default file at the
+// given path.
 func settingsOf(t *testing.T, defaultFile string, given ...string) (*app, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -84,7 +84,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
-// TestOneRuntime: --runtime and --container-runtime-endpoint are one setting.
+// TestOneRuntime: --runtime and --container-runtime-endpoint set the same thing.
 func TestOneRuntime(t *testing.T) {
 	const a, b = "unix:///run/a.sock", "unix:///run/b.sock"
 	dir := t.TempDir()
@@ -142,8 +142,8 @@ func TestOneRuntime(t *testing.T) {
 	}
 }
 
-// TestSettingsFileUnreadable: a file that is there and cannot be read is an error
-// that names it, for every command that needs settings, and for no other.
+// TestSettingsFileUnreadable: an existing, unreadable file causes an error with its name
+// in every command that requires settings, and in no other.
 func TestSettingsFileUnreadable(t *testing.T) {
 	dir := t.TempDir() // reading a directory fails for root, too
 	_, err := settingsOf(t, dir)
@@ -170,8 +170,8 @@ func TestSettingsFileUnreadable(t *testing.T) {
 	}
 }
 
-// TestSettingsReload: a reload takes the file's new content; after one that fails
-// the settings stay.
+// TestSettingsReload: a reload applies the file's new content; after a failed reload the
+// settings are unchanged.
 func TestSettingsReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
@@ -198,12 +198,12 @@ func TestSettingsReload(t *testing.T) {
 	}
 }
 
-// ofOneCommand are the global flags that a file cannot say: which file it is, and where
-// one command writes what it did.
+// ofOneCommand are the global flags without a field in the file: the path of the file,
+// and the output of a single command.
 var ofOneCommand = []string{"config", "trace"}
 
-// TestFlagsHaveFields holds every global flag to a setting, so that a file can
-// say what the command line can.
+// TestFlagsHaveFields checks that each global flag changes a setting, so that a file can
+// set everything that the command line can.
 func TestFlagsHaveFields(t *testing.T) {
 	a := newApp(Streams{})
 	root := newRoot(a)

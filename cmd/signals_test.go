@@ -14,7 +14,7 @@ func TestSignals(t *testing.T) {
 	const in, term, hup = syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP
 	type got struct {
 		s     syscall.Signal
-		after time.Duration // since the one before
+		after time.Duration // since the previous signal
 		want  verdict
 	}
 	ms := time.Millisecond
@@ -43,7 +43,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// failing is a writer that fails.
+// failing is a writer that returns an error.
 type failing struct{ err error }
 
 func (w failing) Write([]byte) (int, error) { return 0, w.err }
@@ -57,13 +57,14 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// errWrite is the error of a file's write.
+// errWrite is the error of a write to a file.
 type errWrite struct{ err error }
 
 func (e *errWrite) Error() string { return "write |1: " + e.err.Error() }
 func (e *errWrite) Unwrap() error { return e.err }
 
-// A burst is measured from its first signal on: one every 90 ms abandons at last.
+// A burst is measured from its first signal: with a signal every 90 ms, the command is
+// eventually abandoned.
 func TestSignalsBurst(t *testing.T) {
 	var before interrupts
 	var all []verdict
@@ -75,14 +76,14 @@ func TestSignalsBurst(t *testing.T) {
 	}
 }
 
-// TestSameSignalWhilePrinting: the second signal of timeout(1) is still the same one if
-// the terminal is slow to show what the first one does.
+// TestSameSignalWhilePrinting: timeout(1)'s second signal counts as a duplicate even if a
+// slow terminal delays the message about the first one.
 func TestSameSignalWhilePrinting(t *testing.T) {
 	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
 	printing := make(chan struct{})
 	a.work.printStopping = func(syscall.Signal) { close(printing); time.Sleep(2 * duplicateInterval) }
 	abandoned := make(chan struct{}, 1)
-	a.work.restore = func() { abandoned <- struct{}{}; select {} } // instead of the end of this process
+	a.work.restore = func() { abandoned <- struct{}{}; select {} } // instead of exiting this process
 	ctx, stop := a.catchSignals(t.Context())
 	send := func() {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 )
 
 func TestUnusedMemory(t *testing.T) {
-	percent := debug.SetGCPercent(-1) // nothing but this test collects
+	percent := debug.SetGCPercent(-1) // only this test collects garbage
 	defer debug.SetGCPercent(percent)
 	debug.FreeOSMemory()
 	if n := unusedMemory(); n > spareBytes {

@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// hostile has one of everything that a terminal obeys: a title by OSC and BEL, a
-// carriage return, a line that passes for podrun's, CSI as ESC [ and as U+009B,
-// DEL, a byte that is CSI in Latin-1, a backspace.
+// hostile contains everything that a terminal would interpret: a title by OSC and BEL, a
+// carriage return, a line that imitates podrun's, CSI as ESC [ and as U+009B, DEL, a byte
+// that is CSI in Latin-1, a backspace.
 const hostile = "a\x1b]0;title\x07b\rc\npodrun: forged\n\x1b[2Jd\u009b31me\x7ff\x9bg\bh\ti"
 
 func TestEscape(t *testing.T) {
@@ -46,9 +46,9 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestD4NothingSteersTheTerminal: text that containers, registries, manifests
-// and other processes choose is escaped in everything that podrun renders as
-// text, and none of its lines passes for one of podrun's.
+// TestD4NothingSteersTheTerminal: text from containers, registries, manifests and other
+// processes is escaped in all text that podrun prints, and none of its lines can be
+// mistaken for one of podrun's.
 func TestD4NothingSteersTheTerminal(t *testing.T) {
 	pod := corev1.Pod{}
 	pod.Name, pod.Namespace = "web", "default"
@@ -96,7 +96,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 			t.Errorf("%s steers the terminal: %q", name, text)
 		}
 		for line := range strings.Lines(text) {
-			// kubectl's describe breaks messages into lines, and so does podrun's.
+			// kubectl's describe splits messages into lines, as does podrun's.
 			if name != "describe" && (strings.Contains(line, "forged") || strings.HasPrefix(line, "web2")) &&
 				!strings.HasPrefix(line, "        ") && !strings.Contains(line, `\n`) && name != "error" {
 				t.Errorf("%s: a line passes for podrun's: %q", name, line)
@@ -105,8 +105,8 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 	}
 }
 
-// TestDataKeepsItsValue: JSON and YAML escape by their own rules, which lose
-// nothing. One DEL in a termination message made 'get -o yaml' fail.
+// TestDataKeepsItsValue: JSON and YAML have their own, lossless escapes. A DEL in a
+// termination message once made 'get -o yaml' fail.
 func TestDataKeepsItsValue(t *testing.T) {
 	in := strings.ToValidUTF8(hostile, "?") + "\u2028\u0085ü\ufeff\ufffe\uffff"
 	for _, format := range []string{"json", "yaml"} {
@@ -128,7 +128,7 @@ func TestDataKeepsItsValue(t *testing.T) {
 	}
 }
 
-// TestDataStreamsAreRaw: what containers write reaches the terminal as it is.
+// TestDataStreamsAreRaw: the output of containers reaches the terminal unchanged.
 func TestDataStreamsAreRaw(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(Streams{Out: &out, Err: &out})

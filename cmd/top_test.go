@@ -73,7 +73,7 @@ new   app    <unknown>    1Mi
 	}
 }
 
-// TestTopMetrics: the object is the one of a metrics server.
+// TestTopMetrics: the object is the same as a metrics server's.
 func TestTopMetrics(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(Streams{Out: &out, Err: &out})

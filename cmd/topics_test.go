@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTopics reads every help topic on a terminal of 24 lines, twice at most, and of 88
-// columns, and compares it with the existing flags.
+// TestTopics checks that every help topic fits two screens of 24 lines and 88 columns,
+// and that its flags exist.
 func TestTopics(t *testing.T) {
 	root := Commands()
 	known := knownFlags(root)
@@ -27,7 +27,7 @@ func TestTopics(t *testing.T) {
 			t.Errorf("%s is not a help topic", name)
 		}
 		for _, line := range lines {
-			if len(line) > 88 && name != "exit-codes" { // whose rows are folded on a terminal
+			if len(line) > 88 && name != "exit-codes" { // its rows are wrapped on a terminal
 				t.Errorf("help %s: a line of %d columns: %s", name, len(line), line)
 			}
 		}
@@ -39,8 +39,8 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestTopicsAreNoCommands keeps `podrun config get-contexts` the error that says what to
-// use instead.
+// TestTopicsAreNoCommands: `podrun config get-contexts` remains an error with a hint on
+// what to use.
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
 	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())

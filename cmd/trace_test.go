@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// --trace=json:/tmp/t as root: the name may be another user's symlink or FIFO.
+// --trace=json:/tmp/t as root: the name may be a symlink or FIFO of another user.
 func TestTraceFileFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link, fifo, plain := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo"), filepath.Join(dir, "plain")

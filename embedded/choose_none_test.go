@@ -28,8 +28,8 @@ func TestNoRuntime(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingNoRuntime holds the page to what a Debian host without a runtime
-// gets.
+// TestTroubleshootingNoRuntime compares the page with the error on a Debian host without
+// a runtime.
 func TestTroubleshootingNoRuntime(t *testing.T) {
 	survey := &Survey{Sockets: []Socket{{Endpoint: "unix:///run/containerd/containerd.sock", Program: "containerd"}, {Endpoint: "unix:///run/crio/crio.sock", Program: "crio"}}}
 	_, err := Choose(ChooseInput{Wanted: Auto, Survey: survey, Install: "apt-get install containerd runc containernetworking-plugins && systemctl enable --now containerd"})

@@ -26,7 +26,7 @@ func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   ChooseInput
 		want Decision
-		err  string // part of the error and its hint, if there is to be one
+		err  string // part of the error and its hint, if an error is expected
 		kind problem.Kind
 	}{
 		"containerd answers":                                       {in: ChooseInput{Survey: survey(Answers, Answers), Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd, Record: true, Notice: "using the container runtime at " + containerd}},

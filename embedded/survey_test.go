@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestReadSocket asks sockets of every kind, Docker's containerd among them, whose server
-// knows no CRI.
+// TestReadSocket queries sockets of every kind, including Docker's containerd, whose
+// server has no CRI.
 func TestReadSocket(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -28,7 +28,7 @@ func TestReadSocket(t *testing.T) {
 	docker := grpc.NewServer()
 	go func() { _ = docker.Serve(listen("docker")) }()
 	t.Cleanup(docker.Stop)
-	listen("silent") // accepts, and says nothing
+	listen("silent") // accepts connections and never responds
 	stale := listen("stale").(*net.UnixListener)
 	stale.SetUnlinkOnClose(false)
 	stale.Close()

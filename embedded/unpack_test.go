@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// packed is an archive, which is not compressed, of files by name; entry may change
-// each header on its way in.
+// packed returns an uncompressed archive with the named files; entry may modify each
+// header.
 func packed(t *testing.T, files map[string]string, entry func(*tar.Header)) Archive {
 	t.Helper()
 	var sums strings.Builder
@@ -68,7 +68,7 @@ func layoutIn(t *testing.T) Layout {
 	return l
 }
 
-// leftIn lists what is in the layout's directory.
+// leftIn lists the content of the layout's directory.
 func leftIn(t *testing.T, l Layout) string {
 	t.Helper()
 	entries, err := os.ReadDir(l.Dir())
@@ -84,7 +84,7 @@ func leftIn(t *testing.T, l Layout) string {
 
 func TestUnpack(t *testing.T) {
 	ctx, l, a := context.Background(), layoutIn(t), packed(t, plain, nil)
-	// What a killed podrun left.
+	// Leftovers of a killed podrun.
 	if err := os.MkdirAll(filepath.Join(l.Dir(), ".unpack-1/bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestTrimLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, want := range []int64{maxLog / 2, maxLog / 2} { // the second finds nothing to do
+	for i, want := range []int64{maxLog / 2, maxLog / 2} { // the second call has nothing to do
 		if err := TrimLog(l); err != nil {
 			t.Fatal(err)
 		}

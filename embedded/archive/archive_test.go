@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// small is an archive of one file, "compressed" by nothing.
+// small is an archive with one file and without compression.
 func small(t *testing.T, content string) Archive {
 	t.Helper()
 	var packed bytes.Buffer
@@ -44,7 +44,7 @@ func TestArchive(t *testing.T) {
 	if err := a.Verify(); err != nil {
 		t.Error(err)
 	}
-	for range 2 { // each call reads from the start
+	for range 2 { // each call returns a new reader
 		packed, err := io.ReadAll(a.Reader())
 		if sum := sha256.Sum256(packed); err != nil || hex.EncodeToString(sum[:]) != a.Digest {
 			t.Errorf("%d bytes of another digest, %v", len(packed), err)
@@ -82,8 +82,8 @@ func TestArchiveErrors(t *testing.T) {
 	}
 }
 
-// TestOpen: what Open gives in an ordinary build, and in one with the tag, of
-// which the digest is checked and the files are found.
+// TestOpen checks the result of Open in an ordinary build and in a build with the tag, in
+// which it verifies the digest and finds the files.
 func TestOpen(t *testing.T) {
 	a, ok := Open()
 	if !ok {

@@ -15,20 +15,20 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// allowed are the licenses whose terms the archive fulfils by their texts and the
-// versions of the modules (MPL-2.0: where the source is). Another one needs a
-// person to read it.
+// allowed are the licenses whose terms are met by including their texts and the versions
+// of the modules (MPL-2.0: the location of the source). A person must read any other
+// license first.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
-// license is what a Go module is under.
+// license has the license of a Go module.
 type license struct {
 	module spdx.Module
 	texts  map[string]string // by file, relative to the module
 }
 
-// readLicenses finds the licenses of the modules whose packages are listed, and
-// Go's own: the files in each package's directory and in those above it, up to
-// the module's. A module of podrun's has none of its own there.
+// readLicenses finds the licenses of Go and of the modules with the listed packages: the
+// files in the directory of each package and in its parents, up to the root of the
+// module. podrun's own modules have none there.
 func readLicenses(packages, goroot string) ([]license, error) {
 	lines, err := fields(packages, 4)
 	if err != nil {
@@ -37,7 +37,7 @@ func readLicenses(packages, goroot string) ([]license, error) {
 	found := map[string]license{}
 	for _, line := range lines {
 		path, version, root, dir := line[0], line[1], line[2], line[3]
-		if version == "" { // podrun's
+		if version == "" { // a module of podrun
 			continue
 		}
 		id := path + "@" + version
@@ -70,7 +70,7 @@ func within(root, dir string) bool {
 	return root != "" && (dir == root || strings.HasPrefix(dir, root+string(filepath.Separator)))
 }
 
-// readTexts reads the files of a directory that state a license.
+// readTexts reads the license files of a directory.
 func readTexts(texts map[string]string, root, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -93,8 +93,8 @@ func readTexts(texts map[string]string, root, dir string) error {
 	return nil
 }
 
-// statesLicense knows such files by their names; LICENSE.docs is that of a
-// module's documentation.
+// statesLicense reports whether a file name is that of a license file; LICENSE.docs is
+// the license of a module's documentation.
 func statesLicense(name string) bool {
 	upper := strings.ToUpper(name)
 	if strings.HasSuffix(upper, ".GO") || strings.HasSuffix(upper, ".DOCS") {
@@ -108,7 +108,7 @@ func statesLicense(name string) bool {
 	return false
 }
 
-// identify gives the SPDX expression of a module's texts.
+// identify returns the SPDX expression of a module's texts.
 func identify(module string, texts map[string]string) (string, error) {
 	ids := map[string]bool{}
 	for name, text := range texts {
@@ -132,7 +132,7 @@ func identify(module string, texts map[string]string) (string, error) {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND "), nil
 }
 
-// library is a C library that is linked statically, as Debian packages it.
+// library is a statically linked C library, with its Debian package.
 type library struct {
 	spdx.Library
 	copyright string
@@ -157,7 +157,7 @@ func readLibraries(path string) ([]library, error) {
 	return out, nil
 }
 
-// relinking is what the LGPL 2.1, section 6, asks for.
+// relinking is the statement that the LGPL 2.1, section 6, requires.
 const relinking = `runc is linked statically with these libraries. libseccomp and glibc are under the GNU
 Lesser General Public License 2.1; its text is at the end of this file. The license of
 libgcc, the library of the compiler, has an exception for programs such as runc. The
@@ -168,11 +168,11 @@ libseccomp.a and libc.a below ~/.cache/podrun-bundle/libraries-ARCH, replace the
 and run "make bundle" again. You may reverse engineer podrun-bundle to debug such changes.
 `
 
-// sources is what the MPL 2.0, section 3.2, asks for.
+// sources is the statement that the MPL 2.0, section 3.2, requires.
 const sources = `The source of each module, unmodified, is what "go mod download MODULE@VERSION" gets.
 `
 
-// licenseText puts all texts into one; equal ones once.
+// licenseText joins all texts; it includes equal texts once.
 func licenseText(licenses []license, libraries []library, lgpl []byte) []byte {
 	var out bytes.Buffer
 	heading := func(title string) {

@@ -87,7 +87,7 @@ func run(o options) error {
 	return write(o.out, files)
 }
 
-// readStage reads the programs, by their names in the archive.
+// readStage reads the programs and returns them by their names in the archive.
 func readStage(stage string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range []string{"bin", "cni"} {
@@ -109,8 +109,7 @@ func readStage(stage string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write writes the archive and its sum. The sum comes last: it is what makes the
-// two files a pair.
+// write writes the archive and then its sum, which marks the pair as complete.
 func write(out string, files map[string][]byte) error {
 	packed, digest, unpacked, err := compress(files)
 	if err != nil {
@@ -140,11 +139,11 @@ func replace(path string, content []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// created is the time in documents of the archive: none of the build's own, or
-// no two builds were alike.
+// created is the time in documents of the archive: a fixed time, so that builds are
+// reproducible.
 var created = time.Unix(0, 0)
 
-// fields splits the lines of a file by tabs, each into n.
+// fields splits each line of a file at tabs into n fields.
 func fields(path string, n int) ([][]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 )
 
 // pauseName is the sandbox image, which podrun reads from versions.json. No registry can
-// have this name (RFC 2606): a containerd that lost the image must not pull another one,
-// as root, from whoever serves it. Its tag changes with the program (embedded/bundle/pause).
+// have this name (RFC 2606): a containerd that lost the image must not pull and run
+// another one as root. The tag changes with the program (embedded/bundle/pause).
 const pauseName = "pause.podrun.invalid/pause:1"
 
-// pauseImage makes a docker-archive of pauseName, whose only file is the
-// program. As Kubernetes' pause it runs as 65535.
+// pauseImage returns a docker-archive of pauseName, whose only file is the program. Like
+// Kubernetes' pause, it runs as user 65535.
 func pauseImage(program []byte, arch string) ([]byte, error) {
 	layer, err := plainTar(entry{"pause", 0o755, program})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// describe reads what the programs were built from, in the order of names. All
-// are Go's; runc alone is linked with C libraries.
+// describe returns the modules from which the programs were built, sorted by name. All
+// are Go programs; only runc is linked with C libraries.
 func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
 	known := map[string]string{}
 	for _, l := range licenses {
@@ -54,15 +54,15 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 	return out, nil
 }
 
-// versionsOf says what is in the archive, and what built it.
+// versionsOf returns the versions of the components of the archive and of the compiler.
 func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
 		name := p.Name
 		switch name {
-		case "containerd-shim-runc-v2": // always containerd's
+		case "containerd-shim-runc-v2": // has the version of containerd
 			continue
-		case "bridge", "host-local": // of one repository
+		case "bridge", "host-local": // both are in one repository
 			name = "cni-plugins"
 		}
 		out[name], out["go"] = p.Version, p.Modules[0].Version
@@ -73,7 +73,7 @@ func versionsOf(programs []spdx.Program, libraries []library, compiler string) m
 	return out
 }
 
-// billOf is the SBOM of the archive, which hack/sbom adds to podrun's own.
+// billOf returns the SBOM of the archive, which hack/sbom adds to podrun's own.
 func billOf(programs []spdx.Program, arch string) ([]byte, error) {
 	d := spdx.New("podrun runtime linux/"+arch, created)
 	for _, p := range programs {

@@ -16,22 +16,21 @@ import (
 	"github.com/podrun/podrun/embedded/archive"
 )
 
-// window is how far back compression looks, in bytes, and what decompression
-// keeps in memory: twice as much would save 0.5 MB of 18.
+// window is the window size of the compression, in bytes, which decompression allocates:
+// twice as much would save 0.5 MB of 18.
 const window = 32 << 20
 
-// order is that of the archive's directories: what describes it comes first, so
-// that it is read without decompressing the rest; containerd, the largest, comes
-// last, so that the others are within the window of each other and of its start.
+// order is the order of the archive's directories. The files that describe the archive
+// come first, so that reading them decompresses little; containerd, the largest, comes
+// last, so that the other files are within one window.
 var order = []string{archive.Sums, "share/", "images/", "cni/", "bin/runc", "bin/containerd-shim", "bin/"}
 
 func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// compress packs files, by name, into a tar that depends on nothing else, and
-// compresses it. digest is the SHA-256 of the result in hex, unpacked the size of
-// the tar in bytes.
+// compress packs files by name into a reproducible tar and compresses it. digest is the
+// SHA-256 of the result in hex, unpacked the size of the tar in bytes.
 func compress(files map[string][]byte) (packed []byte, digest string, unpacked int64, err error) {
 	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
@@ -54,7 +53,7 @@ func compress(files map[string][]byte) (packed []byte, digest string, unpacked i
 	return out.Bytes(), digestOf(out.Bytes()), int64(len(plain)), nil
 }
 
-// tarOf packs files in the order of names. What is in bin and cni is executable.
+// tarOf packs files in the order of names. Files in bin and cni are executable.
 func tarOf(names []string, files map[string][]byte) ([]byte, error) {
 	var entries []entry
 	for _, name := range names {
@@ -82,7 +81,7 @@ type entry struct {
 	content []byte
 }
 
-// plainTar is a tar without times and owners.
+// plainTar returns a tar without times and owners.
 func plainTar(entries ...entry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

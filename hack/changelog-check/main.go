@@ -72,16 +72,16 @@ func lines(name string, args ...string) ([]string, error) {
 
 var (
 	release = regexp.MustCompile(`^## \[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)$`)
-	groups  = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"} // of Keep a Changelog 1.1.0
+	groups  = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"} // from Keep a Changelog 1.1.0
 )
 
-// version is a release's number.
+// version is the version of a release.
 type version [3]int
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
 // check returns the problems of a changelog in a repository with these tags, of which
-// here are those of this commit.
+// here are on the current commit.
 func check(text string, tags, here []string) []string {
 	var problems []string
 	complain := func(line int, format string, args ...any) {
@@ -130,7 +130,7 @@ func check(text string, tags, here []string) []string {
 	return append(problems, compare(versions, tags, here, entries)...)
 }
 
-// heading reads "## [1.2.3] - 2026-01-31".
+// heading parses "## [1.2.3] - 2026-01-31".
 func heading(line string) (version, time.Time, error) {
 	m := release.FindStringSubmatch(line)
 	if m == nil {

@@ -18,7 +18,7 @@ import (
 // searchPath is the PATH of an image that has a shell.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// build makes every image, by its repository and tag.
+// build returns all images, by repository and tag.
 func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	shell, err := busyboxTree(busybox)
 	if err != nil {
@@ -34,8 +34,8 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 			return nil, err
 		}
 	}
-	// One for each test that pulls: tests share a runtime, and one's pull must
-	// not be another's image that is present already.
+	// Each test that pulls has its own image: tests share a runtime, and the pull of one
+	// test must not make the image of another present.
 	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "credentials": "with credentials",
 		"listed": "and listed", "warm": "once", "volume": "as a volume"} {
 		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
@@ -56,7 +56,7 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	return images, nil
 }
 
-// image is one of the architecture, a layer for each tree.
+// image returns an image for the architecture with a layer for each tree.
 func image(config v1.Config, layers ...tree) (v1.Image, error) {
 	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		OS: "linux", Architecture: architecture, Config: config,
@@ -82,7 +82,7 @@ func withLayers(base v1.Image, layers ...tree) (v1.Image, error) {
 	return base, nil
 }
 
-// withConfig changes the image's config, and so its ID.
+// withConfig changes the image's config, and thereby its ID.
 func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	file, err := base.ConfigFile()
 	if err != nil {
@@ -93,7 +93,8 @@ func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	return mutate.Config(base, *config)
 }
 
-// programImage holds one static program, its entrypoint, and nothing else.
+// programImage returns an image that contains only a static program, which is its
+// entrypoint.
 func programImage(path string) (v1.Image, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -103,7 +104,7 @@ func programImage(path string) (v1.Image, error) {
 	return image(v1.Config{Entrypoint: []string{"/" + name}}, tree{file(name, 0o755, content)})
 }
 
-// elsewhere is an index that offers the image for another architecture only.
+// elsewhere returns an index that offers the image only for another architecture.
 func elsewhere(base v1.Image) (v1.ImageIndex, error) {
 	other := "s390x"
 	if architecture == other {
@@ -125,16 +126,16 @@ func elsewhere(base v1.Image) (v1.ImageIndex, error) {
 	}), nil
 }
 
-// noise is 2 MiB that do not compress, the same for the same seed.
+// noise returns 2 MiB of incompressible data that depend only on the seed.
 func noise(seed byte) tree {
 	content := make([]byte, 2<<20)
-	// ChaCha8's stream is fixed by its specification; Read never errs.
+	// The specification fixes ChaCha8's output; Read never fails.
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(content)
 	return tree{file(fmt.Sprintf("noise/%d", seed), 0o644, content)}
 }
 
-// busyboxTree is a small root file system around a static busybox, with a link
-// for each of its commands.
+// busyboxTree returns a small root file system with a static busybox and a link for each
+// of its commands.
 func busyboxTree(path string) (tree, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -142,7 +143,7 @@ func busyboxTree(path string) (tree, error) {
 	}
 	runs := path
 	if architecture != runtime.GOARCH {
-		runs = "/bin/busybox" // of this machine, which has the same commands
+		runs = "/bin/busybox" // the busybox of this machine, which has the same commands
 	}
 	list, err := exec.Command(runs, "--list-full").Output()
 	if err != nil {

@@ -38,7 +38,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// architecture is the images' (GOARCH).
+// architecture is the architecture of the images (GOARCH).
 var architecture = runtime.GOARCH
 
 func main() {
@@ -77,8 +77,7 @@ func pushAll(registry string, images map[string]remote.Taggable) error {
 	return pushes.Wait()
 }
 
-// push writes an image or an index under a reference. The registry is plain
-// HTTP.
+// push writes an image or an index to a registry over plain HTTP.
 func push(ref string, image remote.Taggable) error {
 	tag, err := name.NewTag(ref, name.Insecure)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// beforehand are the images that a runtime of the tests has from the start;
-// hack/runtime pulls the same ones.
+// beforehand are the images that a test runtime always has; hack/runtime pulls the same
+// ones.
 var beforehand = []string{"pause:3.9", "busybox:1.36", "busybox:nonroot", "busybox:username", "httpd:1"}
 
-// save writes each of those images into a docker-archive of its own: one for all
-// would have them in another order each time. Without a registry the image is not the
-// one that a registry has, but another with the same content: a runtime removes an
-// image with all its names, and tests on it need theirs.
+// save writes each of those images to its own docker-archive: in a common archive their
+// order would vary. Without a registry, each image has the same content as the one in a
+// registry but another ID: a runtime removes an image with all its names, and tests that
+// remove one must not affect the other.
 func save(dir, registry string, images map[string]remote.Taggable) error {
 	for _, ref := range beforehand {
 		tag, err := name.NewTag(strings.TrimPrefix(registry+"/"+ref, "/"), name.Insecure)

@@ -11,12 +11,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// tree is the content of a layer. Directories above an entry need not be named:
-// they are root's, 0755.
+// tree is the content of a layer. Parent directories may be omitted; they belong to root
+// with mode 0755.
 type tree []entry
 
-// entry is one file, directory or symbolic link, by its path without a leading
-// slash.
+// entry is a file, directory or symbolic link; its path has no leading slash.
 type entry struct {
 	header  tar.Header
 	content []byte
@@ -34,13 +33,13 @@ func link(name, target string) entry {
 	return entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}}
 }
 
-// owned is the entry of another user and the group of the same number.
+// owned returns the entry with the user and group of this ID.
 func (e entry) owned(id int) entry {
 	e.header.Uid, e.header.Gid = id, id
 	return e
 }
 
-// layer packs the tree.
+// layer packs the tree into a layer.
 func (t tree) layer() (v1.Layer, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
@@ -58,8 +57,7 @@ func (t tree) layer() (v1.Layer, error) {
 	})
 }
 
-// writeEntry writes an entry and the directories above it that are not written
-// yet.
+// writeEntry writes an entry and its missing parent directories.
 func writeEntry(w *tar.Writer, e entry, written map[string]bool) error {
 	if parent := path.Dir(e.header.Name); !written[parent] {
 		if err := writeEntry(w, dir(parent, 0o755), written); err != nil {

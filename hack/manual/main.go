@@ -51,8 +51,8 @@ func run(commands, man, docs string) error {
 	return write(man, pages)
 }
 
-// write makes dir have these files, and removes what else is in it: the pages of
-// commands that are gone.
+// write writes these files to dir, and removes other files, such as the pages of removed
+// commands.
 func write(dir string, pages map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

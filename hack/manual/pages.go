@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// globalFlags stands in place of the global flags, which would be most of every page.
+// globalFlags replaces the list of global flags, which would fill most of every page.
 const globalFlags = "The global flags, which all commands accept, are listed in %s."
 
-// visit calls do for a command and all below it that users see; not for help topics.
+// visit calls do for a command and its visible subcommands, but not for help topics.
 func visit(c *cobra.Command, do func(*cobra.Command) error) error {
 	if err := do(c); err != nil {
 		return err
@@ -36,7 +36,7 @@ func visit(c *cobra.Command, do func(*cobra.Command) error) error {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// markdownPages are the pages of docs/commands, by name of file.
+// markdownPages returns the pages of docs/commands by file name.
 func markdownPages(root *cobra.Command) (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	err := visit(root, func(c *cobra.Command) error {
@@ -56,8 +56,8 @@ func markdownPages(root *cobra.Command) (map[string][]byte, error) {
 	return pages, err
 }
 
-// manPages are the man pages, by name of file. They have no date: the same source makes
-// the same pages.
+// manPages returns the man pages by file name. They have no date, so that they are
+// reproducible.
 func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	err := visit(root, func(c *cobra.Command) error {
@@ -90,15 +90,16 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	return pages, nil
 }
 
-// hideGlobalFlags leaves the global flags to the page of the root command.
+// hideGlobalFlags removes the global flags from all pages except that of the root
+// command.
 func hideGlobalFlags(c *cobra.Command) {
 	if c.HasParent() {
 		c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	}
 }
 
-// marked is the text of a help as Markdown: lines indented by two become code, and
-// angle brackets stay text.
+// marked converts a help text to Markdown: lines indented by two become code, and angle
+// brackets are escaped.
 func marked(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -121,7 +122,7 @@ var (
 	quotedDates = regexp.MustCompile(`"Jan 0001"`)
 )
 
-// manOf makes a man page of a page of docs.
+// manOf converts a page of docs to a man page.
 func manOf(text, name, section, about string) []byte {
 	text = title.ReplaceAllString(text, "")
 	text = comment.ReplaceAllString(text, "")
@@ -132,8 +133,9 @@ func manOf(text, name, section, about string) []byte {
 	return undated(md2man.Render([]byte(head + text)))
 }
 
-// list makes a list of a table, which would be wider than a terminal: a term for each
-// row, and its cells, with the names of their columns if the first column has no name.
+// list converts a table, which may be wider than a terminal, to a list with a term for
+// each row, followed by its cells. If the first column has no name, the cells are
+// prefixed with the names of their columns.
 func list(table string) string {
 	var b strings.Builder
 	var columns []string
@@ -146,7 +148,7 @@ func list(table string) string {
 		case 0:
 			columns = cells
 			continue
-		case 1: // the rule below the names
+		case 1: // the separator below the headings
 			continue
 		}
 		var rest []string
@@ -163,7 +165,7 @@ func list(table string) string {
 	return b.String()
 }
 
-// undated removes the date that cobra and md2man want in a page's title.
+// undated removes the date that cobra and md2man add to a page's title.
 func undated(page []byte) []byte {
 	return titleLine.ReplaceAllFunc(page, func(line []byte) []byte { return quotedDates.ReplaceAll(line, []byte(`""`)) })
 }

@@ -25,7 +25,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// patience bounds a whole command.
+// patience limits the time of a command.
 const patience = time.Minute
 
 // node is one runtime.
@@ -68,13 +68,13 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
-// wait returns when every condition of the runtime is true. Its error is the
-// last reason why not.
+// wait returns when every condition of the runtime is true. Its error is the last reason
+// why one was not.
 func (n node) wait(ctx context.Context) error {
 	last := errors.New("no answer yet")
 	for {
 		last = n.ready(ctx, last)
-		// The services are there from the first answer on, or never.
+		// The runtime offers its services with the first response, or never.
 		if last == nil || status.Code(last) == codes.Unimplemented {
 			return last
 		}
@@ -86,8 +86,8 @@ func (n node) wait(ctx context.Context) error {
 	}
 }
 
-// ready returns nil, or why the runtime is not ready; last is what was known
-// before, kept where this call only ran out of time.
+// ready returns nil, or why the runtime is not ready; last is the previous reason, which
+// is returned if this call only timed out.
 func (n node) ready(ctx context.Context, last error) error {
 	answer, err := n.runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if ctx.Err() != nil {
@@ -97,8 +97,8 @@ func (n node) ready(ctx context.Context, last error) error {
 		return err
 	}
 	for _, c := range answer.GetStatus().GetConditions() {
-		// Conditions that containerd adds of its own, such as the one about
-		// deprecation warnings, say nothing about readiness.
+		// Additional conditions of containerd, such as the one about deprecation
+		// warnings, do not concern readiness.
 		if !c.Status && (c.Type == "RuntimeReady" || c.Type == "NetworkReady") {
 			return fmt.Errorf("%s is false: %s: %s", c.Type, c.Reason, c.Message)
 		}
@@ -131,7 +131,7 @@ func (n node) pods(ctx context.Context) error {
 	return nil
 }
 
-// remove stops and removes every sandbox, whosever it is, a few at a time.
+// remove stops and removes every sandbox, regardless of its owner, a few at a time.
 func (n node) remove(ctx context.Context) error {
 	list, err := n.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

@@ -74,8 +74,8 @@ remove_pod_chains() {
 	} | iptables-restore --noflush || say "iptables chains of $network are left"
 }
 
-# remove_shared_chains removes the port mapping plugin's own chains while no
-# mapping uses them; it makes them again when it needs them.
+# remove_shared_chains removes the port mapping plugin's own chains if no mapping uses
+# them; the plugin creates them again when necessary.
 remove_shared_chains() {
 	local chain=CNI-HOSTPORT
 	[[ $(iptables -t nat -S $chain-DNAT 2>/dev/null) == "-N $chain-DNAT" ]] || return 0

@@ -5,9 +5,9 @@
 started_at() { # PID: its start time in ticks after boot; fails when it is gone
 	local stat fields
 	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-	# From the third field on: the second may hold spaces.
+	# Skip the second field, which may contain spaces.
 	read -ra fields <<<"${stat##*) }"
-	# A zombie has ended, whatever its parent does.
+	# A zombie has exited, whatever its parent does.
 	[[ ${fields[0]} != Z ]] || return 1
 	echo "${fields[19]}"
 }
@@ -21,7 +21,7 @@ pid_of() { # NAME: the pid of what this script started under NAME; fails when it
 launch() { # NAME COMMAND...: start in a session of its own, log to NAME.log
 	local name=$1
 	shift
-	# fd 9 is the lock: who inherits it would hold it.
+	# fd 9 is the lock: a child that inherits it would keep it locked.
 	setsid -- "$@" >>"$dir/$name.log" 2>&1 </dev/null 9<&- &
 	echo "$! $(started_at $!)" >"$dir/$name.pid"
 	disown

@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// run reads the sums of the module's files in the current directory.
+// run reads the checksums of the module's files in the current directory.
 func run(w io.Writer, b build, dir string) error {
 	for _, name := range []string{"go.sum", "embedded/bundle/go.sum"} {
 		sum, err := digest(name)
@@ -58,7 +58,7 @@ func run(w io.Writer, b build, dir string) error {
 	if err != nil {
 		return err
 	}
-	// protojson varies its spaces, so that nothing relies on them.
+	// protojson varies its spaces on purpose, to prevent a dependency on them.
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", " "); err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(w io.Writer, b build, dir string) error {
 	return err
 }
 
-// readBinary adds what Go's linker wrote into a program.
+// readBinary adds the build information in a program.
 func (b *build) readBinary(path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *build) readBinary(path string) error {
 	return nil
 }
 
-// digests hashes the files of a directory, in order of their names.
+// digests hashes the files of a directory, sorted by name.
 func digests(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -21,12 +21,12 @@ const (
 	builderID = "https://podrun.dev/release/checkout/v1"
 )
 
-// build is what a release was built from.
+// build has the inputs of a release.
 type build struct {
 	Version string
-	Commit  string // empty: not that of a commit
+	Commit  string // empty if the files differ from the commit
 	Archs   []string
-	Only    string // deb or rpm, if the release has only these
+	Only    string // deb or rpm, if the release contains only these
 	Bundle  bool   // with podrun-bundle
 	Go      string // version of the toolchain
 	Nfpm    string // PATH@VERSION
@@ -35,13 +35,13 @@ type build struct {
 	Files   []file
 }
 
-// module is a Go module that is linked into podrun; sum is as in go.sum.
+// module is a Go module linked into podrun; sum is as in go.sum.
 type module struct{ path, version, sum string }
 
 // file is a file of the release, and its SHA-256 in hex.
 type file struct{ name, sha256 string }
 
-// addModule adds a module in the order of paths, once.
+// addModule adds a module, once, sorted by path.
 func (b *build) addModule(m module) {
 	at, found := slices.BinarySearchFunc(b.Modules, m, func(x, y module) int {
 		return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.version, y.version))
@@ -51,7 +51,7 @@ func (b *build) addModule(m module) {
 	}
 }
 
-// statement makes the statement as JSON. It is pure.
+// statement returns the statement as JSON. It is pure.
 func statement(b build) ([]byte, error) {
 	dependencies, err := b.dependencies()
 	if err != nil {
@@ -88,8 +88,8 @@ func statement(b build) ([]byte, error) {
 	return protojson.Marshal(s)
 }
 
-// dependencies are the commit, the files that pin its modules, the tools, and the modules
-// that are linked into podrun; those of podrun-bundle's programs are in its bill of
+// dependencies returns the commit, the files that pin its modules, the tools, and the
+// modules linked into podrun; the modules of podrun-bundle's programs are in its bill of
 // materials.
 func (b *build) dependencies() ([]*intoto.ResourceDescriptor, error) {
 	source := &intoto.ResourceDescriptor{Name: "source", Uri: "git+https://github.com/podrun/podrun"}

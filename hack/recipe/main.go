@@ -38,8 +38,8 @@ func main() {
 
 // block is a fenced code block of a document.
 type block struct {
-	line  int      // of its first line
-	words []string // behind the fence: the language first
+	line  int      // number of its first line
+	words []string // the words after the fence, the first of which is the language
 	text  []string
 }
 
@@ -101,7 +101,7 @@ func parse(text string) ([]block, error) {
 	return blocks, nil
 }
 
-// writeConsole writes a step for each command, with the lines below it.
+// writeConsole writes a step for each command, with the expected lines after it.
 func writeConsole(w io.Writer, where string, lines []string) error {
 	for len(lines) > 0 {
 		command, ok := strings.CutPrefix(lines[0], "$ ")
@@ -127,10 +127,10 @@ func writeStep(w io.Writer, where, command string, want []string) {
 	fmt.Fprintln(w, "END OF OUTPUT")
 }
 
-// quote makes one word of the shell of a text.
+// quote quotes a text as one word for the shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// prelude ends the script at the first command that fails, and says at which.
+// prelude ends the script at the first command that fails, and prints that command.
 const prelude = `set -euo pipefail
 out=$(mktemp)
 step=start

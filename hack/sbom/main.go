@@ -63,7 +63,7 @@ func ofBinary(w io.Writer, file, version, arch string) error {
 	return document(w, version, arch, spdx.Program{Name: info.Main.Path, SHA256: hex.EncodeToString(sum[:]), Modules: spdx.Modules(info)}, nil)
 }
 
-// document prints the document of podrun, and what an embedded runtime's has.
+// document prints the document of podrun, including that of an embedded runtime.
 func document(w io.Writer, version, arch string, podrun spdx.Program, inside *spdx.Document) error {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -78,7 +78,8 @@ func document(w io.Writer, version, arch string, podrun spdx.Program, inside *sp
 	return d.Print(w, "podrun-"+arch)
 }
 
-// writeEmbedded writes a file for package sbom in the current directory, the module's.
+// writeEmbedded writes a file for package sbom; the current directory is the root of the
+// module.
 func writeEmbedded(version, arch, tags string) error {
 	modules, err := linked(".", arch, "grpcnotrace,"+tags)
 	if err != nil {
@@ -105,8 +106,8 @@ func writeEmbedded(version, arch, tags string) error {
 	return replace(filepath.Join("internal", "sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
 }
 
-// linked lists the modules of a build's packages, in order: those that the linker writes
-// into the binary.
+// linked lists the modules of a build's packages in order, which are the modules that the
+// linker records in the binary.
 func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	list := func(args ...string) (string, error) {
 		cmd := exec.Command("go", args...)

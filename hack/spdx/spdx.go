@@ -25,14 +25,14 @@ import (
 // Document is an SPDX document. Its namespace is unique to its content.
 type Document struct{ v2_3.Document }
 
-// documentID is the document within itself.
+// documentID is the ID of the document within itself.
 const documentID = "DOCUMENT"
 
-// Program is a program and what is linked into it.
+// Program is a program with the modules and libraries linked into it.
 type Program struct {
 	Name, Version string
-	License       string // SPDX expression; empty: not known
-	SHA256        string // of the program's file in hex; empty: not known
+	License       string // SPDX expression; empty if unknown
+	SHA256        string // of the program's file in hex; empty if unknown
 	Modules       []Module
 	Libraries     []Library
 }
@@ -40,18 +40,18 @@ type Program struct {
 // Module is a Go module; "stdlib" is Go's own library.
 type Module struct {
 	Path, Version string
-	Sum           string // as in go.sum: h1:…; empty: not known
-	License       string // SPDX expression; empty: not known
+	Sum           string // as in go.sum: h1:…; empty if unknown
+	License       string // SPDX expression; empty if unknown
 }
 
-// Library is a library that is not of Go, linked statically.
+// Library is a statically linked library not written in Go.
 type Library struct {
 	Name, Version string
 	License       string // SPDX expression
-	Source        string // where its source is
+	Source        string // location of its source
 }
 
-// New makes a document without packages. Print gives it its namespace.
+// New returns a document without packages. Print sets its namespace.
 func New(name string, created time.Time) Document {
 	return Document{v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: documentID, DocumentName: name,
@@ -62,7 +62,7 @@ func New(name string, created time.Time) Document {
 	}}
 }
 
-// Stdlib is Go's own library, of a version of Go.
+// Stdlib returns Go's standard library for a version of Go.
 func Stdlib(goVersion string) Module {
 	return Module{Path: "stdlib", Version: goVersion, License: "BSD-3-Clause"}
 }

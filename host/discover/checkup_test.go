@@ -96,7 +96,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestFullDirectory: a full file system is one on which root cannot write either.
+// TestFullDirectory: a file system counts as full if even root cannot write to it.
 func TestFullDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a file system: needs root")
@@ -149,7 +149,7 @@ func TestParseContainerdConfig(t *testing.T) {
 	}
 }
 
-// TestExamineThisHost: without a runtime everything else is read.
+// TestExamineThisHost: without a runtime, all other facts are read.
 func TestExamineThisHost(t *testing.T) {
 	s := nodeconfig.Default()
 	s.RootDir = t.TempDir()
@@ -162,8 +162,8 @@ func TestExamineThisHost(t *testing.T) {
 	}
 }
 
-// TestUsualMounts: where control groups are mounted as everywhere, the list of all
-// mounts says the same.
+// TestUsualMounts: if cgroups are mounted at the usual paths, the list of all mounts
+// gives the same result.
 func TestUsualMounts(t *testing.T) {
 	if _, _, ok := tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"}).usualMounts(); ok {
 		t.Error("a directory is taken for a mount")

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// F2: one corrupt state file of a pod is noted, and stops no reading of the host.
+// F2: one corrupt state file of a pod is recorded, and does not prevent reading the host.
 func TestCorruptStateStopsNoReading(t *testing.T) {
 	s := nodeconfig.Default()
 	s.RootDir = t.TempDir()
@@ -78,7 +78,7 @@ func TestCorruptStateStopsNoReading(t *testing.T) {
 	}
 }
 
-// A range that is corrupt on disk is asked of the runtime.
+// If a range is corrupt on disk, it is queried from the runtime.
 func TestCorruptUserNSIsRecovered(t *testing.T) {
 	client := critest.ForTest(t).Client()
 	config := &runtimeapi.PodSandboxConfig{

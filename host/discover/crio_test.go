@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// crioHost is a machine with files.
+// crioHost returns a machine with these files.
 func crioHost(t *testing.T, files map[string]string) machine {
 	t.Helper()
 	m := machine{ctx: t.Context(), root: t.TempDir()}
@@ -51,7 +51,7 @@ default_ulimits = ["nofile=1:2"]`,
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// What CRI-O reports of the configuration that it uses wins.
+	// The configuration in CRI-O's status takes precedence.
 	r = host.Runtime{Name: "cri-o", SandboxImg: "registry.example/pause:2"}
 	m.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
 	if r.SandboxImg != "registry.example/pause:2" || r.CDIDirs[0] != "/run/cdi" || len(r.Ulimits) > 0 || r.MinMemory[""] != 500<<10 || r.MinMemory["runc"] != 12<<20 {
@@ -77,7 +77,8 @@ func TestCRIOWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestCRIOSyntax reads what earlier versions of podrun did not, and lists that override.
+// TestCRIOSyntax covers syntax that earlier versions of podrun did not parse, and lists
+// that override others.
 func TestCRIOSyntax(t *testing.T) {
 	read := func(texts ...string) host.Runtime {
 		files := map[string]string{}
@@ -109,7 +110,7 @@ func TestCRIOSyntax(t *testing.T) {
 	}
 }
 
-// The number of files and their sizes are bounded.
+// The number of files and their sizes are limited.
 func TestCRIOConfigurationBounds(t *testing.T) {
 	files := map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\" #" + string(make([]byte, maxCRIOFile))}
 	for i := range 2 * maxCRIOFiles {
@@ -146,7 +147,7 @@ func TestRAMInBytes(t *testing.T) {
 	}
 }
 
-// An empty directory on CRI-O's command line names none, and not the root.
+// An empty directory on CRI-O's command line means none, not the root directory.
 func TestCRIOWithoutDirectory(t *testing.T) {
 	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
 	for _, dir := range []string{"", ".", "etc"} {

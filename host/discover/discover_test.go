@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The snapshot of this machine must be usable, fast and survive JSON, for a
-// plan is replayed from it.
+// The snapshot of this machine must be usable, fast and survive JSON, because plans are
+// replayed from it.
 func TestReadThisMachine(t *testing.T) {
 	start := time.Now()
 	s := nodeconfig.Default()

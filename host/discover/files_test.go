@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// tree makes a machine of files. A content that begins with -> is a link.
+// tree returns a machine with these files. Content that begins with -> creates a symlink.
 func tree(t *testing.T, files map[string]string) machine {
 	t.Helper()
 	root := t.TempDir()
@@ -115,7 +115,7 @@ func TestParseResolvConf(t *testing.T) {
 	}
 }
 
-// The stub of systemd-resolved means nothing in a pod (kubeadm#273).
+// The stub of systemd-resolved is not reachable in a pod (kubeadm#273).
 func TestResolvConf(t *testing.T) {
 	stub := "nameserver 127.0.0.53\n"
 	m := tree(t, map[string]string{
@@ -187,7 +187,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// containerd before 2.0 does not say its driver.
+// containerd before 2.0 does not report its driver.
 func TestDriver(t *testing.T) {
 	booted := tree(t, map[string]string{"run/systemd/system/x": ""})
 	bare := tree(t, map[string]string{"x": ""})

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLongResolvConf: a megabyte of options is parsed soon; it took four minutes.
+// TestLongResolvConf: a megabyte of options is parsed quickly; it used to take four
+// minutes.
 func TestLongResolvConf(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("options")
@@ -27,8 +28,8 @@ func TestLongResolvConf(t *testing.T) {
 	}
 }
 
-// FuzzParseResolvConf: what was parsed parses to the same once it is written again, and
-// no entry holds a blank, which would be two.
+// FuzzParseResolvConf: the parsed result, written and parsed again, is the same, and no
+// entry contains a blank, which would split it.
 func FuzzParseResolvConf(f *testing.F) {
 	for _, seed := range []string{
 		"nameserver 10.0.0.1\nnameserver fd00::1%eth0\nsearch a.example b.example. .\noptions ndots:5 rotate ndots:2\n",
@@ -45,7 +46,7 @@ func FuzzParseResolvConf(f *testing.F) {
 		for _, n := range conf.Nameservers {
 			again.WriteString("nameserver " + n + "\n")
 		}
-		if len(conf.Searches) > 0 { // a dot at an end is left out, once
+		if len(conf.Searches) > 0 { // one trailing dot is removed
 			again.WriteString("search " + strings.Join(conf.Searches, ". ") + ".\n")
 		}
 		if len(conf.Options) > 0 {

@@ -21,9 +21,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// startKubelet runs a process named kubelet until the test ends, and returns its
-// process ID. It is a script: its name becomes the process's, and it takes any
-// arguments.
+// startKubelet runs a process named kubelet until the test ends, and returns its PID. The
+// program is a script: the process gets its name and accepts any arguments.
 func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -42,8 +41,8 @@ func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(script, args...)
-	// In a cgroup namespace of its own, so that no podrun of another test meets a
-	// kubelet with the same cgroups.
+	// Use a new cgroup namespace, so that podrun in another test does not find a kubelet
+	// with the same cgroups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWCGROUP}
 	if attr != nil {
 		attr.Unshareflags |= syscall.CLONE_NEWCGROUP
@@ -79,8 +78,8 @@ func mustRead(t *testing.T, from interface{ Read([]byte) (int, error) }, data []
 	return string(data[:n])
 }
 
-// D1: a process named kubelet controls what root reads and whether a pod is
-// admitted. It must prove what it is, and nothing that it names may stop podrun.
+// D1: a process named kubelet could control which files root reads and whether a pod is
+// admitted. It must prove that it is a kubelet, and none of its paths may block podrun.
 func TestKubeletProvesWhatItIs(t *testing.T) {
 	dir := t.TempDir()
 	fifo, link, big, good := filepath.Join(dir, "fifo"), filepath.Join(dir, "zero"), filepath.Join(dir, "big"), filepath.Join(dir, "good")
@@ -130,15 +129,15 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			case <-done:
 			case <-time.After(10 * time.Second):
 				if w, werr := os.OpenFile(fifo, os.O_RDWR|unix.O_NONBLOCK, 0); werr == nil {
-					w.Close() // ends what waits for a writer
+					w.Close() // unblocks a process that waits for a writer
 				}
 				t.Fatal("the facts were not read within 10 s")
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It shares neither the runtime nor the cgroups. Another test may have started one
-			// that does.
+			// It shares neither the runtime nor the cgroups. Another test may have
+			// started a kubelet that does.
 			if facts.Kubelet != nil && facts.Kubelet.PID == pid {
 				t.Errorf("it counts as a kubelet that may meet podrun's pods: %+v", facts.Kubelet)
 			}
@@ -158,8 +157,8 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 	}
 }
 
-// A kubelet in a container (kind) is none of podrun's business, unless it was
-// given the very socket that podrun uses (Talos).
+// A kubelet in a container (kind) does not affect podrun unless it uses the same socket
+// (Talos).
 func TestFindKubelet(t *testing.T) {
 	dir := t.TempDir()
 	ours, other := listenUnix(t, filepath.Join(dir, "ours.sock")), listenUnix(t, filepath.Join(dir, "other.sock"))
@@ -176,7 +175,7 @@ func TestFindKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		files []map[string]string
-		bind  string // what is mounted at /run/k.sock in the kubelet's root
+		bind  string // mounted at /run/k.sock in the kubelet's root
 		want  *host.KubeletProcess
 	}{
 		{"on the host", []map[string]string{{
@@ -221,7 +220,7 @@ func TestFindKubelet(t *testing.T) {
 	}
 }
 
-// A setuid program has the name and the arguments that its caller chose.
+// The caller of a setuid program chooses its name and its arguments.
 func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	m := tree(t, map[string]string{"proc/7/status": "Uid:\t0\t0\t0\t0\n", "proc/7/exe": ""})
 	if !m.runsAsRoot("7") {
@@ -235,7 +234,7 @@ func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	}
 }
 
-// With --allow-kubelet nothing is searched.
+// With --allow-kubelet podrun does not search for one.
 func TestNoSearchForAKubeletUnlessAsked(t *testing.T) {
 	pid := startKubelet(t, nil)
 	for _, asked := range []bool{false, true} {

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// Sockets of this very process must be found, with their owner.
+// The sockets of this process must be found, with their owner.
 func TestListeners(t *testing.T) {
 	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// :: takes IPv4 too, unless the socket says otherwise.
+// :: also occupies the IPv4 port, unless the socket is IPv6-only.
 func TestListenerV6Only(t *testing.T) {
 	for network, want := range map[string]bool{"tcp": false, "tcp6": true} {
 		l, err := net.Listen(network, "[::]:0")
@@ -79,7 +79,7 @@ func TestListenerV6Only(t *testing.T) {
 	}
 }
 
-// The two readers must agree.
+// The two readers must return the same sockets.
 func TestProcSockets(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestParseProcSocket(t *testing.T) {
 	}
 }
 
-// TestSCTPTable: as Linux prints it (net/sctp/proc.c).
+// TestSCTPTable parses Linux's output (net/sctp/proc.c).
 func TestSCTPTable(t *testing.T) {
 	const table = ` ENDPT     SOCK   STY SST HBKT LPORT   UID INODE LADDRS
        0        0 2   10  9    36412     0 465 192.0.2.142 10.0.0.1 
@@ -144,7 +144,7 @@ func TestSCTPTable(t *testing.T) {
 	}
 }
 
-// TestSCTPListener: a socket of this very process.
+// TestSCTPListener finds a socket of this process.
 func TestSCTPListener(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {

@@ -57,7 +57,7 @@ func TestPods(t *testing.T) {
 	for uid, text := range map[string]string{"u1": yamlCheckpoint, "u2": jsonCheckpoint} {
 		writeCheckpoint(t, layout, uid, text)
 	}
-	// A directory without a checkpoint is no pod.
+	// A directory without a checkpoint is not a pod.
 	if err := os.MkdirAll(filepath.Join(layout.PodsDir(), "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
-// containerd 1.x has no RuntimeConfig; its default handler's options have it. (The
-// texts are what 1.6 and 1.7 answer, shortened.)
+// containerd 1.x has no RuntimeConfig; the options of its default handler have the
+// driver. (The texts are shortened responses of 1.6 and 1.7.)
 func TestReportedDriver(t *testing.T) {
 	config := func(kind, options string) string {
 		return `{"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc","runtimes":{` +
@@ -192,8 +192,8 @@ func TestDescribeRuntime(t *testing.T) {
 	}
 }
 
-// TestPodsOfAnotherRootDir: they are not ours, and what they ask for is read where
-// they are.
+// TestPodsOfAnotherRootDir: these pods are not managed, and their requests are read from
+// their own root directory.
 func TestPodsOfAnotherRootDir(t *testing.T) {
 	ours, theirs := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
 	if err := os.MkdirAll(theirs.Pod("u1"), 0o755); err != nil {

@@ -59,7 +59,7 @@ func TestFilesystems(t *testing.T) {
 	}
 }
 
-// The conditions that a supervisor has seen hold until the time that it wrote down.
+// Conditions that a supervisor observed persist until the recorded time.
 func TestReadConditions(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -98,7 +98,7 @@ func TestReadConditions(t *testing.T) {
 	}
 }
 
-// What evictions need is read without the rest of the facts.
+// The facts for evictions are read without the others.
 func TestReadPressure(t *testing.T) {
 	rt := critest.ForTest(t)
 	settings := nodeconfig.Default()
@@ -108,7 +108,7 @@ func TestReadPressure(t *testing.T) {
 	if err != nil || f.MemoryAvailable <= 0 || memory.Value() < f.MemoryAvailable || f.NodeFS.CapacityBytes <= 0 || f.NodeFS.Device == 0 || f.PIDs.Max <= 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	// A runtime that does not answer hides no shortage of the node.
+	// A runtime that does not answer does not hide a shortage of the node.
 	defer rt.Fault("ImageFsInfo", critest.Fault{When: critest.Before})()
 	if f, err := ReadPressure(t.Context(), rt.Client(), settings); err != nil || f.MemoryAvailable <= 0 || f.ImageFS.CapacityBytes != 0 {
 		t.Errorf("%+v, %v", f, err)

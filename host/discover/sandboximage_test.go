@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// imageService has images, or fails.
+// imageService has fixed images, or returns errors.
 type imageService struct {
 	runtimeapi.ImageServiceClient
 	images []*runtimeapi.Image
@@ -33,8 +33,8 @@ func (s imageService) ListImages(context.Context, *runtimeapi.ListImagesRequest,
 	return &runtimeapi.ListImagesResponse{Images: s.images}, s.err
 }
 
-// Whether the sandbox image is present: containerd 1.x names it, 2.x pins it, and
-// others leave it unknown.
+// Whether the sandbox image is present: containerd 1.x reports its name, 2.x pins it; for
+// other runtimes it is unknown.
 func TestSandboxImageHere(t *testing.T) {
 	pause := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}}
 	pinned := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}, Pinned: true}

@@ -11,9 +11,10 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// TestDemand: a checkpoint is decoded in part, and the pod counts as if it were in whole.
+// TestDemand: a partially decoded checkpoint has the same requests and ports as a fully
+// decoded one.
 func TestDemand(t *testing.T) {
-	part := &corev1.Pod{} // one for all, as readStored has it
+	part := &corev1.Pod{} // reused, as in readStored
 	for name, spec := range map[string]string{
 		"nothing":         `{"containers":[{"name":"a"}]}`,
 		"requests":        `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi","vendor.example/x":"2"}}},{"name":"b","resources":{"requests":{"cpu":"500m"}}}]}`,
@@ -43,7 +44,7 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// described is what readCheckpoint takes of a pod.
+// described returns the data that readCheckpoint uses.
 func described(pod *corev1.Pod) host.Pod {
 	out := host.Pod{Namespace: pod.Namespace, Name: pod.Name, HostNetwork: pod.Spec.HostNetwork,
 		QOSClass: resource.QOSClass(pod), Requests: resource.PodRequests(pod), HostPorts: host.HostPorts(pod)}

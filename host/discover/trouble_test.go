@@ -20,8 +20,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// serve listens on a socket and hands each connection to answer, until the
-// test ends.
+// serve listens on a socket and passes each connection to answer until the test ends.
 func serve(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.sock")
@@ -42,11 +41,10 @@ func serve(t *testing.T, answer func(net.Conn)) string {
 	return path
 }
 
-// silent reads what comes and says nothing.
+// silent reads requests and never responds.
 func silent(c net.Conn) { io.Copy(io.Discard, c) }
 
-// Each way in which a runtime is missing gives one sentence that says what to
-// do, and soon.
+// Each way in which a runtime is missing produces one sentence with a fix, quickly.
 func TestRuntimeThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -108,8 +106,8 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestReadWaitsForASilentRuntime: the first call of a command with a limit ends with
-// that limit, and not before.
+// TestReadWaitsForASilentRuntime: the first call of a command with a time limit fails
+// when the limit expires, not before.
 func TestReadWaitsForASilentRuntime(t *testing.T) {
 	t.Parallel()
 	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
@@ -149,7 +147,7 @@ func TestReadIsCanceled(t *testing.T) {
 	}
 }
 
-// Which preface gRPC stumbles over depends on how soon the other side hangs up.
+// Which preface gRPC reports depends on how quickly the peer closes the connection.
 func TestHangsUpAtOnce(t *testing.T) {
 	for _, text := range []string{
 		"connection error: desc = \"error reading server preface: EOF\"",
@@ -162,7 +160,7 @@ func TestHangsUpAtOnce(t *testing.T) {
 	}
 }
 
-// A missing socket names the program that would serve it.
+// The error for a missing socket names the program that would serve it.
 func TestHintRunning(t *testing.T) {
 	for path, program := range map[string]string{
 		"/run/crio/crio.sock": "is CRI-O running?", "unix:///run/containerd/containerd.sock": "is containerd running?", "/tmp/other.sock": "is the container runtime running?",

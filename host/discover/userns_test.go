@@ -23,13 +23,13 @@ func hold(t *testing.T, l identity.Layout, uid, text string) {
 	}
 }
 
-// ids is the content of that file.
+// ids returns the content of that file.
 func ids(first int) string {
 	one := fmt.Sprintf(`[{"hostId": %d, "containerId": 0, "length": 65536}]`, first)
 	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
 }
 
-// TestStoredUserNS: only a checkpoint that says so shows that a pod holds no range.
+// TestStoredUserNS: a pod uses no range only if its checkpoint explicitly says so.
 func TestStoredUserNS(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	const head = `{"metadata":{"name":"web","namespace":"default"},"spec":{`
@@ -53,8 +53,7 @@ func TestStoredUserNS(t *testing.T) {
 	}
 }
 
-// TestOthersUserNS: pods of podruns with other root directories share the host's
-// IDs, too.
+// TestOthersUserNS: pods in other root directories share the host's IDs, too.
 func TestOthersUserNS(t *testing.T) {
 	ours, theirs, broken := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
 	hold(t, ours, "a", ids(65536))

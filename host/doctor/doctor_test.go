@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// healthy is a host on which everything is well.
+// healthy returns the facts of a host without problems.
 func healthy() Input {
 	yes := true
 	capacity := corev1.ResourceList{
@@ -80,8 +80,8 @@ var (
 	noPlugins    = withCNI(func(c *host.CNI) { *c = host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}} })
 )
 
-// cases are what one fault makes of a check: its status, and words
-// of its summary and of how to fix it.
+// cases are faults with their effect on a check: its status, and words in its summary and
+// fix.
 var cases = []struct {
 	name         string
 	faults       []func(*Input)
@@ -210,7 +210,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// TestNames: each check has a name of its own, which scripts go by, and a group.
+// TestNames: each check has a unique name, for scripts, and a group.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Examine(healthy()) {
@@ -235,8 +235,8 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestConflist holds the network that users paste to be one: the plugins that
-// containernetworking-plugins has, in the form of the CNI specification 1.0.0.
+// TestConflist checks the network that users paste: the plugins in
+// containernetworking-plugins, in the format of the CNI specification 1.0.0.
 func TestConflist(t *testing.T) {
 	var list struct {
 		Version string `json:"cniVersion"`

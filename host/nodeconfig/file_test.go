@@ -14,7 +14,7 @@ import (
 
 const begin = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// wantParsed parses a file that changes the defaults so.
+// wantParsed checks the settings after parsing a file over the defaults.
 func wantParsed(t *testing.T, file string, change func(*Settings)) {
 	t.Helper()
 	got, problems := Parse([]byte(file), Default())
@@ -102,8 +102,8 @@ func TestParseJSON(t *testing.T) {
 	}
 }
 
-// TestParseProblems has each problem as the user sees it; a refused file leaves
-// the settings as they were.
+// TestParseProblems has each problem as the user sees it; after an error the settings are
+// unchanged.
 func TestParseProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file    string
@@ -191,7 +191,7 @@ func TestParseProblems(t *testing.T) {
 	}
 }
 
-// TestParseAllProblems: one look shows all that is wrong.
+// TestParseAllProblems: all problems are reported at once.
 func TestParseAllProblems(t *testing.T) {
 	_, problems := Parse([]byte(begin+"maxPods: -1\nregistryBurst: -1\nfoo: 1\nstaticPodPath: /a\n"), Default())
 	if len(problems.Errors()) != 2 || len(problems.Warnings()) != 2 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestParseHostile: a file of the largest size takes bounded time and gives a
-// bounded number of problems, whatever it holds.
+// TestParseHostile: parsing a file of the maximum size takes limited time and returns a
+// limited number of problems, whatever its content.
 func TestParseHostile(t *testing.T) {
 	fill := func(text string) string { return strings.Repeat(text, maxFile/len(text)) }
 	var bomb strings.Builder

@@ -70,8 +70,8 @@ verbose: true
 	}
 }
 
-// TestParsePodrunProblems: a PodrunConfiguration is strict, and each error has
-// its line in the file, also of a document that is not the first.
+// TestParsePodrunProblems: a PodrunConfiguration is strict, and each error has its line
+// in the file, even in the second document.
 func TestParsePodrunProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string // after apiVersion and kind
@@ -129,7 +129,7 @@ func TestParsePodrunProblems(t *testing.T) {
 				if line > 0 {
 					line += shift
 				}
-				for n := range 8 { // lines that the message names
+				for n := range 8 { // lines in the message
 					if shift > 0 && strings.HasSuffix(want, fmt.Sprintf("line %d already", n)) {
 						want = strings.Replace(want, fmt.Sprintf("line %d ", n), fmt.Sprintf("line %d ", n+shift), 1)
 						break

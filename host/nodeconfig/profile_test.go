@@ -49,7 +49,7 @@ func TestProfile(t *testing.T) {
 
 func TestDescribeProfile(t *testing.T) {
 	s, _ := Parse([]byte(beginPodrun+"profile: hardened\npodSecurity: privileged\n"), Default())
-	s.UserNamespaces = "" // as by a flag
+	s.UserNamespaces = "" // as set by a flag
 	const want = "profile hardened: seccompDefault=true, podSecurity=privileged (instead of baseline), userNamespaces=pod (instead of prefer), " +
 		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true"
 	if got := s.DescribeProfile(); got != want {

@@ -11,8 +11,8 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// The list of plugins that podrun's own runtime uses, run by libcni as containerd does:
-// upstream's bridge and host-local, and this one.
+// The plugins of podrun's own runtime, run by libcni as in containerd: upstream's bridge
+// and host-local, and podrun-net.
 func TestChain(t *testing.T) {
 	h := newHost(t)
 	dir := t.TempDir()

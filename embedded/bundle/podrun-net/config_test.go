@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 			case c.problem != "":
 				return
 			}
-			// The addresses are the first of the sandbox's interface in each family.
+			// The addresses are the first ones of the sandbox's interface in each family.
 			if a.v4.String() != "10.0.0.2/24" || a.v6.String() != "fd00::2/64" || a.comment != "abc/eth0" {
 				t.Errorf("%+v", a)
 			}
@@ -63,7 +63,7 @@ func TestParseComment(t *testing.T) {
 		"\x00":                   "",
 		"\x00\x03ab\x00":         "ab",
 		"\x00\x02ab":             "ab",
-		"\x00\x09ab":             "", // longer than it is
+		"\x00\x09ab":             "", // the length exceeds the data
 		"\x01\x01x\x00\x02b\x00": "b",
 		"\x01\x00\x00\x00":       "",
 	} {

@@ -45,7 +45,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 	p.add()
 	p.del()
 	h.leftNothing()
-	// Each of the two waits for the namespace's lock once.
+	// Each of the two waits once for the lock on the namespace.
 	if took := time.Since(start); took > lockLimit/2 {
 		t.Errorf("ADD and DEL took %s", took)
 	}
@@ -56,8 +56,8 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestLockExcludes: two podrun-nets exclude each other, and an older one, which locks only
-// the network namespace.
+// TestLockExcludes: two podrun-net processes exclude each other, and an older release,
+// which locks only the network namespace.
 func TestLockExcludes(t *testing.T) {
 	newHost(t).do(func() {
 		unlock, err := lock()

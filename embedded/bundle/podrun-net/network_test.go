@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is the plugin itself where the tests execute it: so nothing has to be built.
+// TestMain runs the plugin if a test executes this binary, so that no plugin must be
+// built.
 func TestMain(m *testing.M) {
 	if os.Getenv("CNI_COMMAND") != "" {
 		main()
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// space is a network namespace of a test.
+// space is a network namespace for a test.
 type space struct {
 	t  *testing.T
 	ns netns.NsHandle
@@ -43,7 +44,7 @@ func newSpace(t *testing.T) *space {
 	s := &space{t: t}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
 		var err error
 		s.ns, err = netns.New()
 		done <- err
@@ -116,7 +117,7 @@ func readSysctl(t *testing.T, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// testHost is a host with one neighbour, which has no route to the host's sandboxes.
+// testHost is a host with one neighbor that has no route to the host's sandboxes.
 type testHost struct {
 	*space
 	outside *space
@@ -137,7 +138,7 @@ func newHost(t *testing.T) *testHost {
 	return h
 }
 
-// join makes a pair of interfaces, one of them in another namespace.
+// join creates a pair of interfaces, one of them in another namespace.
 func (s *space) join(name string, other *space, peer string) {
 	s.t.Helper()
 	s.do(func() {
@@ -148,7 +149,7 @@ func (s *space) join(name string, other *space, peer string) {
 	})
 }
 
-// addBridge makes a bridge: 10.SUBNET.0.1/24 and fd00:SUBNET::1/64.
+// addBridge creates a bridge with 10.SUBNET.0.1/24 and fd00:SUBNET::1/64.
 func (h *testHost) addBridge(name string, subnet int) {
 	h.t.Helper()
 	h.do(func() {
@@ -159,7 +160,7 @@ func (h *testHost) addBridge(name string, subnet int) {
 	})
 }
 
-// pod is a sandbox with an interface, as the plugin bridge makes it.
+// pod is a sandbox with an interface, as created by the bridge plugin.
 type pod struct {
 	*space
 	host   *testHost
@@ -198,7 +199,7 @@ func (h *testHost) addPod(bridge string, subnet int) *pod {
 	return p
 }
 
-// config is the plugin's input for a pod.
+// config returns the plugin's input for a pod.
 func (p *pod) config(mappings ...portMapping) map[string]any {
 	return map[string]any{
 		"cniVersion": "1.1.0", "name": "net-" + p.bridge, "type": "podrun-net", "bridge": p.bridge,
@@ -213,8 +214,8 @@ func (p *pod) config(mappings ...portMapping) map[string]any {
 	}
 }
 
-// call executes the plugin on the host, with nothing else in its environment: no PATH
-// either.
+// call executes the plugin on the host with only the CNI variables in its environment,
+// not even PATH.
 func (h *testHost) call(command string, p *pod, config map[string]any) (stdout, stderr string, err error) {
 	h.t.Helper()
 	input, err := json.Marshal(config)
@@ -239,7 +240,7 @@ func (h *testHost) call(command string, p *pod, config map[string]any) (stdout, 
 	return out.String(), errs.String(), err
 }
 
-// must calls the plugin and ends the test where it fails.
+// must calls the plugin and fails the test if it returns an error.
 func (h *testHost) must(command string, p *pod, config map[string]any) (stderr string) {
 	h.t.Helper()
 	stdout, stderr, err := h.call(command, p, config)
@@ -260,8 +261,8 @@ func (p *pod) del() {
 	p.host.must("DEL", p, p.config())
 }
 
-// serve answers on a TCP or UDP port of all addresses with what comes, and the address
-// from which it came.
+// serve listens on a TCP or UDP port on all addresses, and replies with the received word
+// and the address of the client.
 func (s *space) serve(network, address string) {
 	s.t.Helper()
 	s.do(func() {
@@ -317,7 +318,7 @@ func hostOf(a net.Addr) string {
 	return p.Addr().Unmap().String()
 }
 
-// ask sends a word and returns the answer; limit bounds all of it.
+// ask sends a word and returns the reply, within limit.
 func (s *space) ask(network, address string, limit time.Duration) (answer string, err error) {
 	s.t.Helper()
 	s.do(func() {
@@ -339,10 +340,10 @@ func (s *space) ask(network, address string, limit time.Duration) (answer string
 	return answer, err
 }
 
-// wants asks and compares the answer, "" for none.
+// wants calls ask and compares the reply, "" for none.
 func (s *space) wants(network, address, answer string) {
 	s.t.Helper()
-	limit := 20 * time.Second // of a busy machine
+	limit := 20 * time.Second // for a busy machine
 	if answer == "" {
 		limit = 500 * time.Millisecond
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// leftNothing fails where the plugin left a table or a rule.
+// leftNothing fails the test if the plugin left a table or a rule.
 func (h *testHost) leftNothing() {
 	h.t.Helper()
 	h.do(func() {
@@ -33,7 +33,7 @@ func (h *testHost) leftNothing() {
 	})
 }
 
-// count returns how many rules of attachments a network has.
+// count returns the number of attachment rules of a network.
 func (h *testHost) count(bridge string) (n int) {
 	h.t.Helper()
 	h.do(func() {
@@ -55,8 +55,8 @@ func (h *testHost) count(bridge string) (n int) {
 	return n
 }
 
-// br_netfilter shows the firewall what a bridge switches, too: with it, and without,
-// packets between pods take other ways.
+// With br_netfilter, the firewall also processes packets that a bridge forwards: packets
+// between pods take different paths with and without it.
 func TestHostPorts(t *testing.T) {
 	for _, filtered := range []string{"0", "1"} {
 		t.Run("br_netfilter="+filtered, func(t *testing.T) {
@@ -85,7 +85,7 @@ func (h *testHost) testHostPorts() {
 		portMapping{8081, 80, "", hostIP4}, portMapping{8082, 80, "tcp", "127.0.0.1"}, portMapping{8083, 80, "tcp", "0.0.0.0"},
 		portMapping{8084, 80, "tcp", hostIP6}, portMapping{8085, 80, "tcp", "::"})
 	for _, network := range []string{"tcp", "udp"} {
-		// From outside the source stays what it was.
+		// The source address of outside traffic is preserved.
 		h.outside.wants(network, hostIP4+":8080", "hi "+outsideIP4)
 		h.outside.wants(network, "["+hostIP6+"]:8080", "hi "+outsideIP6)
 		h.wants(network, "127.0.0.1:8080", "hi 10.77.0.1")
@@ -95,9 +95,9 @@ func (h *testHost) testHostPorts() {
 		p.wants(network, "["+hostIP6+"]:8080", "hi fd00:77::1")
 		other.wants(network, hostIP4+":8080", "hi 10.77.0.1")
 		other.wants(network, "10.77.0.1:8080", "hi 10.77.0.1")
-		other.wants(network, p.ip4+":80", "hi "+other.ip4) // pods among themselves
+		other.wants(network, p.ip4+":80", "hi "+other.ip4) // between pods
 	}
-	h.wants("tcp", "[::1]:8080", "") // the kernel cannot
+	h.wants("tcp", "[::1]:8080", "") // not possible in the kernel
 	h.outside.wants("tcp", hostIP4+":8081", "hi "+outsideIP4)
 	h.wants("tcp", "127.0.0.1:8081", "")
 	h.outside.wants("tcp", "["+hostIP6+"]:8081", "")
@@ -143,7 +143,7 @@ func TestMasquerade(t *testing.T) {
 	h.leftNothing()
 }
 
-// A pod cannot reach what listens on the host's 127.0.0.1 only (CVE-2020-8558), though
+// A pod cannot reach listeners on only the host's 127.0.0.1 (CVE-2020-8558), although
 // route_localnet is set.
 func TestLoopbackIsClosed(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestLoopbackIsClosed(t *testing.T) {
 		writeSysctl(t, "net/ipv4/conf/br0/route_localnet", "1")
 		writeSysctl(t, "net/ipv4/ip_forward", "1")
 	})
-	p.wants("tcp", "127.0.0.1:99", "hi "+p.ip4) // so the attack works
+	p.wants("tcp", "127.0.0.1:99", "hi "+p.ip4) // the attack would work
 	p.add(portMapping{8080, 80, "tcp", ""})
 	p.wants("tcp", "127.0.0.1:99", "")
 	h.wants("tcp", "127.0.0.1:99", "hi 127.0.0.1")
@@ -241,8 +241,8 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// A plugin that was killed amid its ADD has made all or nothing, since the rules are one
-// transaction; what another program removed of them is no error of DEL.
+// A plugin that was killed during ADD has created all rules or none, because they are one
+// transaction; DEL succeeds if another program removed some of them.
 func TestDelOfHalf(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -297,7 +297,8 @@ func TestGC(t *testing.T) {
 	h.leftNothing()
 }
 
-// A host port of a sandbox that is gone, whose DEL never ran, does not shadow a new one.
+// The leftover host port rule of a removed sandbox, whose DEL never ran, does not shadow
+// that of a new one.
 func TestNewerHostPortWins(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -312,7 +313,7 @@ func TestNewerHostPortWins(t *testing.T) {
 	h.outside.wants("udp", hostIP4+":8080", "hi "+outsideIP4)
 }
 
-// The kernel takes the rules for SCTP also where it lacks the protocol.
+// The kernel accepts the rules for SCTP even without support for the protocol.
 func TestSCTPAndManyPorts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -333,7 +334,8 @@ func TestSCTPAndManyPorts(t *testing.T) {
 	h.leftNothing()
 }
 
-// dropForward makes what Docker makes of iptables-nft: a chain FORWARD that drops.
+// dropForward creates what Docker creates with iptables-nft: a chain FORWARD that drops
+// packets.
 func (h *testHost) dropForward(table, chain string) {
 	h.t.Helper()
 	h.do(func() {
@@ -380,8 +382,8 @@ func TestForwardPolicyDrop(t *testing.T) {
 	h.leftNothing()
 }
 
-// iptables reads the rules back: one that it does not understand would keep it, and
-// Docker, from working at all.
+// iptables can parse the rules: a rule that it does not understand would prevent it, and
+// Docker, from working.
 func TestIptablesReadsForward(t *testing.T) {
 	t.Parallel()
 	iptables, err := exec.LookPath("iptables-nft")
@@ -415,7 +417,7 @@ func TestIptablesReadsForward(t *testing.T) {
 	if saved != want {
 		t.Errorf("iptables-nft -S FORWARD:\n%swant:\n%s", saved, want)
 	}
-	run("-I FORWARD -i lo -j ACCEPT") // iptables changes the chain beside them
+	run("-I FORWARD -i lo -j ACCEPT") // iptables changes the chain that contains these rules
 	p.del()
 	h.leftNothing()
 	if saved := run("-S FORWARD"); !strings.Contains(saved, "--comment mine") || strings.Contains(saved, "podrun") {
@@ -423,7 +425,7 @@ func TestIptablesReadsForward(t *testing.T) {
 	}
 }
 
-// What the plugin cannot or must not change, it says.
+// The plugin warns of what it cannot or must not change.
 func TestSaysWhatDrops(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -453,8 +455,8 @@ func TestSaysWhatDrops(t *testing.T) {
 	}
 }
 
-// Plugins run at the same time: the last DEL must not remove a table in which an ADD
-// has just put rules.
+// Plugins run concurrently: the last DEL must not remove a table to which an ADD has just
+// added rules.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -10,8 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-// The rules, as nft shows those that the kernel has: what plan means is in the form that
-// a reader knows.
+// The expected rules in nft's output format, which readers know.
 func TestRuleset(t *testing.T) {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -32,7 +31,7 @@ func TestRuleset(t *testing.T) {
 			got.Write(out)
 		}
 	})
-	// Versions of nft differ in which priorities have a name.
+	// Versions of nft differ in the named priorities.
 	text := strings.ReplaceAll(got.String(), "priority -100", "priority dstnat")
 	const file = "testdata/ruleset.nft"
 	if *update {

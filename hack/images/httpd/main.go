@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// routes is what the server answers.
+// routes returns the handlers of the server.
 func routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", greet)
@@ -52,7 +52,7 @@ func routes() http.Handler {
 	})
 	mux.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Host:", r.Host)
-		_ = r.Header.Write(w) // the client has disconnected
+		_ = r.Header.Write(w) // fails if the client has disconnected
 	})
 	mux.HandleFunc("/hook", countHooks())
 	return mux
@@ -86,7 +86,7 @@ func countHooks() http.HandlerFunc {
 	}
 }
 
-// logged writes a line for each request before it is answered.
+// logged writes a line for each request before it is handled.
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.Method, r.URL.RequestURI(), "host="+r.Host, "agent="+r.UserAgent())

@@ -1,6 +1,6 @@
-// Pause is the process of a pod's sandbox: it holds the namespaces, reaps the
-// children it inherits when the pod shares its process namespace, and ends
-// with code 0 on SIGTERM or SIGINT.
+// Pause is the process of a pod's sandbox: it keeps the namespaces alive, reaps orphaned
+// processes if the pod shares its process namespace, and exits with code 0 on SIGTERM or
+// SIGINT.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() {
 		if s != unix.SIGCHLD {
 			return
 		}
-		// One SIGCHLD can stand for several dead children.
+		// One SIGCHLD can represent several exited children.
 		for {
 			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
 				break
