@@ -34,11 +34,16 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	watch := watchPID(c.PID, c.ID, nil)
 	defer func() { watch.stop() }()
 	poll := firstPoll
-	var settle time.Time
+	var settle, verboseAt time.Time
 	for {
-		// The verbose response is much more expensive for the runtime than the plain one:
-		// request it only for the pid.
-		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, c.PID == 0)
+		// The verbose response is much more expensive than the plain one, for the runtime and
+		// to decode: request it only for the pid, and not at each poll from a runtime that
+		// reports none.
+		verbose := c.PID == 0 && time.Since(verboseAt) >= safeguardPoll
+		if verbose {
+			verboseAt = time.Now()
+		}
+		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, verbose)
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
 		}

@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -90,6 +92,22 @@ type OwnerRecord struct {
 	Attends bool `json:"attends,omitempty"`
 	// Origin describes where the pod's definition comes from; nil if an older podrun created the pod.
 	Origin *Origin `json:"origin,omitempty"`
+}
+
+// clone returns a copy that shares no memory with the record, which may be nil.
+func (r *OwnerRecord) clone() *OwnerRecord {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Ending, c.Unreleased = maps.Clone(r.Ending), slices.Clone(r.Unreleased)
+	if r.Deletion != nil {
+		c.Deletion = new(*r.Deletion)
+	}
+	if r.Origin != nil {
+		c.Origin = &Origin{Command: r.Origin.Command, Settings: slices.Clone(r.Origin.Settings)}
+	}
+	return &c
 }
 
 // Deletion is the start of a pod's removal.

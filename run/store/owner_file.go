@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
@@ -24,6 +26,15 @@ const maxOwnerRecord = 1 << 20
 // generation equals that of a corrupt record. The error is of kind Refused if a newer podrun wrote the
 // record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
+	data, err := readOwnerFile(layout, id)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	return decodeOwner(id, data)
+}
+
+// readOwnerFile returns the content of a pod's owner record; nil if there is none.
+func readOwnerFile(layout identity.Layout, id identity.Pod) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
 		return nil, nil
@@ -31,6 +42,11 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: read its owner: %w", id, err)
 	}
+	return data, nil
+}
+
+// decodeOwner decodes an owner record. Results are those of ReadOwner.
+func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	var r OwnerRecord
 	if json.Unmarshal(data, &r) != nil {
 		return nil, nil
@@ -41,6 +57,30 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 			Hint: "use the newer podrun that wrote it"}
 	}
 	return &r, nil
+}
+
+// decodedOwner is the owner record that a process decoded last. A process that waits reads
+// the record ten times per second, and decoding takes longer than reading.
+// Contents are compared, not times of modification: a file system may record the same time
+// for two changes within one tick of the kernel's clock.
+type decodedOwner struct {
+	mu     sync.Mutex
+	data   []byte
+	record *OwnerRecord // of data; nil if data is corrupt
+}
+
+// decode is decodeOwner. The caller may change the result.
+func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.data == nil || !bytes.Equal(data, d.data) {
+		r, err := decodeOwner(id, data)
+		if err != nil {
+			return nil, err
+		}
+		d.data, d.record = data, r
+	}
+	return d.record.clone(), nil
 }
 
 // writeOwner writes a pod's owner record. The pod's lock must be held. The file is not synced, because

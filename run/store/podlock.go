@@ -53,7 +53,8 @@ type PodLock struct {
 	Supervisor bool
 	// Pinned is true if no generation could be written, or if the pod's generation belongs to another
 	// UID. The lock is then held during long calls, too.
-	Pinned bool
+	Pinned  bool
+	decoded decodedOwner
 }
 
 // Locks creates the pod locks of one process.
@@ -176,7 +177,13 @@ func (l *PodLock) Release() {
 }
 
 // Owner reads the pod's owner record; nil if there is none. The record changes only under the lock.
-func (l *PodLock) Owner() (*OwnerRecord, error) { return ReadOwner(l.layout, l.id) }
+func (l *PodLock) Owner() (*OwnerRecord, error) {
+	data, err := readOwnerFile(l.layout, l.id)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	return l.decoded.decode(l.id, data)
+}
 
 // Current returns the pod's current generation; the zero value if there is none.
 func (l *PodLock) Current() (Generation, error) {
