@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// stage is what an archive is made of; a map's order differs from run to run.
+// stage has the input of an archive; the iteration order of a map varies.
 func stage() map[string][]byte {
 	files := map[string][]byte{
 		"bin/containerd": []byte("daemon"), "bin/containerd-shim-runc-v2": []byte("shim"), "bin/runc": []byte("runc"),
@@ -27,8 +27,8 @@ func stage() map[string][]byte {
 	return files
 }
 
-// TestCompress: the same files give the same bytes, in the fixed order, with
-// neither times nor owners.
+// TestCompress: the same files produce the same bytes, in the fixed order, without times
+// and owners.
 func TestCompress(t *testing.T) {
 	packed, digest, unpacked, err := compress(stage())
 	if err != nil {
@@ -78,7 +78,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestPauseImage reads the image as others do.
+// TestPauseImage reads the image as container tools do.
 func TestPauseImage(t *testing.T) {
 	archive, err := pauseImage([]byte("program"), "arm64")
 	if err != nil {
@@ -107,8 +107,8 @@ func TestPauseImage(t *testing.T) {
 	}
 }
 
-// TestPauseName: a runtime that has the image does not load it again, so another
-// program takes another name.
+// TestPauseName: a runtime that has the image does not load it again, so a changed
+// program requires a new name.
 func TestPauseName(t *testing.T) {
 	program, err := os.ReadFile("../../embedded/bundle/pause/pause.c")
 	if err != nil {
@@ -161,9 +161,8 @@ PARTICULAR PURPOSE. See the GNU General Public License for more details.
 You should have received a copy of the GNU General Public License along with this
 program. If not, see <https://www.gnu.org/licenses/>.`
 
-// TestLicenses: the texts of a package's directory, of those above it and of its
-// module are found; the ones of packages that are not linked are not; equal texts
-// are printed once.
+// TestLicenses: the texts in a package's directory, in its parents and in its module are
+// found, but not those of packages that are not linked; equal texts are printed once.
 func TestLicenses(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{

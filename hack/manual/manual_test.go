@@ -81,8 +81,8 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestManPagesWidth formats the pages that are made of documents for a terminal of 80
-// columns: groff warns of tables that are wider.
+// TestManPagesWidth formats the pages generated from documents for a terminal of 80
+// columns: groff warns of wider tables.
 func TestManPagesWidth(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {
@@ -104,7 +104,7 @@ func TestManPagesWidth(t *testing.T) {
 	}
 }
 
-// TestWrite removes the pages of commands that are gone.
+// TestWrite removes the pages of removed commands.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "podrun-old.md"), nil, 0o644); err != nil {

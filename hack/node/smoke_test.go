@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestSmoke runs a pod on what hack/runtime started, without any of podrun: it
-// distinguishes a broken test runtime from a broken podrun.
+// TestSmoke runs a pod on the runtime of hack/runtime without podrun, which distinguishes
+// a broken test runtime from a broken podrun.
 func TestSmoke(t *testing.T) {
 	registry := os.Getenv("PODRUN_TEST_REGISTRY")
 	if registry == "" {
@@ -66,7 +66,7 @@ func TestSmoke(t *testing.T) {
 	})
 }
 
-// pod is a sandbox and what is needed to put containers into it.
+// pod is a sandbox with the data for creating containers in it.
 type pod struct {
 	node   node
 	ctx    context.Context
@@ -135,7 +135,7 @@ func (p *pod) start(t *testing.T, name, image string, args ...string) string {
 	return created.ContainerId
 }
 
-// waitLog returns when a container's log holds every text, in CRI's format.
+// waitLog returns when a container's log contains every text, in CRI's format.
 func (p *pod) waitLog(t *testing.T, name string, texts ...string) {
 	t.Helper()
 	path := filepath.Join(p.config.LogDirectory, name+".log")
@@ -169,8 +169,8 @@ func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 	}
 }
 
-// freePort returns a port below those that the kernel gives to whoever asks for any: a
-// server of another test could get it, too, and its connections would come to the pod.
+// freePort returns a port below the kernel's ephemeral range: the server of another test
+// could get a port in that range, and its connections would reach the pod.
 func freePort(t *testing.T) int32 {
 	t.Helper()
 	for range 1000 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// parsed is what the tests read of a statement.
+// parsed has the fields of a statement that the tests check.
 type parsed struct {
 	Type    string `json:"_type"`
 	Subject []struct {
@@ -95,7 +95,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// TestUncommitted checks that a changed checkout is not taken for its commit.
+// TestUncommitted checks that the statement for a changed checkout does not name its
+// commit.
 func TestUncommitted(t *testing.T) {
 	sum := strings.Repeat("0", 64)
 	text, err := statement(build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "embedded/bundle/go.sum": sum}, Files: []file{{"a", sum}}})

@@ -45,8 +45,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestJoin: a module that both documents have is one package, with the license
-// of the one that knows it.
+// TestJoin: a module in both documents becomes one package, with the license if one of
+// them has it.
 func TestJoin(t *testing.T) {
 	module := Module{Path: "example.org/a", Version: "v1.0.0"}
 	d, other := New("d", time.Time{}), New("other", time.Time{})
@@ -80,7 +80,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestNamespace: documents that say different things have different namespaces.
+// TestNamespace: different documents have different namespaces.
 func TestNamespace(t *testing.T) {
 	d := New("d", time.Unix(0, 0))
 	d.Add(Program{Name: "podrun", Version: "v1"})

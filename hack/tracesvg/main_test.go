@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDraw checks that the picture is XML, that names are escaped, and that a bar is where
-// its span is.
+// TestDraw checks that the picture is XML, that names are escaped, and that the position
+// of a bar is that of its span.
 func TestDraw(t *testing.T) {
 	got := draw(trace{Command: "podrun apply", DurationUs: 200_000, Spans: []span{
 		{Kind: "phase", Name: "read <manifests>", BeginUs: 0, DurationUs: 20_000},

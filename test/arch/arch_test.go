@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// The architecture (ARCHITECTURE.md) as rules over the syntax of the source, which require no
-// build: layers, imports, names, documentation. bite_test.go shows that each rule finds what it
-// is for.
+// The architecture (ARCHITECTURE.md) as rules on the syntax of the source, which require
+// no build: layers, imports, names, documentation. bite_test.go shows that each rule
+// finds violations.
 
-// module is the import path of everything here.
+// module is the import path of this module.
 const module = "github.com/podrun/podrun"
 
 // A rule complains about the tree: one line a complaint, "where: what".
@@ -62,10 +62,10 @@ type source struct {
 	set    *token.FileSet
 }
 
-// tree is every Go file that is built on Linux, in the order of names.
+// tree has every Go file that is built on Linux, sorted by name.
 type tree []*source
 
-// parse parses one file; nil if it is not for an ordinary build.
+// parse parses one file. It returns nil if the file is not part of an ordinary build.
 func parse(name string, text []byte) (*source, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments)
@@ -121,12 +121,12 @@ func readTree(t *testing.T, dir string) tree {
 	return out
 }
 
-// at names a place in the file.
+// at returns a position in the file.
 func (s *source) at(n ast.Node) string {
 	return s.name + ":" + strconv.Itoa(s.set.Position(n.Pos()).Line)
 }
 
-// imports gives the file's imports by the names that it uses for them.
+// imports returns the file's imports by their local names.
 func (s *source) imports() map[string]string {
 	out := map[string]string{}
 	for _, spec := range s.syntax.Imports {
@@ -146,7 +146,7 @@ func (s *source) imports() map[string]string {
 	return out
 }
 
-// own gives the part of an import path that names a package of podrun's.
+// own returns the part of an import path that names a package of podrun.
 func own(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true
@@ -154,19 +154,19 @@ func own(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// directory is one of podrun's, with what its packages may import of the others.
+// directory is a directory of podrun and the packages that its packages may import.
 type directory struct {
 	name string
-	may  []string // "cri" is that package, "host/..." also all below it
-	// inside has the packages of the directory, if they are in an order: each may import those
+	may  []string // "cri" is that package, "host/..." includes all packages below it
+	// inside lists the directory's packages if they are ordered: each may import those
 	// before it.
 	inside []string
 	why    string
 }
 
-// directories is the architecture: none imports one below it in this table: a cycle is
-// impossible. Nouns (admission to imagepull) do not import each other: run passes values from
-// one to the next.
+// directories is the architecture: no directory imports one below it in this table, which
+// makes cycles impossible. Nouns (admission to imagepull) do not import each other:
+// package run passes values from one to the next.
 var directories = []directory{
 	{"internal", nil, nil, "shared, and without a meaning of its own"},
 	{"cri", []string{"internal/..."}, nil, "the runtime's client; knows no pods"},
@@ -195,13 +195,13 @@ func isSupport(pkg string) bool {
 	return slices.ContainsFunc(support, func(s string) bool { return pkg == s || strings.HasPrefix(pkg, s+"/") })
 }
 
-// place finds a package's directory in the table; -1 if it has none.
+// place returns the index of a package's directory in the table, or -1.
 func place(pkg string) int {
 	top, _, _ := strings.Cut(pkg, "/")
 	return slices.IndexFunc(directories, func(d directory) bool { return d.name == top })
 }
 
-// permits reports whether packages of a directory may import one.
+// permits reports whether packages of a directory may import a package.
 func (d directory) permits(from, to string) bool {
 	if top, _, _ := strings.Cut(to, "/"); top != d.name {
 		return slices.ContainsFunc(d.may, func(m string) bool {
@@ -212,8 +212,8 @@ func (d directory) permits(from, to string) bool {
 	return d.inside == nil || slices.Index(d.inside, to) < slices.Index(d.inside, from)
 }
 
-// checkLayers holds every import of podrun's own to the table. Tests may import what they
-// like: they are not linked.
+// checkLayers checks every import within podrun against the table. Tests may import
+// anything, because they are not linked.
 func checkLayers(all tree) []string {
 	var out []string
 	for _, s := range all {
@@ -237,8 +237,8 @@ func checkLayers(all tree) []string {
 	return sorted(out)
 }
 
-// checkAllowed finds what the table permits and no file imports, and directories that it
-// permits to import one below them.
+// checkAllowed finds permitted imports that no file uses, and directories that may import
+// one below them.
 func checkAllowed(all tree) []string {
 	var out []string
 	used := map[string]bool{}
@@ -263,7 +263,7 @@ func checkAllowed(all tree) []string {
 	return sorted(out)
 }
 
-// banned are import paths, and all below them, that must not be linked.
+// banned are import paths, including all below them, that must not be linked.
 var banned = []struct{ path, why string }{
 	{"k8s.io/kubernetes/pkg/kubelet/network/dns", "15 MB or more; dns does its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/cm", "15 MB or more; cgroup does its work"},
@@ -275,11 +275,10 @@ var banned = []struct{ path, why string }{
 	{"k8s.io/client-go/kubernetes/scheme", "11.6 MB: every kind that there is; manifest names those that it reads"},
 }
 
-// light are packages below a banned path that may be imported all the same.
+// light are packages below a banned path that may be imported anyway.
 var light = []string{"k8s.io/kubernetes/pkg/volume/util/subpath"}
 
-// bannedFor are import paths, and all below them, that one package must not
-// import.
+// bannedFor are import paths, including all below them, that one package must not import.
 var bannedFor = map[string][]struct{ path, why string }{
 	"cmd": {{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"}},
 }
@@ -287,7 +286,7 @@ var bannedFor = map[string][]struct{ path, why string }{
 // forTests is a module that only support may import, so that it is not linked.
 const forTests = "mvdan.cc/sh/v3"
 
-// checkImports finds imports that cost too much, or that belong elsewhere.
+// checkImports finds imports that cost too much, or that belong in other packages.
 func checkImports(all tree) []string {
 	var out []string
 	for _, s := range all {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sources makes a tree of files by their names.
+// sources creates a tree with the named files.
 func sources(t *testing.T, files map[string]string) tree {
 	t.Helper()
 	var out tree
@@ -27,8 +27,8 @@ func sources(t *testing.T, files map[string]string) tree {
 	return out
 }
 
-// TestArchitectureBites breaks each rule and expects exactly the complaints.
-// A test without any shows what is allowed.
+// TestArchitectureBites breaks each rule and expects exactly the listed complaints. A
+// case without any shows what is allowed.
 func TestArchitectureBites(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -134,7 +134,7 @@ func TestArchitectureBites(t *testing.T) {
 	}
 }
 
-// complains compares complaints with the parts that are wanted.
+// complains compares complaints with the expected parts.
 func complains(t *testing.T, got, want []string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -147,7 +147,7 @@ func complains(t *testing.T, got, want []string) {
 	}
 }
 
-// TestAllowedBites: the table has no cycle, and nothing that is not needed.
+// TestAllowedBites: the table has no cycle and no unused entry.
 func TestAllowedBites(t *testing.T) {
 	before := directories
 	defer func() { directories = before }()
@@ -158,12 +158,12 @@ func TestAllowedBites(t *testing.T) {
 	})), []string{"dns: may import run, which is not above it", "run: does not import cri", "run: may import host/..., which is not above it"})
 }
 
-// TestPurityBites loads a small module with the same names, in which each case is a package:
-// the Go command takes as long for one package as for all.
+// TestPurityBites loads a small module with the same names, in which each case is a
+// package: the Go command takes as long for one package as for all.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
 		imports string // paths, separated by blanks
-		body    string // of a function of a pure package
+		body    string // body of a function in a pure package
 		want    string // the effect; "" if it is allowed
 	}{
 		{"time", `_ = time.Now()`, "time.Now"},

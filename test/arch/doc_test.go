@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Names in backticks on a page: run/next.go, or run.Engine.Apply, the last part
-// of the package's path first.
+// Names in backticks on a page: run/next.go, or run.Engine.Apply, in which the last
+// element of the package's path comes first.
 var (
 	codeInPage = regexp.MustCompile("`([^`\n]+)`")
 	goFile     = regexp.MustCompile(`^[a-z_/]+\.go$`)
@@ -19,11 +19,12 @@ var (
 	link       = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 )
 
-// introduction is how many words of ARCHITECTURE.md a newcomer reads in five minutes.
+// introduction is the maximum number of words of ARCHITECTURE.md that a newcomer must
+// read, which takes five minutes.
 const introduction = 1200
 
-// TestArchitecturePages holds ARCHITECTURE.md and docs/design to the files and names that
-// exist, and to name every directory and package.
+// TestArchitecturePages checks that the files and names in ARCHITECTURE.md and
+// docs/design exist, and that these name every directory and package.
 func TestArchitecturePages(t *testing.T) {
 	pages, err := filepath.Glob("docs/design/*.md")
 	if err != nil {
@@ -76,8 +77,8 @@ func TestArchitecturePages(t *testing.T) {
 	}
 }
 
-// declared lists what the packages declare, as run.Next and run.Engine.Apply,
-// and their names.
+// declared lists the declarations of packages, as run.Next and run.Engine.Apply, and
+// their names.
 func declared(all tree) (names, packages map[string]bool) {
 	names, packages = map[string]bool{}, map[string]bool{}
 	for _, s := range all {
@@ -107,7 +108,7 @@ func declared(all tree) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// receiver is "Engine." for a method of Engine or *Engine.
+// receiver returns "Engine." for a method of Engine or *Engine.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// unlinked are import paths, and all below them, that podrun must not reach through any
-// package, besides those of banned: each of them has a cost for every command.
+// unlinked are import paths, including all below them, that podrun must not reach through
+// any package, in addition to banned: each of them has a cost for every command.
 var unlinked = []struct{ path, why string }{
 	{"golang.org/x/net/trace", "pages that nothing shows: 0.3 MB; build with the tag grpcnotrace"},
 	{"html/template", "podrun writes no HTML"},
@@ -32,7 +32,7 @@ var unlinked = []struct{ path, why string }{
 	{forTests, "it is for tests only"},
 }
 
-// earned are packages that cost something and are worth it. The costs were measured when
+// earned are packages whose benefit justifies their cost. The costs were measured when
 // they were linked: the size of the binary, and the medians of 200 alternating pairs of
 // `version --client` (processor time).
 var earned = []struct {
@@ -43,7 +43,8 @@ var earned = []struct {
 	{"runtime/pprof", "grpc's labels of goroutines. Package heap turns the sampling of allocations off (heap.TestNoSampling)", 0.1, 0},
 }
 
-// The budget of what earned lists: the binary has 48 MB (test/bench), its start 7 ms.
+// The budget for the packages in earned: the binary has 48 MB (test/bench), its start
+// takes 7 ms.
 const (
 	earnedMB = 8
 	earnedMs = 0.5
@@ -64,15 +65,15 @@ func TestEarned(t *testing.T) {
 	}
 }
 
-// TestUnlinked follows every import of the binary, also those of other modules: an update
-// of one of them may bring a package that costs more than it is worth.
+// TestUnlinked follows all imports of the binary, including those of other modules,
+// because an update of a module may add a package that costs more than it is worth.
 func TestUnlinked(t *testing.T) {
 	for _, complaint := range checkLinked(linked(t)) {
 		t.Error(complaint)
 	}
 }
 
-// linked lists each package of the binary, with its imports.
+// linked lists the packages of the binary with their imports.
 func linked(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-tags", "grpcnotrace", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, ".").CombinedOutput()
@@ -91,7 +92,7 @@ func TestUnlinkedBites(t *testing.T) {
 		[]string{"k8s.io/kubernetes/pkg/volume/util/fs is linked", "testing, which a imports"})
 }
 
-// checkLinked finds packages that must not be linked in lines of a package and its
+// checkLinked finds packages that must not be linked. Each line has a package and its
 // imports.
 func checkLinked(graph string) []string {
 	var out []string
@@ -106,7 +107,7 @@ func checkLinked(graph string) []string {
 	return sorted(out)
 }
 
-// importers names a package that imports another one.
+// importers returns a package that imports another one.
 func importers(graph, path string) string {
 	for line := range strings.Lines(graph) {
 		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains(fields[1:], path) {

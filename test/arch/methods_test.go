@@ -7,8 +7,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// maxMethods is how many methods a type of the engine may have, own and promoted: one that has
-// more does several things. Engine has one for each operation of a command.
+// maxMethods is the maximum number of methods of a type of the engine, including promoted
+// ones: a type with more has several responsibilities. Engine has one for each operation
+// of a command.
 const maxMethods = 40
 
 func TestMethods(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// vague are words that say nothing of what a package or file holds.
+// vague are words that do not describe the content of a package or file.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc"}
 
 func checkNames(all tree) []string {
@@ -41,20 +41,20 @@ func checkDocs(all tree) []string {
 	return sorted(out)
 }
 
-// What reads at one sitting: advice, which hack/lint prints.
+// Limits for code that can be read in one pass: advice, which hack/lint prints.
 const (
 	maxFunction = 60
 	maxFile     = 400
 )
 
-// TestLengths prints the functions and files that are longer; it does not fail.
+// TestLengths prints the functions and files that exceed them; it does not fail.
 func TestLengths(t *testing.T) {
 	for _, advice := range lengths(readTree(t, ".")) {
 		t.Log(advice)
 	}
 }
 
-// lengths measures functions and files, but not tests.
+// lengths measures functions and files, except tests.
 func lengths(all tree) []string {
 	var out []string
 	for _, s := range all {

@@ -13,25 +13,25 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure are the packages that plan and decide: none of their functions reads or changes the
-// state of the system, and none calls a function of podrun's that does, in whatever package
-// and through however many others. Clock, IDs and environment are arguments. What is called
-// through an interface or a function value is not followed: the caller passes it in.
+// pure are the packages that plan and decide: none of their functions reads or changes
+// the state of the system, or calls, directly or indirectly, a function of podrun that
+// does. Clock, IDs and environment are arguments. Calls through an interface or a
+// function value are not followed, because the caller passes these in.
 var pure = []string{
 	"admission", "dns", "host", "run/lifecycle", "run/prepare",
 	"internal/event", "internal/identity", "internal/resource",
 	"serve/imagegc", "serve/shutdown",
 }
 
-// alsoPure are functions of other packages, which act as well: decisions of the supervisor,
-// and what reads input that was fetched.
+// alsoPure are pure functions of other packages: decisions of the supervisor, and parsers
+// of fetched input.
 var alsoPure = []string{
 	"cri.Value", "host/doctor.Examine", "host/nodeconfig.Parse", "imagepull.Classify", "manifest.Load",
 	"sandbox/cni.Parse", "serve/eviction.Next", "serve/source.Merge", "serve/supervisor.Decide", "volume.New",
 }
 
-// effects reports whether a name of a package from outside reads or changes the system. A
-// function does even where it is only passed on; types and constants do not.
+// effects reports whether a name of an external package reads or changes the system. A
+// function does even if it is only passed as a value; types and constants do not.
 var effects = map[string]func(name string) bool{
 	"time":          oneOf("Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep", "LoadLocation", "Local"),
 	"context":       starts("WithTimeout", "WithDeadline"),
@@ -82,20 +82,20 @@ func TestPurity(t *testing.T) {
 	}
 }
 
-// calls has what every function of podrun's uses.
+// calls has the names that each function of podrun uses.
 type calls struct {
 	bodies map[*types.Func]*body
 }
 
-// body is a function: where it is, and what it uses.
+// body is a function with its position and the names that it uses.
 type body struct {
 	pkg, name string // run/lifecycle, Next or Worker.until
 	at        string // file and line
-	effect    string // what it uses that is not pure, with its place; "" for nothing
+	effect    string // the impure name that it uses, with its position; "" if there is none
 	calls     []*types.Func
 }
 
-// loadCalls reads the packages of a module with their types, without tests.
+// loadCalls loads the packages of a module with their types, without tests.
 func loadCalls(t *testing.T, dir string, patterns ...string) *calls {
 	t.Helper()
 	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedExportFile
@@ -113,8 +113,8 @@ func loadCalls(t *testing.T, dir string, patterns ...string) *calls {
 	return out
 }
 
-// add notes the functions of a package. A package variable is part of whatever uses it only by
-// its value: its initializer is not followed.
+// add records the functions of a package. For a package variable, only its value counts:
+// its initializer is not followed.
 func (c *calls) add(p *packages.Package) {
 	pkg, ok := own(p.PkgPath)
 	if !ok {
@@ -147,8 +147,8 @@ func (c *calls) add(p *packages.Package) {
 	}
 }
 
-// use notes that a function uses an object, and returns the object's name if that alone is an
-// effect.
+// use records that a function uses an object, and returns the object's name if the use
+// itself is an effect.
 func (c *calls) use(b *body, object types.Object) string {
 	if object == nil || object.Pkg() == nil {
 		return ""
@@ -171,14 +171,14 @@ func (c *calls) use(b *body, object types.Object) string {
 		return "a goroutine"
 	case test == nil || !isFunc && !isVar || !test(object.Name()):
 		return ""
-	case object.Parent() == object.Pkg().Scope(): // of the package, and no method or field
+	case object.Parent() == object.Pkg().Scope(): // in package scope, not a method or field
 		return name
 	}
 	return ""
 }
 
-// check returns the functions of the packages, and those named besides, that have an effect,
-// with the chain of calls that leads to it.
+// check returns the functions in these packages, and the functions in also, that have an
+// effect, with the chain of calls that leads to it.
 func (c *calls) check(packages, functions []string) []string {
 	var out []string
 	unknown := slices.Clone(functions)
@@ -199,8 +199,8 @@ func (c *calls) check(packages, functions []string) []string {
 	return sorted(out)
 }
 
-// effect is how a function comes to an effect: "New calls Read, which uses os.Open"; "" if it
-// has none.
+// effect returns the chain of calls to an effect: "New calls Read, which uses os.Open";
+// "" if there is none.
 func (c *calls) effect(f *types.Func, seen map[*types.Func]bool) string {
 	b := c.bodies[f]
 	if b == nil || seen[f] {

@@ -11,14 +11,15 @@ import (
 )
 
 var (
-	// faultRow is a row of the table of docs/reliability.md: its name, what broke, what
-	// holds it.
+	// faultRow matches a row in the table of docs/reliability.md: the name, the damage,
+	// and the tests or explanation.
 	faultRow = regexp.MustCompile(`(?m)^\| ([FDB][0-9]+) \| ([^|]+) \| ([^|]+) \|$`)
-	// testName is a test in backticks: run/lifecycle.TestNext, main.TestScripts/timeout.
+	// testName matches a test in backticks: run/lifecycle.TestNext,
+	// main.TestScripts/timeout.
 	testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)\\w+)(?:/(\\w+))?`")
 )
 
-// testNames are the tests of this module, as testName matches them.
+// testNames returns the tests of this module in the form of testName.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}
@@ -36,8 +37,8 @@ func testNames(t *testing.T) map[string]bool {
 	return tests
 }
 
-// TestDocReliability holds docs/reliability.md to have all rows of the research, each
-// with a test that exists or a sentence.
+// TestDocReliability checks that docs/reliability.md has all rows of the research, each
+// with an existing test or a sentence.
 func TestDocReliability(t *testing.T) {
 	text, err := os.ReadFile("docs/reliability.md")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDocSecurity holds each line of the table of docs/security.md on what a container can
-// do to name tests that exist.
+// TestDocSecurity checks that each row in the table of docs/security.md about containers
+// names existing tests.
 func TestDocSecurity(t *testing.T) {
 	text, err := os.ReadFile("docs/security.md")
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage is the largest message that a runtime may send.
+// maxMessage is the maximum size of a message from a runtime.
 const maxMessage = 16 << 20
 
-// exitPoll is how often a container's state is asked for. Asking without a
-// pause takes the processor from the runtime and makes the exits come later.
+// exitPoll is the interval for polling a container's state. Polling without a pause would
+// use the runtime's processor time and delay the exits.
 const exitPoll = time.Millisecond
 
-// bareMark is the label of the bare client's sandboxes, and bareGroup the
-// annotation that has their control group.
+// bareMark is the label of the bare client's sandboxes, and bareGroup the annotation with
+// their cgroup.
 const (
 	bareMark  = "podrun-bench"
 	bareGroup = "podrun-bench/cgroup-parent"
 )
 
-// runtimeClient is a connection to the runtime with no podrun in it.
+// runtimeClient is a direct connection to the runtime, without podrun's client.
 type runtimeClient struct {
 	*grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
@@ -49,15 +49,15 @@ func dial(socket string) (*runtimeClient, error) {
 	return &runtimeClient{conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
 }
 
-// recipe is a pod as podrun asked for it.
+// recipe has podrun's requests for a pod.
 type recipe struct {
 	sandbox    *runtimeapi.PodSandboxConfig
 	handler    string
 	containers []*runtimeapi.ContainerConfig
-	inits      int // how many of them come first and are waited for
+	inits      int // the number of init containers, which precede the others
 }
 
-// recipesOf takes the recipes out of the calls that a podrun made, in the order of the
+// recipesOf extracts the recipes from the calls of a podrun, in the order of the
 // sandboxes.
 func recipesOf(calls []call, inits int) ([]recipe, error) {
 	var all []recipe
@@ -94,15 +94,15 @@ func recipesOf(calls []call, inits int) ([]recipe, error) {
 	return all, nil
 }
 
-// barePod is a recipe with a UID and files of its own, ready to be run once.
+// barePod is a recipe with its own UID and files, for one run.
 type barePod struct {
 	recipe
-	id  string // of the sandbox, once it was made
+	id  string // of the sandbox, once created
 	dir string // of its files and logs
 }
 
-// prepare makes what a pod needs beside the runtime: its log directory and the
-// files that are mounted into it.
+// prepare creates what a pod requires outside of the runtime: its log directory and the
+// files that are mounted.
 func (r recipe) prepare(dir string) (*barePod, error) {
 	uid := r.sandbox.GetMetadata().GetUid()
 	fresh := newUID(len(uid))
@@ -111,7 +111,7 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	if p.sandbox, err = renamed(r.sandbox, uid, fresh); err != nil {
 		return nil, err
 	}
-	// Without podrun's annotation, or it would take the sandbox for its own.
+	// With podrun's annotation, podrun would treat the sandbox as its own.
 	p.sandbox.Annotations = map[string]string{bareGroup: p.sandbox.GetLinux().GetCgroupParent()}
 	p.sandbox.LogDirectory = filepath.Join(p.dir, "logs")
 	p.sandbox.Labels[bareMark] = "bare"
@@ -134,8 +134,8 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	return p, nil
 }
 
-// renamed copies a message and puts another UID of the same length wherever the
-// old one stands: in names, labels, paths and the control group's parent.
+// renamed copies a message and replaces the old UID by a new one of the same length
+// everywhere: in names, labels, paths and the cgroup parent.
 func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -145,16 +145,16 @@ func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	return out, proto.Unmarshal(bytes.ReplaceAll(data, []byte(old), []byte(fresh)), out)
 }
 
-// newUID makes a UID of that length, with dashes nowhere: it is part of a
-// control group's name under both drivers.
+// newUID returns a UID of that length without dashes, because it is part of a cgroup's
+// name under both drivers.
 func newUID(length int) string {
 	raw := make([]byte, length/2+1)
 	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
 	return hex.EncodeToString(raw)[:length]
 }
 
-// start starts the pod by the least calls that do it. An interruption counts
-// between containers: a runtime cannot remove what it was asked to stop while it starts.
+// start starts the pod with the minimum number of calls. It checks for an interruption
+// only between containers: a runtime cannot remove a container that is being started.
 func (p *barePod) start(interrupted context.Context, c *runtimeClient) error {
 	ctx := context.WithoutCancel(interrupted)
 	made, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox, RuntimeHandler: p.handler})
@@ -200,7 +200,7 @@ func (c *runtimeClient) status(ctx context.Context, id string) (*runtimeapi.Cont
 	return resp.GetStatus(), err
 }
 
-// untilExit asks until the container has exited, well or not.
+// untilExit polls until the container has exited, with any exit code.
 func untilExit(ctx context.Context, status func(context.Context, string) (*runtimeapi.ContainerStatus, error), id string) (exit, error) {
 	for {
 		st, err := status(ctx, id)
@@ -218,7 +218,7 @@ func untilExit(ctx context.Context, status func(context.Context, string) (*runti
 	}
 }
 
-// remove removes the pod, whether or not it was started, and its files.
+// remove removes the pod, started or not, and its files.
 func (p *barePod) remove(ctx context.Context, c *runtimeClient) error {
 	var err error
 	if p.id != "" {
@@ -252,9 +252,9 @@ func removeStray(ctx context.Context, c *runtimeClient) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes the control group that the runtime made for a pod and
-// never removes: in every hierarchy of version 1, or in the one of version 2.
-// Under the systemd driver the runtime's slice goes by itself.
+// removeGroup removes the cgroup that the runtime created for a pod and never removes: in
+// every hierarchy of v1, or in v2. With the systemd driver, the slice disappears by
+// itself.
 func removeGroup(parent string) error {
 	if !strings.HasPrefix(parent, "/") {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// The targets of what is measured here, in ms.
+// The targets of these measurements, in ms.
 const (
-	maxRunExtra     = 100 // `podrun run` of true, over the bare client's start, wait and remove
-	maxVolumesExtra = 40  // 50 ConfigMaps and Secrets of 100 keys, over the same pod without
+	maxRunExtra     = 100 // `podrun run` of true, compared with start, wait and remove of the bare client
+	maxVolumesExtra = 40  // 50 ConfigMaps and Secrets of 100 keys, compared with the same pod without them
 )
 
-// difference is how much longer one thing takes than another, pair by pair.
+// difference is the additional time of one action compared with another, pair by pair.
 type difference struct {
 	Name   string  `json:"name"`
 	Ours   numbers `json:"oursMs"`
@@ -34,7 +34,7 @@ func (d *difference) add(ours, theirs time.Duration) {
 	d.Ratio = append(d.Ratio, float64(ours)/float64(theirs))
 }
 
-// measureDifferences measures those whose names match.
+// measureDifferences measures the matching differences.
 func measureDifferences(ctx context.Context, p *podrun, client *runtimeClient, o options) ([]*difference, error) {
 	var out []*difference
 	all := []struct {
@@ -70,8 +70,8 @@ func measureDifferences(ctx context.Context, p *podrun, client *runtimeClient, o
 	return out, nil
 }
 
-// measureRun times `podrun run` of a container that only exits against a bare
-// client that starts the same pod, waits for its end and removes it.
+// measureRun compares `podrun run` of a container that exits immediately with a bare
+// client that starts the same pod, waits for it and removes it.
 func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: "run of true", target: maxRunExtra}
 	s := scenario{Name: d.Name, Parallel: 1, Pods: []manifest{pod("ends", o.image, 0, 1)}}
@@ -80,7 +80,7 @@ func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options
 	if err != nil {
 		return nil, err
 	}
-	// All of its containers are waited for.
+	// Wait for all of its containers.
 	recipes[0].inits = len(recipes[0].containers)
 	paths, err := p.write(s)
 	if err != nil {

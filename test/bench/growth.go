@@ -16,13 +16,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What a pod that is on the host may add, in µs.
+// Limits of the additional time per pod on the host, in µs.
 const (
-	maxApplyGrowth = 20 // to apply, whose admission counts all pods
-	maxOtherGrowth = 1  // to podrun's own processor time in get and delete of one pod
+	maxApplyGrowth = 20 // for apply, whose admission counts all pods
+	maxOtherGrowth = 1  // for podrun's own processor time in get and delete of one pod
 )
 
-// populations are how many pods of podrun's are on the host.
+// populations are the tested numbers of podrun's pods on the host.
 var populations = []int{10, 100, 1_000, 10_000}
 
 // growth are the times of commands on one pod, at a number of other pods.
@@ -33,14 +33,14 @@ type growth struct {
 	Delete timing `json:"delete"`
 }
 
-// timing is how long a command takes, and the processor time of its process: the rest of
-// the time is mostly the runtime's, which looks at every pod to answer a filtered list.
+// timing is the duration of a command and the processor time of its process: most of the
+// difference is the runtime's, which examines every pod for a filtered list.
 type timing struct {
 	Wall numbers `json:"wallMs"`
 	Own  numbers `json:"processorMs"`
 }
 
-// measureGrowth times commands on the fake runtime, with ever more pods.
+// measureGrowth measures commands on the fake runtime with an increasing number of pods.
 func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err error) {
 	if !o.match.MatchString("growth") {
 		return nil, nil
@@ -69,7 +69,7 @@ func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err
 	}
 	defer f.client.Close()
 	pods := []manifest{pod("seed", o.image, 0, 1), pod("probe", o.image, 0, 1)}
-	for i := range pods { // 10,000 would request more than there is
+	for i := range pods { // 10,000 pods would request more than the host has
 		pods[i].YAML = strings.ReplaceAll(pods[i].YAML, "requests: {cpu: 1m, memory: 1Mi}", "requests: {}")
 	}
 	manifests, err := p.write(scenario{Name: "growth", Pods: pods})
@@ -108,7 +108,7 @@ type fakeHost struct {
 	socket string
 	root   string // directory
 
-	uid        string // of the pod that the others are copies of
+	uid        string // of the pod that is copied
 	checkpoint []byte
 	sandbox    *runtimeapi.PodSandbox
 }
@@ -117,7 +117,7 @@ func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
 	return f.podrun.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
 }
 
-// once runs each command once; the first pass, which warms up, does not count.
+// once runs each command once; the first pass only warms up.
 func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
 	for _, c := range []struct {
 		into *timing
@@ -135,7 +135,7 @@ func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool
 	return nil
 }
 
-// seed starts the pod that the others are copies of.
+// seed starts the pod that is copied.
 func (f *fakeHost) seed(ctx context.Context, path string) error {
 	if _, err := f.run(ctx, "apply", path); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (f *fakeHost) seed(ctx context.Context, path string) error {
 	return err
 }
 
-// copySeed puts a pod like the seed on the host: its sandbox and its checkpoint.
+// copySeed adds a copy of the seed to the host: its sandbox and its checkpoint.
 func (f *fakeHost) copySeed(ctx context.Context, n int) error {
 	uid, name := newUID(len(f.uid)), fmt.Sprintf("copy-%d", n)
 	metadata := proto.CloneOf(f.sandbox.Metadata)

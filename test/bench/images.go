@@ -12,27 +12,27 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The images that are pulled, and what their pulls may take.
+// The images to pull, and the limits of their pulls.
 const (
 	imageCount  = 8
 	imageSize   = 20e6 // bytes
-	imageRate   = 20e6 // bytes a second of each, by the registry
-	maxPulls    = 1.1  // of the bare client's, all at once
-	maxOneByOne = 0.3  // of one after the other
+	imageRate   = 20e6 // bytes per second for each, limited by the registry
+	maxPulls    = 1.1  // compared with the bare client's concurrent pulls
+	maxOneByOne = 0.3  // compared with sequential pulls
 	imageRounds = 5    // at most
 )
 
-// imageNumbers are those of pulls, in ms.
+// imageNumbers are the durations of pulls, in ms.
 type imageNumbers struct {
 	Podrun   numbers `json:"podrunMs"`   // podrun image pull
 	Bare     numbers `json:"bareMs"`     // PullImage, all at once
 	OneByOne numbers `json:"oneByOneMs"` // PullImage, one after the other, as the kubelet does
-	// Warm are the requests that the registry got for a pod whose image is present.
+	// Warm is the number of requests to the registry for a pod whose image is present.
 	Warm int64 `json:"warmRequests"`
 }
 
-// measureImages times podrun's pulls of distinct images against a bare client's.
-// Before each all images are gone, their blobs too.
+// measureImages compares podrun's pulls of distinct images with a bare client's. Before
+// each measurement, all images and their blobs are removed.
 func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o options) (n *imageNumbers, err error) {
 	r, err := newRegistry(os.Getenv("PODRUN_TEST_REGISTRY"), imageRate)
 	if err != nil {
@@ -70,7 +70,7 @@ func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	return n, err
 }
 
-// pullImages pulls images by bare calls, so many at a time.
+// pullImages pulls images with bare calls, so many at a time.
 func pullImages(ctx context.Context, client *runtimeClient, names []string, parallel int) error {
 	var pulls errgroup.Group
 	pulls.SetLimit(parallel)
@@ -83,7 +83,7 @@ func pullImages(ctx context.Context, client *runtimeClient, names []string, para
 	return pulls.Wait()
 }
 
-// removeImages removes images; the runtime answers when their blobs are gone.
+// removeImages removes images; the runtime responds when their blobs are deleted.
 func removeImages(ctx context.Context, client *runtimeClient, names []string) error {
 	for _, name := range names {
 		if _, err := client.images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: name}}); err != nil {
@@ -93,8 +93,8 @@ func removeImages(ctx context.Context, client *runtimeClient, names []string) er
 	return nil
 }
 
-// warmRequests counts what the registry is asked when a pod is run whose image
-// is present.
+// warmRequests counts the requests to the registry while a pod runs whose image is
+// present.
 func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *registry, o options) (int64, error) {
 	_, rest, _ := strings.Cut(o.image, "/")
 	image := r.address + "/" + rest
@@ -109,8 +109,8 @@ func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *regi
 	return asked, errors.Join(err, removeName(context.WithoutCancel(ctx), client, image))
 }
 
-// removeName takes one name from an image that has others. CRI removes an image
-// with all of them, so the others are given back.
+// removeName removes one name from an image with several names. CRI removes an image with
+// all its names, so removeName restores the others.
 func removeName(ctx context.Context, client *runtimeClient, image string) error {
 	status, err := client.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// starts is how often `podrun version --client` is timed.
+// starts is the number of measured runs of `podrun version --client`.
 const starts = 30
 
-// measureProcess measures what does not hang on the pods. It must come first:
-// the kernel's figure for a process's memory is at least that of the process
-// that started it, and the bench grows.
+// measureProcess measures values that are independent of the pods. It must run first: the
+// kernel reports for the memory of a process at least that of its parent, and the bench
+// grows.
 func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
 	var n processNumbers
 	info, err := os.Stat(p.path)
@@ -56,7 +56,7 @@ func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
 	return n, nil
 }
 
-// measureStart times version --client in turn with an empty Go program.
+// measureStart alternates version --client with an empty Go program.
 func measureStart(ctx context.Context, p *podrun, n *processNumbers) error {
 	source, empty := filepath.Join(p.dir, "empty.go"), &podrun{path: filepath.Join(p.dir, "empty")}
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
@@ -91,7 +91,7 @@ func stripped(path string) (bool, error) {
 	return f.Section(".symtab") == nil, nil
 }
 
-// ownPeak is the peak memory of the bench so far, in MB.
+// ownPeak returns the peak memory of the bench so far, in MB.
 func ownPeak() (float64, error) {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -106,8 +106,8 @@ func ownPeak() (float64, error) {
 	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
-// measure runs one scenario: once by each to warm up, then in turn, then
-// podrun alone through the proxy.
+// measure runs one scenario: first a warm-up of both clients, then alternating runs, then
+// podrun through the proxy.
 func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s scenario) (*scenarioNumbers, error) {
 	n := &scenarioNumbers{scenario: s, Name: s.Name, Calls: map[string]int{}}
 	recipes, err := record(ctx, p, o, s)
@@ -153,7 +153,7 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 	return n, nil
 }
 
-// record runs a scenario by podrun and keeps what it asked for.
+// record runs a scenario with podrun and returns its requests.
 func record(ctx context.Context, p *podrun, o options, s scenario) ([]recipe, error) {
 	traces, err := traced(ctx, p, o, s)
 	if err != nil {
@@ -178,7 +178,7 @@ type trace struct {
 	exits map[string]exit
 }
 
-// traced runs a scenario by podrun, each through a proxy of its own.
+// traced runs a scenario with podrun, each process through its own proxy.
 func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, error) {
 	proxies := make([]*proxy, 0, len(s.Pods))
 	defer func() {
@@ -205,8 +205,8 @@ func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, err
 	return traces, errors.Join(err, p.deleteAll(ctx, paths...))
 }
 
-// runBare runs a scenario by the bare client and removes it, and returns how
-// long the starting took.
+// runBare runs a scenario with the bare client and removes it, and returns the duration
+// of the start.
 func runBare(ctx context.Context, client *runtimeClient, dir string, s scenario, recipes []recipe) (took time.Duration, err error) {
 	var pods []*barePod
 	defer func() {

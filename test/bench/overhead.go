@@ -10,10 +10,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// span is a stretch of time.
+// span is an interval of time.
 type span struct{ begin, end time.Time }
 
-// covered is how much of the whole the spans cover together.
+// covered returns the part of the whole that the union of the spans covers.
 func covered(whole span, spans []span) time.Duration {
 	slices.SortFunc(spans, func(a, b span) int { return a.begin.Compare(b.begin) })
 	var sum time.Duration
@@ -33,8 +33,8 @@ func covered(whole span, spans []span) time.Duration {
 	return sum
 }
 
-// overhead is the part of podrun's wall in which neither a call was under way
-// nor an init container running: until the runtime reported its exit.
+// overhead returns the part of podrun's wall time in which neither a call was in progress
+// nor an init container was running, according to the runtime.
 func (t trace) overhead() time.Duration {
 	var busy []span
 	for _, c := range t.calls {
@@ -48,8 +48,8 @@ func (t trace) overhead() time.Duration {
 	return t.wall() - covered(span{t.Begin, t.End}, busy)
 }
 
-// print writes the calls in order: when each began, how long it took, and how
-// much of podrun's own time went before it, all in ms.
+// print writes the calls in order: when each began, how long it took, and podrun's own
+// time before it, all in ms.
 func (t trace) print(w io.Writer) {
 	calls := slices.Clone(t.calls)
 	slices.SortFunc(calls, func(a, b call) int { return a.Begin.Compare(b.Begin) })
@@ -68,11 +68,11 @@ func (t trace) print(w io.Writer) {
 // initContainer is an init container in a trace.
 type initContainer struct {
 	id      string
-	started time.Time // when StartContainer had been answered
+	started time.Time // when the runtime responded to StartContainer
 }
 
-// initContainers are those that were started before the last of the pod's, in
-// order.
+// initContainers returns the containers that were started before the last one of the pod,
+// in order.
 func (t trace) initContainers() []initContainer {
 	var all []initContainer
 	for _, c := range t.calls {
@@ -84,10 +84,10 @@ func (t trace) initContainers() []initContainer {
 	return all[:min(t.inits, len(all))]
 }
 
-// reactions are the times from when the runtime reported an init container's
-// exit to the CreateContainer that followed. The bench may hear of the exit
-// after podrun has: then the reaction is 0. With finished set it is the times
-// from the exits themselves.
+// reactions returns the times from when the runtime reported the exit of an init
+// container to the following CreateContainer. The bench may learn of the exit after
+// podrun: then the reaction is 0. With finished set, it returns the times from the exits
+// themselves.
 func (t trace) reactions(finished bool) []time.Duration {
 	var creates []time.Time
 	for _, c := range t.calls {

@@ -9,20 +9,20 @@ import (
 	"path/filepath"
 )
 
-// peer is another program that runs the pod of one container, or a container like it.
+// peer is another program that runs a pod with one container, or an equivalent container.
 type peer struct {
 	name    string
 	env     []string
-	prepare []string // makes the image known to it
+	prepare []string // imports the image
 	start   func(manifest string) []string
 	remove  func(manifest string) []string
 }
 
-// podmanSettings are for hosts on which podman may not raise limits, because they have no
-// CAP_SYS_RESOURCE.
+// podmanSettings are for hosts without CAP_SYS_RESOURCE, on which podman must not raise
+// limits.
 const podmanSettings = "[containers]\ndefault_ulimits = []\n"
 
-// peers are those that are installed. Their settings are written to dir.
+// peers returns the installed peers. It writes their settings to dir.
 func peers(o options, dir string) ([]peer, error) {
 	const name = "podrun-bench-peer"
 	settings := filepath.Join(dir, "containers.conf")
@@ -50,7 +50,7 @@ func peers(o options, dir string) ([]peer, error) {
 	return out, nil
 }
 
-// measurePeer times podrun's start of a pod against a peer's.
+// measurePeer compares podrun's start of a pod with a peer's.
 func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*difference, error) {
 	d := &difference{Name: "1 container, against " + other.name, ratio: true}
 	s := scenario{Name: "peer", Pods: []manifest{pod("peer", o.image, 0, 1)}, Parallel: 1}

@@ -25,7 +25,7 @@ type podrun struct {
 type process struct {
 	Begin, End time.Time
 	Processor  time.Duration // user and system time
-	PeakRSS    int64         // bytes; at least that of the bench when it started podrun
+	PeakRSS    int64         // bytes; at least the memory of the bench when it started podrun
 }
 
 func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
@@ -34,7 +34,7 @@ func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
 func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = append(os.Environ(), p.env...)
-	// Let an interrupted one take back what it made.
+	// An interrupted podrun rolls back.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	var out bytes.Buffer
@@ -70,8 +70,9 @@ func (p *podrun) write(s scenario) ([]string, error) {
 	return paths, nil
 }
 
-// apply starts the pods of a scenario, each by a podrun of its own, or all by one, that
-// speaks to the endpoint of the same index, and returns the runs and the whole's wall.
+// apply starts the pods of a scenario, each with its own podrun or all with one, which
+// uses the endpoint with the same index, and returns the processes and the total wall
+// time.
 func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]process, time.Duration, error) {
 	paths, err := p.write(s)
 	if err != nil {
@@ -90,8 +91,9 @@ func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]p
 	return runs, time.Since(begin), err
 }
 
-// at is the flags for an endpoint. The runtime's own has the root directory of the
-// environment; each proxy has its own, because a root directory keeps to one endpoint.
+// at returns the flags for an endpoint. The runtime's own endpoint uses the root
+// directory of the environment; each proxy has its own, because a root directory can use
+// only one endpoint.
 func (p *podrun) at(endpoint string) []string {
 	if endpoint == strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://") {
 		return nil
@@ -99,7 +101,7 @@ func (p *podrun) at(endpoint string) []string {
 	return []string{"--container-runtime-endpoint=unix://" + endpoint, "--root-dir=" + filepath.Join(p.dir, "roots", filepath.Base(endpoint))}
 }
 
-// deleteAll deletes the pods of the bench, also when it was interrupted: those of the
+// deleteAll deletes the pods of the bench, even if it was interrupted: those of the
 // runtime's own endpoint, and those of proxies.
 func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -112,7 +114,8 @@ func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	return err
 }
 
-// atATime calls do for 0 to n-1, so many at a time, and returns the first error.
+// atATime calls do for 0 to n-1, with so many calls at a time, and returns the first
+// error.
 func atATime(parallel, n int, do func(i int) error) error {
 	next := make(chan int, n)
 	for i := range n {

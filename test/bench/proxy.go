@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// call is a call that went through the proxy.
+// call is a call through the proxy.
 type call struct {
 	Method     string // RunPodSandbox
 	Begin, End time.Time
@@ -28,8 +28,8 @@ type call struct {
 	Response   []byte
 }
 
-// proxy stands between podrun and the runtime: it hands on the bytes of every
-// call and notes when it began and ended.
+// proxy forwards the bytes of every call between podrun and the runtime, and records when
+// it began and ended.
 type proxy struct {
 	path     string // of its socket
 	server   *grpc.Server
@@ -37,22 +37,22 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
-	// exits are the moments at which the runtime first reported that a container
-	// has exited, by ID; only of those that were watched.
+	// exits has the times at which the runtime first reported the exit of a container, by
+	// ID, for watched containers.
 	exits    map[string]exit
 	watching sync.WaitGroup
 	watch    context.Context
 	stop     context.CancelFunc
 }
 
-// exit is the end of a container.
+// exit is the exit of a container.
 type exit struct {
-	Told     time.Time // when the runtime was first seen to say so
-	Finished time.Time // when it ended, as the runtime says
+	Told     time.Time // when the runtime first reported it
+	Finished time.Time // the time of the exit, as reported by the runtime
 }
 
-// newProxy serves on a socket at path. If watchExits is set, every container
-// that is started is asked about until it has exited, beside what podrun asks.
+// newProxy serves on a socket at path. If watchExits is set, it polls every started
+// container until it has exited, in addition to podrun's own requests.
 func newProxy(path, upstream string, watchExits bool) (*proxy, error) {
 	conn, err := grpc.NewClient("unix:"+upstream, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -70,27 +70,27 @@ func newProxy(path, upstream string, watchExits bool) (*proxy, error) {
 		p.stop()
 	}
 	p.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(p.handle), grpc.MaxRecvMsgSize(maxMessage))
-	go p.server.Serve(listener) // ends with Stop, which is no error
+	go p.server.Serve(listener) // returns after Stop, which is not an error
 	return p, nil
 }
 
-// close ends the proxy, and with it every call and watch.
+// close stops the proxy with all calls and watches.
 func (p *proxy) close() {
 	p.stop()
 	p.server.Stop()
 	p.watching.Wait()
-	p.upstream.Close() // nothing is lost if that fails
+	p.upstream.Close() // an error loses no data
 }
 
-// recorded returns what was seen so far.
+// recorded returns the calls recorded so far.
 func (p *proxy) recorded() ([]call, map[string]exit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clip(p.calls), maps.Clone(p.exits)
 }
 
-// handle hands one call on. The first message of each direction is kept: the
-// calls that matter are unary.
+// handle forwards one call. It keeps the first message of each direction, because the
+// relevant calls are unary.
 func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	c := call{Begin: time.Now()}
 	full, _ := grpc.MethodFromServerStream(down)
@@ -106,7 +106,7 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 		return err
 	}
 	if err := up.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
-		return err // EOF: the status shows it
+		return err // EOF: the status has the error
 	}
 	if err := up.CloseSend(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	}
 }
 
-// note keeps a call, and begins to watch a container that was started.
+// note records a call, and starts to watch a started container.
 func (p *proxy) note(c call) {
 	p.mu.Lock()
 	p.calls = append(p.calls, c)
@@ -140,7 +140,7 @@ func (p *proxy) note(c call) {
 		return
 	}
 	p.watching.Go(func() {
-		// It ends with an error when the proxy does; then there was no exit.
+		// It fails when the proxy stops; then there was no exit.
 		if e, err := untilExit(p.watch, p.status, started.ContainerId); err == nil {
 			p.mu.Lock()
 			p.exits[started.ContainerId] = e
@@ -149,7 +149,7 @@ func (p *proxy) note(c call) {
 	})
 }
 
-// status asks the runtime, past the record.
+// status queries the runtime without recording the call.
 func (p *proxy) status(ctx context.Context, id string) (*runtimeapi.ContainerStatus, error) {
 	request, err := proto.Marshal(&runtimeapi.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
@@ -167,10 +167,10 @@ func (p *proxy) status(ctx context.Context, id string) (*runtimeapi.ContainerSta
 // frame is a message that has not been decoded.
 type frame struct{ data []byte }
 
-// rawCodec hands the bytes of messages through.
+// rawCodec passes the bytes of messages through unchanged.
 type rawCodec struct{}
 
-// Name is what the content type of a call says: for the runtime it is protobuf.
+// Name is part of a call's content type: the runtime expects protobuf.
 func (rawCodec) Name() string { return "proto" }
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {

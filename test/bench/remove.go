@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// measureDelete times `podrun delete` of so many pods against a bare client that stops
-// and removes the same pods, all at once.
+// measureDelete compares `podrun delete` of so many pods with a bare client that stops
+// and removes the same pods concurrently.
 func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o options, count int) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("delete of %d pods", count), ratio: true, target: maxRatioDelete}
 	s := scenario{Name: d.Name, Pods: pods(count, o.image), Parallel: count, OneProcess: true}
@@ -37,8 +37,8 @@ func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	return d, nil
 }
 
-// removeBare starts pods, and returns how long it takes to stop and remove them: by the
-// calls that a kubelet makes, so that each container has its grace period.
+// removeBare starts pods, and returns the time to stop and remove them with the calls of
+// a kubelet, so that each container has its grace period.
 func removeBare(ctx context.Context, client *runtimeClient, dir string, recipes []recipe) (time.Duration, error) {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()

@@ -15,7 +15,7 @@ type numbers []float64
 
 func (n *numbers) add(d time.Duration) { *n = append(*n, float64(d.Microseconds())/1000) }
 
-// spread gives the least, the middle, and what 95 % are not above; zeros of none.
+// spread returns the minimum, the median and the 95th percentile; zeros without samples.
 func (n numbers) spread() (least, median, p95 float64) {
 	if len(n) == 0 {
 		return 0, 0, 0
@@ -33,7 +33,7 @@ func (n numbers) median() float64 {
 	return m
 }
 
-// scenarioNumbers are the numbers of one scenario, in ms but Ratio.
+// scenarioNumbers are the results of one scenario, in ms except Ratio.
 type scenarioNumbers struct {
 	scenario scenario
 
@@ -41,16 +41,16 @@ type scenarioNumbers struct {
 	Podrun numbers `json:"podrunMs"`
 	Bare   numbers `json:"bareMs"`
 	Ratio  numbers `json:"ratio"` // pair by pair
-	// Overhead is podrun's own, one number a process.
+	// Overhead is podrun's own time, one number per process.
 	Overhead numbers `json:"overheadMs"`
-	// Processor is the processor time of the same processes, which hangs less on
-	// what else this machine does.
+	// Processor is the processor time of the same processes, which depends less on the
+	// load of the machine.
 	Processor numbers `json:"processorMs"`
-	// Reaction is from the runtime's telling of an exit to the next
+	// Reaction is the time from when the runtime reports an exit to the next
 	// CreateContainer, ReactionToExit from the exit itself.
 	Reaction       numbers `json:"reactionMs,omitempty"`
 	ReactionToExit numbers `json:"reactionToExitMs,omitempty"`
-	// Calls are podrun's calls by method, of one process.
+	// Calls are the calls of one podrun process by method.
 	Calls map[string]int `json:"calls"`
 }
 
@@ -78,7 +78,7 @@ type processNumbers struct {
 	BinaryMB  float64 `json:"binaryMB"`
 	Stripped  bool    `json:"stripped"`
 
-	floor float64 // what PeakMB cannot be below
+	floor float64 // lower bound of PeakMB
 }
 
 type report struct {
@@ -99,7 +99,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// writeTable prints the numbers beside their targets.
+// writeTable prints the numbers next to their targets.
 func (r *report) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%d processors, %d pairs\tpodrun\tbare\tmin / median / p95\ttarget\t\n", r.CPUs, r.Pairs)
@@ -158,7 +158,7 @@ func (r *report) writeTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// growthRows prints what pods on the host add to commands.
+// growthRows prints the time that pods on the host add to commands.
 func (r *report) growthRows(row func(name, ours, theirs, spread string, value, target float64, format string), three func(n numbers, format string) string) {
 	commands := []struct {
 		name            string
@@ -191,7 +191,8 @@ func (r *report) growthRows(row func(name, ours, theirs, spread string, value, t
 	}
 }
 
-// peak is the peak memory, which is a bound where the bench's own is no less.
+// peak returns the peak memory, which is only an upper bound if the bench's own peak is
+// as high.
 func (p processNumbers) peak() string {
 	if p.PeakMB <= p.floor {
 		return fmt.Sprintf("at most %.1f MB", p.PeakMB)

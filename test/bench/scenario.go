@@ -9,16 +9,16 @@ import (
 type scenario struct {
 	Name     string
 	Pods     []manifest
-	Parallel int     // how many are started at a time
+	Parallel int     // number of pods that start concurrently
 	Inits    int     // init containers of each pod
-	MaxRatio float64 // what podrun's wall may be of the bare client's; 0: no target
-	// MaxOverhead is what podrun may add itself, in ms; 0: no target.
+	MaxRatio float64 // maximum of podrun's wall time divided by the bare client's; 0: no target
+	// MaxOverhead is the maximum time of podrun itself, in ms; 0: no target.
 	MaxOverhead float64
 	Args        []string // of podrun apply
-	OneProcess  bool     // one podrun applies the directory of all pods
+	OneProcess  bool     // one podrun applies a directory with all pods
 }
 
-// manifest is a pod as podrun gets it.
+// manifest is the manifest of a pod for podrun.
 type manifest struct{ Name, YAML string }
 
 // The targets of the project.
@@ -34,10 +34,10 @@ const (
 	maxStart         = 7  // ms
 	maxMemory        = 25 // MB
 	maxMemoryDir     = 60 // MB
-	maxBinary        = 48 // MB: it bounds accidents; the validation of workloads is worth its 0.6 MB
+	maxBinary        = 48 // MB: it detects accidents; the validation of workloads is worth its 0.6 MB
 )
 
-// The scenarios whose peak memory is looked at.
+// The scenarios whose peak memory is measured.
 const (
 	tenContainers = "10 containers"
 	directory     = "a directory of 50 pods"
@@ -62,12 +62,13 @@ func pods(n int, image string) []manifest {
 	return all
 }
 
-// pod writes a pod of init containers that only exit, and of containers that
-// stay.
+// pod returns a pod with init containers that exit immediately, and containers that keep
+// running.
 func pod(name, image string, inits, apps int) manifest {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\nspec:\n", name, namespace)
-	// No process handles SIGTERM: the benchmark does not time the end of the pods.
+	// No process handles SIGTERM: the benchmark does not measure the termination of the
+	// pods.
 	b.WriteString("  terminationGracePeriodSeconds: 0\n  restartPolicy: Never\n")
 	list := func(kind, prefix, command string, n int) {
 		if n > 0 {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// The targets of `podrun serve`, and what a standalone kubelet 1.36 was recorded with
-// on the same pods.
+// The targets of `podrun serve`, and the values of a standalone kubelet 1.36 with the
+// same pods.
 const (
-	maxServeRatio    = 1.15 // a file dropped in → running, of podrun apply's
+	maxServeRatio    = 1.15 // from adding a file until the pod runs, compared with podrun apply
 	maxRestart       = 50   // ms from an exit to the decision
 	maxProbeAction   = 100  // ms from a probe's threshold to the action
 	maxRealRSS       = 50   // MB at 100 running pods
@@ -29,30 +29,30 @@ type serveRow struct {
 	Unit    string  `json:"unit"`
 	Value   float64 `json:"value"`
 	Samples numbers `json:"samples,omitempty"`
-	Target  float64 `json:"target,omitempty"` // the greatest that passes; 0 for none
+	Target  float64 `json:"target,omitempty"` // the maximum that passes; 0 for none
 	Kubelet string  `json:"kubelet,omitempty"`
 }
 
-// medianOf is a row of the median of samples.
+// medianOf returns a row with the median of samples.
 func medianOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
 	return serveRow{Name: name, Unit: unit, Value: samples.median(), Samples: samples, Target: target, Kubelet: kubelet}
 }
 
-// greatestOf is a row of the greatest of samples.
+// greatestOf returns a row with the maximum of samples.
 func greatestOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
 	_, _, value := samples.spread()
 	return serveRow{Name: name, Unit: unit, Value: value, Samples: samples, Target: target, Kubelet: kubelet}
 }
 
-// serveOptions are those of -serve alone.
+// serveOptions are the options for -serve.
 type serveOptions struct {
 	pods int           // on the real runtime
-	fake []int         // on the fake, one after the other
-	idle time.Duration // for how long an idle one is watched
+	fake []int         // on the fake, one number after the other
+	idle time.Duration // observation time of an idle serve
 }
 
-// benchServe measures what matches, prints the report and removes what it made,
-// however it ends.
+// benchServe runs the matching measurements, prints the report and removes what it
+// created, even after an error.
 func benchServe(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {
@@ -65,7 +65,7 @@ func benchServe(ctx context.Context, o options) (err error) {
 	}
 	defer client.Close()
 	b := &serveBench{options: o, podrun: &podrun{path: o.podrun, dir: dir}, client: client}
-	if err := b.podrun.deleteAll(ctx); err != nil { // of one that was killed
+	if err := b.podrun.deleteAll(ctx); err != nil { // leftovers of a killed bench
 		return err
 	}
 	var rows []serveRow
@@ -92,14 +92,14 @@ func benchServe(ctx context.Context, o options) (err error) {
 	return writeServeTable(os.Stdout, rows)
 }
 
-// serveBench is what the measurements share.
+// serveBench is the state that the measurements share.
 type serveBench struct {
 	options
 	podrun *podrun
 	client *runtimeClient
 }
 
-// measureReal lets serve have many pods on the real runtime, and watches it idle.
+// measureReal runs many pods under serve on the real runtime, and measures it while idle.
 func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err error) {
 	s, err := b.serve("real", b.endpoint)
 	if err != nil {

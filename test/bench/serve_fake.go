@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// serveFake is the fake runtime in a process of its own, until a signal ends it.
+// serveFake is the fake runtime in a separate process, until a signal ends it.
 func serveFake(socket string) error {
-	// Addresses that no test uses: nothing listens there.
+	// Addresses that no test uses: nothing listens on them.
 	rt := critest.New(critest.AnyImage(), critest.PodRange("127.89.0.0/16"))
 	defer rt.Close()
 	stop, err := rt.Serve(socket)
@@ -39,8 +39,8 @@ func serveFake(socket string) error {
 	}
 }
 
-// measureFake lets serve have ever more pods on the fake runtime, and measures its
-// memory at each number.
+// measureFake runs an increasing number of pods under serve, and measures its memory for
+// each number.
 func (b *serveBench) measureFake(ctx context.Context) (rows []serveRow, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// startLimit bounds the start, and the removal, of all pods.
+// startLimit limits the time to start, or remove, all pods.
 const startLimit = 5 * time.Minute
 
-// served is a `podrun serve` with a root directory of its own.
+// served is a `podrun serve` with its own root directory.
 type served struct {
 	podrun    *podrun
 	flags     []string // its settings
@@ -30,7 +30,7 @@ type served struct {
 	ended     chan struct{}
 }
 
-// serve starts one that speaks to a runtime's socket.
+// serve starts a podrun serve that uses the runtime at a socket.
 func (b *serveBench) serve(name, socket string, flags ...string) (*served, error) {
 	s := &served{podrun: b.podrun, dir: filepath.Join(b.podrun.dir, name)}
 	s.manifests = filepath.Join(s.dir, "manifests")
@@ -51,15 +51,15 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	}
 	s.ended = make(chan struct{})
 	go func() {
-		s.cmd.Wait() // how it ended is in its log
+		s.cmd.Wait() // its log has the result
 		close(s.ended)
 	}()
 	return s, nil
 }
 
-// remove ends it, and deletes its pods.
+// remove stops it and deletes its pods.
 func (s *served) remove(ctx context.Context) error {
-	s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	s.cmd.Process.Signal(syscall.SIGTERM) // it may have exited
 	select {
 	case <-s.ended:
 	case <-time.After(30 * time.Second):
@@ -72,7 +72,7 @@ func (s *served) remove(ctx context.Context) error {
 	return errors.Join(err, s.log.Close())
 }
 
-// put drops a manifest in by a rename, and returns when.
+// put adds a manifest by a rename, and returns the time.
 func (s *served) put(m manifest) (time.Time, error) {
 	path := filepath.Join(s.dir, m.Name)
 	if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {
@@ -82,7 +82,7 @@ func (s *served) put(m manifest) (time.Time, error) {
 	return now, os.Rename(path, filepath.Join(s.manifests, m.Name+".yaml"))
 }
 
-// drop drops in the pods of the numbers from first to before end.
+// drop adds the pods with the numbers from first to before end.
 func (s *served) drop(first, end int, image string) error {
 	for i := first; i < end; i++ {
 		m := pod(fmt.Sprintf("served-%d", i), image, 0, 1)
@@ -115,7 +115,7 @@ func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
 	return len(list.GetContainers()), err
 }
 
-// tail is the end of its log.
+// tail returns the end of its log.
 func (s *served) tail() string {
 	data, err := os.ReadFile(s.log.Name())
 	if err != nil {
@@ -124,10 +124,10 @@ func (s *served) tail() string {
 	return string(data[max(0, len(data)-4096):])
 }
 
-// slowPoll is how often the runtime is asked for something that is not timed.
+// slowPoll is the interval for polling the runtime for values that are not measured.
 const slowPoll = 50 * time.Millisecond
 
-// until asks every so often until the answer is yes.
+// until calls the function at this interval until it returns true.
 func until(ctx context.Context, limit, every time.Duration, what string, ask func() (bool, error)) error {
 	for deadline := time.Now().Add(limit); ; {
 		yes, err := ask()
@@ -145,18 +145,18 @@ func until(ctx context.Context, limit, every time.Duration, what string, ask fun
 	}
 }
 
-// usage is what a process uses while it is idle.
+// usage is the resource usage of an idle process.
 type usage struct {
 	memory    numbers // MB, resident, once a second
 	processor float64 // percent of one
 	files     int     // open descriptors
 }
 
-// settle is how long serve is left unchanged before it counts as idle: it returns unused
-// memory every 30 s.
+// settle is the time after which serve counts as idle: it returns unused memory every 30
+// s.
 const settle = 35 * time.Second
 
-// watchIdle watches it for a while, after it has settled.
+// watchIdle measures serve for a while after it has settled.
 func (s *served) watchIdle(ctx context.Context, while time.Duration) (u usage, err error) {
 	if err := sleep(ctx, settle); err != nil {
 		return u, err
@@ -196,7 +196,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 func (s *served) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", s.cmd.Process.Pid, name) }
 
-// memory is how much is resident, in MB.
+// memory returns the resident memory, in MB.
 func (s *served) memory() (float64, error) {
 	data, err := os.ReadFile(s.proc("statm"))
 	if err != nil {
@@ -206,13 +206,13 @@ func (s *served) memory() (float64, error) {
 	return pages * float64(os.Getpagesize()) / 1e6, err
 }
 
-// processor is the processor time that it has used so far, and when that was.
+// processor returns the processor time used so far, and the current time.
 func (s *served) processor() (time.Time, time.Duration, error) {
 	data, err := os.ReadFile(s.proc("stat"))
 	if err != nil {
 		return time.Time{}, 0, errors.New("podrun serve has ended:\n" + s.tail())
 	}
-	// From the third field on: the second may hold spaces.
+	// Skip the second field, which may contain spaces.
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	var ticks time.Duration
 	for _, field := range f[11:13] { // utime and stime, in 1/100 s (proc(5))
@@ -225,7 +225,7 @@ func (s *served) processor() (time.Time, time.Duration, error) {
 	return time.Now(), ticks, nil
 }
 
-// goroutines ends it by the signal that makes a Go program print its goroutines, and
+// goroutines ends it with the signal that makes a Go program print its goroutines, and
 // counts them.
 func (s *served) goroutines() (int, error) {
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {

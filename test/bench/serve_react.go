@@ -12,10 +12,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// reactLimit bounds each start and reaction that is timed.
+// reactLimit limits each measured start and reaction.
 const reactLimit = time.Minute
 
-// behindProxy starts a serve that speaks to the runtime through a proxy.
+// behindProxy starts a serve that uses the runtime through a proxy.
 func (b *serveBench) behindProxy(ctx context.Context, name string, watchExits bool) (*served, *proxy, func() error, error) {
 	x, err := newProxy(filepath.Join(b.podrun.dir, name+".sock"), b.endpoint, watchExits)
 	if err != nil {
@@ -33,9 +33,8 @@ func (b *serveBench) behindProxy(ctx context.Context, name string, watchExits bo
 	}, nil
 }
 
-// measureDrops times a file that is dropped into a directory against `podrun apply` of
-// the same pod, pair by pair: both until the answer of the last StartContainer, through
-// a proxy.
+// measureDrops compares adding a file to a directory with `podrun apply` of the same pod,
+// pair by pair: both until the response to the last StartContainer, through a proxy.
 func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "start", false)
 	if err != nil {
@@ -77,7 +76,8 @@ func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err err
 	return rows, nil
 }
 
-// clear removes a manifest and waits until its pod is gone, and the directory calm.
+// clear removes a manifest and waits until its pod is deleted, and serve has processed
+// the directory.
 func (s *served) clear(ctx context.Context, c *runtimeClient, m manifest) error {
 	if err := removeFile(filepath.Join(s.manifests, m.Name+".yaml")); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *served) clear(ctx context.Context, c *runtimeClient, m manifest) error 
 	return errors.Join(err, sleep(ctx, 300*time.Millisecond))
 }
 
-// applied times `podrun apply` of a pod, and deletes the pod.
+// applied measures `podrun apply` of a pod, and deletes the pod.
 func (b *serveBench) applied(ctx context.Context, m manifest, starts int) (time.Duration, error) {
 	x, err := newProxy(filepath.Join(b.podrun.dir, "apply.sock"), b.endpoint, false)
 	if err != nil {
@@ -105,8 +105,8 @@ func (b *serveBench) applied(ctx context.Context, m manifest, starts int) (time.
 	return end.Sub(runs[0].Begin), errors.Join(err, b.podrun.deleteAll(ctx, x.path))
 }
 
-// awaitStarts waits for the n-th StartContainer since a time, and returns when it was
-// answered.
+// awaitStarts waits for the n-th StartContainer since a time, and returns the time of its
+// response.
 func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at time.Time, err error) {
 	err = until(ctx, reactLimit, exitPoll, fmt.Sprintf("for %d StartContainer", n), func() (bool, error) {
 		calls, _ := p.recorded()
@@ -122,9 +122,9 @@ func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at tim
 	return at, err
 }
 
-// measureRestarts times what lies between the end of a container's process and the
-// CreateContainer of its first restart, which has no back-off; and the part of it that
-// comes after the runtime reports the end, with which podrun cannot be faster.
+// measureRestarts measures the time from the exit of a container's process to the
+// CreateContainer of its first restart, which has no back-off, and its part after the
+// runtime reports the exit, which podrun cannot precede.
 func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "restart", true)
 	if err != nil {
@@ -161,7 +161,7 @@ func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err 
 		medianOf("… after containerd reports the exit", "ms", told, 0, "")}, nil
 }
 
-// restartOf returns when a pod's second container was made, and the exit of the first.
+// restartOf returns when a pod's second container was created, and the exit of the first.
 func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.Time, e exit, err error) {
 	var creates []call
 	for _, c := range calls {
@@ -183,8 +183,8 @@ func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.
 	return creates[1].Begin, e, nil
 }
 
-// measureProbes times what lies between the answer of the probe that reaches its
-// failureThreshold and the StopContainer that follows.
+// measureProbes measures the time from the response of the probe that reaches its
+// failureThreshold to the following StopContainer.
 func (b *serveBench) measureProbes(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "probe", false)
 	if err != nil {
@@ -216,7 +216,7 @@ func (b *serveBench) measureProbes(ctx context.Context) (rows []serveRow, err er
 	return []serveRow{medianOf("probe's threshold → StopContainer", "ms", took, maxProbeAction, "")}, nil
 }
 
-// stopAfterProbe finds the first StopContainer since a time, and the last answer of a
+// stopAfterProbe returns the first StopContainer since a time, and the last response of a
 // probe before it.
 func (p *proxy) stopAfterProbe(since time.Time) (probed, stopped time.Time) {
 	calls, _ := p.recorded()

@@ -18,7 +18,7 @@ func writeServeJSON(w io.Writer, rows []serveRow) error {
 	return enc.Encode(rows)
 }
 
-// writeServeTable prints the figures beside their targets and the kubelet's.
+// writeServeTable prints the figures next to their targets and the kubelet's.
 func writeServeTable(w io.Writer, rows []serveRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%d processors\tpodrun serve\tmin / median / max\ttarget\t\tkubelet 1.36\n", runtime.NumCPU())
@@ -39,7 +39,7 @@ func writeServeTable(w io.Writer, rows []serveRow) error {
 	return t.Flush()
 }
 
-// shown is a number as precise as it is meant.
+// shown formats a number with its meaningful precision.
 func (r serveRow) shown(v float64) string {
 	switch {
 	case v != 0 && v < 10:
@@ -50,7 +50,7 @@ func (r serveRow) shown(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// removeFile removes a file that may be gone.
+// removeFile removes a file that may not exist.
 func removeFile(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

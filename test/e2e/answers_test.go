@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 )
 
-// failingRegistry fails in a way that the repository's name says.
+// failingRegistry fails in the way that the repository's name specifies.
 func failingRegistry(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,8 +69,8 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// What the runtime answers to pulls that cannot succeed is understood. With -v it
-// prints rows for imagepull/testdata/pull-errors.tsv.
+// podrun understands the runtime's errors for pulls that cannot succeed. With -v, the
+// test prints rows for imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDevices: containers that request an extended resource get the devices that
-// --device names, each its own, as the runtime's CDI makes them. A containerd
-// that knows no CDI would leave them out: there the pod is refused.
+// TestDevices: containers that request an extended resource get different devices of
+// --device, as created by the runtime's CDI. A containerd without CDI would ignore them:
+// there the pod is refused.
 func TestDevices(t *testing.T) {
 	r := newRig(t)
 	dir := os.Getenv("PODRUN_TEST_CDI_DIR")
@@ -64,7 +64,7 @@ spec:
 	if out, err := r.podrun(append(flags, "apply", pod("three"))...); err == nil || !strings.Contains(out, "Node didn't have enough resource: example.com/thing, requested: 1, used: 2, capacity: 2") {
 		t.Errorf("a third: %v\n%s", err, out)
 	}
-	// One that was stopped gets what is free by then.
+	// A restarted pod gets the devices that are free then.
 	r.must("stop", "one")
 	r.must(append(flags, "apply", pod("three"))...)
 	if logs := r.until("three", "listed"); !strings.Contains(logs, "A=yes B=\n") {
@@ -75,7 +75,7 @@ spec:
 	if logs := r.until("one", "B=yes"); !strings.Contains(logs, "A= B=yes\n") {
 		t.Errorf("the first has now\n%s", logs)
 	}
-	// A device that no specification has would fail when the container is made.
+	// A device without a specification would fail when the container is created.
 	out, err = r.podrun(append(flags, "--device", "example.com/thing=podrun.test/thing=c", "apply", pod("four"))...)
 	if err == nil || !strings.Contains(out, "requires the device podrun.test/thing=c, which no CDI specification of "+dir+" defines") {
 		t.Errorf("an unknown device: %v\n%s", err, out)

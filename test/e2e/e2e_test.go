@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	binary.Main(m, &program)
 }
 
-// rig is a root directory of podrun's on the real runtime.
+// rig is a root directory of podrun on the real runtime.
 type rig struct {
 	*testing.T
-	dir  string // root, files and what stands for the host's own
-	host string // a directory of the host that no container may reach
+	dir  string // root, files and replacements for the host's own
+	host string // a directory of the host that no container must reach
 }
 
 func newRig(t *testing.T) *rig {
@@ -103,7 +103,7 @@ func (r *rig) must(args ...string) string {
 	return out
 }
 
-// until runs logs of a pod until they have a text.
+// until repeats logs of a pod until they contain a text.
 func (r *rig) until(pod, text string) string {
 	r.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -117,13 +117,13 @@ func (r *rig) until(pod, text string) string {
 	}
 }
 
-// pod writes a manifest; IMAGE and HOST in it are replaced.
+// pod writes a manifest, in which it replaces IMAGE and HOST.
 func (r *rig) pod(name, text string) string {
 	r.Helper()
 	return r.write(name+".yaml", strings.NewReplacer("IMAGE", os.Getenv("PODRUN_TEST_IMAGE"), "HOST", r.host).Replace(text))
 }
 
-// volume is the directory of a pod's volume on the host.
+// volume returns the directory of a pod's volume on the host.
 func (r *rig) volume(plugin, name string) string {
 	r.Helper()
 	found, err := filepath.Glob(filepath.Join(r.dir, "root", "pods", "*", "volumes", "kubernetes.io~"+plugin, name))

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// feature is a field of a pod and what a container sees of it.
+// feature is a field of a pod and its effect in a container.
 type feature struct {
 	name  string
 	flags []string // of podrun run
-	with  string   // objects beside the pod
+	with  string   // other objects in the input
 	spec  string   // below the pod's spec; IMAGE is replaced
-	want  string   // a regular expression for all that its containers print
-	// refused is what a runtime or host without the feature is refused with.
+	want  string   // a regular expression for the output of its containers
+	// refused is the error of a runtime or host without the feature.
 	refused string
 }
 
@@ -78,7 +78,7 @@ const blockVolume = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: b
 ---
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: block, namespace: e2e}, spec: {accessModes: [ReadWriteOnce], volumeMode: Block, storageClassName: "", volumeName: block, resources: {requests: {storage: 1Gi}}}}`
 
-// TestFeatures runs a pod for each feature and looks what its containers see.
+// TestFeatures runs a pod for each feature and checks its effect in the containers.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -111,8 +111,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestStopSignal: with its feature gate a container is stopped with the signal that
-// it names, and where the runtime is too old, the user gets a warning (KEP-4960).
+// TestStopSignal: with its feature gate, a container is stopped with the signal that it
+// specifies; if the runtime is too old, podrun prints a warning (KEP-4960).
 func TestStopSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,8 +142,8 @@ func TestStopSignal(t *testing.T) {
 	}
 }
 
-// TestUserNamespaces: each pod has a range of IDs of its own, keeps it when it is
-// applied or started again, and gives it back when it is deleted.
+// TestUserNamespaces: each pod has its own range of IDs, keeps it when it is applied or
+// restarted, and releases it when it is deleted.
 func TestUserNamespaces(t *testing.T) {
 	r := newRig(t)
 	pod := func(name string) string {
@@ -168,7 +168,7 @@ func TestUserNamespaces(t *testing.T) {
 	}
 	wantFirst("one", "65536")
 	wantFirst("two", "131072")
-	// Root of the container is itself on its volumes, and another user on the host.
+	// The container's root is root on its volumes, and another user on the host.
 	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
 		t.Errorf("it printed %s", out)
 	}
@@ -185,7 +185,7 @@ func TestUserNamespaces(t *testing.T) {
 	wantFirst("four", "65536")
 }
 
-// run is podrun with its output and what it says apart.
+// run runs podrun and returns stdout and stderr separately.
 func (r *rig) run(args ...string) (out, said string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPreempt: a critical pod stops another within its grace period, where it
-// needs its memory; the pod that was stopped waits for room.
+// TestPreempt: a critical pod stops another within its grace period if it requires its
+// memory; the stopped pod waits for resources.
 func TestPreempt(t *testing.T) {
 	r := newRig(t)
 	var total int64

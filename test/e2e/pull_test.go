@@ -20,8 +20,8 @@ import (
 
 const megabyte = 1 << 20
 
-// Where stderr is no terminal, a slow pull prints its progress as a line now and
-// then, whose bytes are those that containerd has.
+// Without a terminal on stderr, a slow pull occasionally prints a line with its progress,
+// whose byte counts are containerd's.
 func TestPullTellsHowFarItIs(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -29,7 +29,7 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 	s.set(1*megabyte, 0, 0) // two layers of 6 s
 	out := r.must("image", "pull", image)
 	lines := regexp.MustCompile(`(?m)^Normal  PullProgress +`+regexp.QuoteMeta(image)+`: ([0-9.]+) of 12\.6 MB \([0-9]+%\), ([0-9.]+) MB/s$`).FindAllStringSubmatch(out, -1)
-	if len(lines) == 0 || len(lines) > 12 { // how many hangs on what else the machine does
+	if len(lines) == 0 || len(lines) > 12 { // the number depends on the load of the machine
 		t.Fatalf("%d lines of progress in\n%s", len(lines), out)
 	}
 	last, moved := 0.0, false
@@ -49,7 +49,7 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// With -o json how far a pull is comes as an event, with numbers.
+// With -o json, the progress of a pull is an event with numbers.
 func TestPullProgressAsJSON(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -79,8 +79,7 @@ func TestPullProgressAsJSON(t *testing.T) {
 	}
 }
 
-// On a terminal each pull has a line that is drawn again and again, and is gone
-// in the end.
+// On a terminal each pull has a line that is redrawn, and is removed at the end.
 func TestPullProgressOnATerminal(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -98,7 +97,7 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// An image whose bytes are all here is unpacked, which may take longer.
+// An image whose bytes are all present is being unpacked, which may take longer.
 func TestUnpackingIsTold(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -108,7 +107,7 @@ func TestUnpackingIsTold(t *testing.T) {
 	}
 }
 
-// onTerminal runs podrun on a terminal and returns what it wrote.
+// onTerminal runs podrun on a terminal and returns its output.
 func (r *rig) onTerminal(args ...string) string {
 	r.Helper()
 	terminal, program := pty(r.T)
@@ -152,8 +151,8 @@ func pty(t *testing.T) (terminal, program *os.File) {
 	return terminal, program
 }
 
-// screenOf is what a terminal shows after the sequences that podrun writes: some
-// lines up, and erase to the end.
+// screenOf returns what a terminal shows after the escape sequences that podrun writes:
+// cursor up, and erase to the end.
 func screenOf(raw string) string {
 	var lines []string
 	for _, line := range strings.SplitAfter(strings.ReplaceAll(raw, "\r\n", "\n"), "\n") {
@@ -170,8 +169,8 @@ func screenOf(raw string) string {
 	return strings.Join(lines, "")
 }
 
-// A registry that stops sending is not waited for: the pull is given up, and
-// the next one gets the rest.
+// The pull from a registry that stops sending is canceled, and the next one fetches the
+// rest.
 func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while another pull gets data, none stalls
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -185,7 +184,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while anoth
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// What was left of another tag does not count, nor does what is only slow.
+	// Neither the partial download of another tag nor a slow pull counts as a stall.
 	left := s.image(r, "slow:left", 6*megabyte, 1)
 	s.set(0, 3*megabyte, 1)
 	if out, err := r.podrun("image", "pull", "--pull-stall-timeout", "0", "--timeout", "2s", left); err == nil {
@@ -198,21 +197,22 @@ func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while anoth
 	}
 }
 
-// containerd's store shows what comes by 1 MiB: between two steps a slow pull is no stall
-// as long as a step takes less than the limit (faults.md, F7).
+// containerd's store shows progress in steps of 1 MiB: a slow pull is not stalled as long
+// as a step takes less than the limit (faults.md, F7).
 func TestSlowPullIsNoStall(t *testing.T) {
 	t.Parallel() // it waits
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "slow", 2*megabyte, 1)
-	s.set(250_000, 0, 0) // 4 s a step
+	s.set(250_000, 0, 0) // 4 s per step
 	out := r.must("image", "pull", "--pull-stall-timeout", "20s", image)
 	if strings.Contains(out, "no data received") || strings.Contains(out, "Back-off") {
 		t.Errorf("%s", out)
 	}
 }
 
-// A registry that accepts the connection and never answers is given up, by its name.
+// The pull from a registry that accepts connections and never responds is canceled; the
+// error names the registry.
 func TestRegistryThatNeverAnswers(t *testing.T) { // not in parallel: while another pull gets data, none stalls
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -229,8 +229,8 @@ func TestRegistryThatNeverAnswers(t *testing.T) { // not in parallel: while anot
 	}
 }
 
-// The Retry-After of an overloaded registry reaches podrun by
-// containerd's error, and is shown.
+// The Retry-After of an overloaded registry is part of containerd's error, and podrun
+// prints it.
 func TestPullHonoursRetryAfter(t *testing.T) {
 	t.Parallel() // it waits
 	r := newRig(t)
@@ -252,7 +252,7 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// An image that is present is given to a pod without a word to its registry.
+// A pod gets a present image without a request to its registry.
 func TestWarmImageAsksNobody(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -279,8 +279,8 @@ spec:
 	}
 }
 
-// The image of a volume is pulled with the pod's imagePullSecrets, and is then
-// not another pod's. Where image volumes do not work they are refused.
+// The image of a volume is pulled with the pod's imagePullSecrets, and is then not
+// available to other pods. If image volumes are not supported, they are refused.
 func TestImageVolumeWithSecret(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -332,14 +332,14 @@ stringData:
 	}
 }
 
-// Whenever a command is ended in the middle of a pull, the next one works, and
-// gets the rest of what had come.
+// After a command is interrupted during a pull, the next one succeeds, and fetches only
+// the rest.
 func TestCancelledPull(t *testing.T) {
 	const size = 4 * megabyte
 	for _, test := range []struct {
 		name   string
-		at     int64 // bytes of blobs that the registry has sent when the command is ended
-		signal bool  // else its own deadline ends it
+		at     int64 // bytes of blobs sent by the registry when the command is interrupted
+		signal bool  // else its own deadline interrupts it
 	}{
 		{"at-the-first-request", 0, true}, {"at-the-first-byte", 1, true}, {"in-the-beginning", megabyte, true},
 		{"in-the-end", 2*size - megabyte/2, true}, {"when-all-is-sent", 2 * size, true}, {"by-the-deadline", 0, false},
@@ -355,7 +355,7 @@ func TestCancelledPull(t *testing.T) {
 			} else {
 				image = s.image(r, "cancel-"+test.name, size, 2)
 			}
-			// The image's layers are no program: its pod only has it pulled.
+			// The image's layers contain no program: the pod is only for pulling it.
 			pod := r.pod(test.name, `
 apiVersion: v1
 kind: Pod
@@ -387,7 +387,7 @@ spec:
 				}
 			}
 			c.Wait()
-			if code := c.ProcessState.ExitCode(); code != want && (code != 127 || test.at < 2*size) { // 127: there is no such program
+			if code := c.ProcessState.ExitCode(); code != want && (code != 127 || test.at < 2*size) { // 127: the program does not exist
 				t.Errorf("exit code %d, want %d\n%s", code, want, out.String())
 			}
 			if left := r.must("get", "-o", "name"); left != "" {

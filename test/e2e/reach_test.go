@@ -33,18 +33,18 @@ spec:
   volumes: [{name: s, secret: {secretName: s}}, {name: e, emptyDir: {}}]
 `
 
-// reach is what the container of a pod can do: a row of the tables of docs/security.md.
+// reach is an action in the container of a pod: a row in the tables of docs/security.md.
 type reach struct {
 	name  string
-	spec  string // of the pod, beside its container
-	mount string // its volume: a path of the host
+	spec  string // of the pod, next to its container
+	mount string // its volume: a host path
 	write bool   // the volume is not read-only
 	with  string // the securityContext of the container
 	does  string // a shell script; /v is the volume, /h has the programs of the host
-	want  string // a regular expression for what it prints
+	want  string // a regular expression for its output
 }
 
-// TestReach runs a container for each row, beside another pod.
+// TestReach runs a container for each row next to another pod.
 func TestReach(t *testing.T) {
 	r := newRig(t)
 	root, dir := r.dir+"/root", r.dir+"/manifests"
@@ -113,7 +113,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// manifest is the pod of a row.
+// manifest returns the pod for a row.
 func (row reach) manifest(name string) string {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  dnsPolicy: Default\n  restartPolicy: Never\n  terminationGracePeriodSeconds: 0\n"
 	if row.spec != "" {
@@ -135,7 +135,7 @@ func (row reach) manifest(name string) string {
 		"  volumes:\n  - {name: v, hostPath: {path: " + row.mount + "}}\n  - {name: p, hostPath: {path: " + program + "}}\n" + volumes
 }
 
-// hostPrograms are volume mounts and volumes with the programs of the host at /h, to which
+// hostPrograms returns volume mounts and volumes with the host's programs at /h, to which
 // containers can chroot.
 func hostPrograms() (mounts, volumes string) {
 	for i, d := range []string{"/usr", "/lib", "/lib64", "/bin"} {
@@ -148,7 +148,7 @@ func hostPrograms() (mounts, volumes string) {
 	return mounts, volumes
 }
 
-// TestReachLocks: a container with the root directory as a read-only volume can hold
+// TestReachLocks: a container with the root directory as a read-only volume can acquire
 // podrun's locks; a command waits until its timeout.
 func TestReachLocks(t *testing.T) {
 	flock, err := exec.LookPath("flock")

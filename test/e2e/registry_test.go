@@ -25,21 +25,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// slowRegistry stands before the registry of the tests: it counts what it is
-// asked for, and sends blobs as slowly as is wanted.
+// slowRegistry is a proxy for the test registry: it counts requests, and limits the rate
+// of blobs.
 type slowRegistry struct {
 	t       *testing.T
 	address string
 
-	user, password string // who may ask; "" is anybody
+	user, password string // accepted credentials; "" accepts everyone
 
 	mu       sync.Mutex
 	requests []string
-	rate     int64         // bytes a second of each blob; 0: as they come
-	stallAt  int64         // sends no more of a blob of layers than so many bytes; 0: all
-	stalls   int           // how many blobs are still to stall
+	rate     int64         // bytes per second of each blob; 0: no limit
+	stallAt  int64         // sends at most so many bytes of a layer's blob; 0: all
+	stalls   int           // number of blobs that will still stall
 	sent     int64         // bytes of blobs
-	alarm    int64         // at so many bytes sent, or at the first request, if it is 0…
+	alarm    int64         // after so many bytes, or at the first request if 0…
 	rings    chan struct{} // …this is closed; nil: never
 }
 
@@ -70,8 +70,8 @@ func newSlowRegistry(t *testing.T) *slowRegistry {
 	return s
 }
 
-// image pushes an image of random bytes, in layers of a size, and returns its
-// name at this registry. It is removed from the runtime in the end.
+// image pushes an image of random bytes, in layers of a size, and returns its name in
+// this registry. It is removed from the runtime at the end.
 func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) string {
 	s.t.Helper()
 	image, err := random.Image(size, int64(layers))
@@ -81,7 +81,7 @@ func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) 
 	return s.push(r, repository, image)
 }
 
-// zeros pushes an image of one layer, which is short until it is unpacked.
+// zeros pushes an image with one layer, which is small until it is unpacked.
 func (s *slowRegistry) zeros(r *rig, repository string, size int64) string {
 	s.t.Helper()
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -118,8 +118,7 @@ func diffIDs(t *testing.T, layer v1.Layer) []v1.Hash {
 	return []v1.Hash{id}
 }
 
-// push pushes an image and returns its name at this registry. The tag is 1 if the
-// repository comes without.
+// push pushes an image and returns its name in this registry. The default tag is 1.
 func (s *slowRegistry) push(r *rig, repository string, image v1.Image) string {
 	s.t.Helper()
 	if !strings.Contains(repository, ":") {
@@ -155,8 +154,8 @@ func (s *slowRegistry) count(contains string) int {
 	return n
 }
 
-// ringAt makes a channel that is closed when so many bytes of blobs were sent
-// from now on; 0 is the first request.
+// ringAt returns a channel that is closed when so many more bytes of blobs have been
+// sent; 0 means the first request.
 func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +174,7 @@ func (s *slowRegistry) add(n int64) {
 	}
 }
 
-// slow slows a blob down.
+// slow limits the rate of a blob.
 func (s *slowRegistry) slow(r *http.Response) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

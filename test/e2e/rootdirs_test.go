@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// otherRuntime starts a second containerd, which only this test uses, and returns the
-// address of its socket.
+// otherRuntime starts a second containerd, only for this test, and returns the address of
+// its socket.
 func otherRuntime(t *testing.T) string {
 	t.Helper()
 	shared := filepath.Dir(strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://"))
@@ -45,8 +45,9 @@ func otherRuntime(t *testing.T) string {
 	return ""
 }
 
-// TestRootDirsWithOneCgroupRoot: two root directories, each with a containerd, share a cgroup
-// root, as parallel jobs do. Deleting the pod of one leaves that of the other running.
+// TestRootDirsWithOneCgroupRoot: two root directories with separate containerds share a
+// cgroup root, as parallel jobs do. Deleting the pod of one does not affect the pod of
+// the other.
 func TestRootDirsWithOneCgroupRoot(t *testing.T) {
 	a := newRig(t)
 	address := otherRuntime(t)

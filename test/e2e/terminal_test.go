@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shellPods are a pod whose shell waits on a terminal, and one that only runs.
+// shellPods are a pod with a shell on a terminal, and one that only runs.
 const shellPods = `apiVersion: v1
 kind: Pod
 metadata: {name: shell}
@@ -29,9 +29,9 @@ spec:
   containers: [{name: app, image: IMAGE, command: [sh]}]
 `
 
-// TestTerminal talks to processes in containers from a terminal: exec -it, attach -it
-// and run -it have its size, also after it changes, keys such as Ctrl-C reach the
-// process, exit codes come through, and the terminal is as before afterwards.
+// TestTerminal uses processes in containers from a terminal: with exec -it, attach -it
+// and run -it, they have its size, even after a change, keys such as Ctrl-C reach the
+// process, exit codes are passed on, and the terminal is restored afterwards.
 func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -54,11 +54,11 @@ func TestTerminal(t *testing.T) {
 			w.await(`(?m)30 90$`)
 			w.keys("clear; podrun "+c.line, "Enter")
 			if c.name == "run" {
-				w.await("press enter") // a prompt from before podrun was attached is not shown
+				w.await("press enter") // a prompt from before podrun attached is not shown
 				w.keys("Enter")
 			}
 			w.await(c.prompt)
-			// Its first size is one too large, and the right one may come late.
+			// The first size is one too large, and the correct one may arrive late.
 			w.keys("Enter", "until stty size | grep '30 90'; do sleep 0.1; done; echo up | tr u U", "Enter")
 			w.await(`(?m)^30 90\nUp$`)
 			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
@@ -72,7 +72,7 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("Ctrl-C did not reach it:\n%s", text)
 			}
 			w.keys("exit 7", "Enter")
-			w.await(`(?m)^# $`) // what is typed before is podrun's
+			w.await(`(?m)^# $`) // earlier input would go to podrun
 			w.keys("echo code $?; stty -a | grep -o ' icanon'", "Enter")
 			w.await(`(?m)^code ` + c.code + `\n icanon$`)
 			w.tmux("resize-window", "-t", "x", "-x", "90", "-y", "30")
@@ -81,7 +81,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// terminal is a shell of this host in a terminal of 90 columns and 30 lines.
+// terminal is a shell on this host in a terminal of 90 columns and 30 lines.
 type terminal struct {
 	*rig
 	dir string
@@ -113,7 +113,7 @@ func (w *terminal) keys(keys ...string) {
 	w.tmux(append([]string{"send-keys", "-t", "x"}, keys...)...)
 }
 
-// await waits until the terminal shows a text, and returns what it shows.
+// await waits until the terminal shows a text, and returns its content.
 func (w *terminal) await(pattern string) string {
 	w.Helper()
 	re := regexp.MustCompile(pattern)

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// umaskPod lists the modes of what podrun makes for containers, as another user than root.
+// umaskPod lists the modes of files and directories that podrun creates for containers,
+// as a user other than root.
 const umaskPod = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: config}
@@ -56,7 +57,7 @@ spec:
 `
 
 // TestUmask: podrun.service has the umask 0077, commands usually 0022. Containers, log
-// collectors and the users of the host's directories see the same modes.
+// collectors and users of the host's directories find the same modes.
 func TestUmask(t *testing.T) {
 	random := regexp.MustCompile(`\.\.2[0-9_.]+|[0-9a-f]{32,}`)
 	seen := map[int]string{}

@@ -15,9 +15,8 @@ func config(value string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {file: " + value + "}\n"
 }
 
-// CVE-2025-9566: a container replaces what is in its ConfigMap volume by links
-// to the host, and the pod is applied again. It takes a privileged container to
-// write there at all.
+// CVE-2025-9566: a container replaces the content of its ConfigMap volume with links to
+// the host, and the pod is applied again. Writing there requires a privileged container.
 func TestAnUpdateFollowsNoPlantedLink(t *testing.T) {
 	for name, plant := range map[string]string{
 		"file":    "rm /config/file && ln -s HOST/file /config/file",
@@ -57,12 +56,12 @@ spec:
 	}
 }
 
-// swapper is a container that never stops to swap a directory of the volume for
-// a link to the host.
+// swapper is a container that continuously swaps a directory of the volume for a link to
+// the host.
 const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir -p /v/dir/sub /v/keep; ln -s HOST /v/link; echo swapping; while :; do mv /v/dir /v/keep/dir; mv /v/link /v/dir; mv /v/dir /v/link; mv /v/keep/dir /v/dir; done'], volumeMounts: [{name: v, mountPath: /v}]}`
 
-// CVE-2017-1002101, CVE-2021-25741: a link that is swapped for a directory while
-// a subPath is prepared: 10,000 times, as it is for a container's start.
+// CVE-2017-1002101, CVE-2021-25741: a directory is swapped for a link while a subPath is
+// prepared 10,000 times, as at the start of a container.
 func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -90,8 +89,7 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	}
 }
 
-// The same while pods start: a sidecar swaps, the container that starts after it
-// mounts.
+// The same while pods start: a sidecar swaps, and the next container mounts.
 func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,8 +114,8 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Logf("%d of 10 pods ran", looked)
 }
 
-// A directory of the host that is a volume, or is bound deep in one by a
-// container, is not deleted with the pod.
+// A host directory that is a volume, or that a container bind-mounts deep in a volume, is
+// not deleted with the pod.
 func TestTeardownNeverCrossesAMount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -137,7 +135,7 @@ spec:
   volumes: [{name: v, emptyDir: {}}, {name: host, hostPath: {path: HOST}}]
 `)
 	if out, err := r.podrun("apply", pod); err != nil {
-		// Where the host's mounts are private, that is found before anything is done.
+		// If the host's mounts are private, podrun reports this before any side effect.
 		if !strings.Contains(out, "is not a shared mount") || !strings.Contains(out, "volumeMounts[0].mountPropagation") {
 			t.Fatal(out)
 		}
@@ -149,7 +147,7 @@ spec:
 	r.must("delete", "mounts")
 }
 
-// bindFromOutside plays the propagated mount.
+// bindFromOutside simulates the propagated mount.
 func (r *rig) bindFromOutside(pod string) {
 	r.Helper()
 	text, err := os.ReadFile(pod)
@@ -169,7 +167,7 @@ func (r *rig) bindFromOutside(pod string) {
 	r.must("delete", "mounts")
 }
 
-// Only root can read a pod's directory, and a Secret is on no disk.
+// Only root can read a pod's directory, and Secrets are never on disk.
 func TestOthersCannotReadAPodsDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -221,8 +219,8 @@ stringData: {p: hunter2-0123456789}
 	}
 }
 
-// An image as a volume, where the runtime mounts images; else it is refused
-// before anything is done (containerd 1.6 says `mkdir ""`).
+// An image as a volume, if the runtime supports it; else it is refused before any side
+// effect (containerd 1.6 reports `mkdir ""`).
 func TestImageVolume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

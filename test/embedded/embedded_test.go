@@ -17,7 +17,7 @@ import (
 
 const hostArch = runtime.GOARCH
 
-// kill ends a daemon as the kernel does when memory is short.
+// kill kills a daemon as the kernel does when memory is short.
 func (r *rig) kill() {
 	r.Helper()
 	d := r.daemon()
@@ -49,7 +49,7 @@ func TestAPodFromNothing(t *testing.T) {
 		t.Errorf("exec wrote\n%s", out)
 	}
 	r.must("logs", "web")
-	// A podrun without an archive uses what is recorded, and what is unpacked.
+	// A podrun without an archive uses the recorded, unpacked archive.
 	if out, err := r.run(plain, "get"); err != nil || !strings.Contains(out, "web") {
 		t.Errorf("podrun without an archive: %v\n%s", err, out)
 	}
@@ -112,7 +112,7 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 		t.Errorf("get wrote\n%s", out)
 	}
 	r.answers()
-	// serve starts it again by itself.
+	// serve restarts it by itself.
 	c := r.command(bundle, "serve", r.dir+"/none")
 	if err := os.Mkdir(filepath.Join(r.dir, "none"), 0o755); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func (r *rig) until(what string, holds func() bool) {
 	}
 }
 
-// reboot ends every process of the runtime at once, and empties /run.
+// reboot kills all processes of the runtime, and empties /run.
 func (r *rig) reboot() {
 	r.Helper()
 	r.kill()
@@ -160,7 +160,7 @@ func (r *rig) reboot() {
 			r.Fatal(err)
 		}
 		for _, p := range append(strings.Fields(string(children)), pid) {
-			_ = exec.Command("kill", "-9", p).Run() // it may have ended with another
+			_ = exec.Command("kill", "-9", p).Run() // it may have exited with another process
 		}
 	}
 	r.until("nothing is mounted", func() bool {
@@ -252,7 +252,7 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	}
 	r.answers()
 	pid := r.podPID()
-	r.must("get") // uses a version that runs as it is
+	r.must("get") // uses the running version
 	if got := r.daemon().Digest; got != older {
 		t.Fatalf("get has started %s", got)
 	}

@@ -62,7 +62,7 @@ func TestDownWithoutContainerd(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.kill()
-	for _, line := range r.processes() { // shims: the containers run on
+	for _, line := range r.processes() { // shims: the containers keep running
 		if err := exec.Command("kill", "-9", strings.Split(line, "/")[2]).Run(); err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestAnotherUserHoldsTheNetworkNamespace: a process of an ordinary user that locks the
-// host's network namespace, which podrun-net locked before it had a lock that only root
-// can open, does not block the network of pods.
+// TestAnotherUserHoldsTheNetworkNamespace: a process of an unprivileged user that locks
+// the host's network namespace, which podrun-net used as its lock before it had one that
+// only root can open, does not block the network of pods.
 func TestAnotherUserHoldsTheNetworkNamespace(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")

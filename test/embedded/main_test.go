@@ -1,6 +1,6 @@
-// Package embedded runs podrun with the container runtime that it brings, on this
-// machine: PODRUN_TEST_BUNDLE names a podrun-bundle that `make bundle` has built. Each
-// test has a root directory, and so a runtime, of its own, and leaves nothing.
+// Package embedded runs podrun with its embedded container runtime on this machine:
+// PODRUN_TEST_BUNDLE names a podrun-bundle that `make bundle` has built. Each test has
+// its own root directory, and thus its own runtime, and leaves nothing behind.
 package embedded
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// bundle has a runtime, plain has none; both are podrun.
+// bundle is a podrun with a runtime, plain is one without.
 var bundle, plain, image string
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// imageName is the image of the pods, which no registry has.
+// imageName is the image of the pods, which is in no registry.
 const imageName = "localhost/busybox:1"
 
 // writeImage writes an archive with an image of busybox.
@@ -101,7 +101,7 @@ func writeImage(path string) error {
 func withPlatform(img v1.Image) *v1.ConfigFile {
 	c, err := img.ConfigFile()
 	if err != nil {
-		panic(err) // it was just made
+		panic(err) // it was just created
 	}
 	c = c.DeepCopy()
 	c.OS, c.Architecture, c.Config.Env = "linux", hostArch, []string{"PATH=/bin"}
@@ -159,7 +159,8 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-// command is podrun with the rig's settings and nothing else: no PATH, no HOME.
+// command returns a podrun command with only the rig's settings in its environment: no
+// PATH, no HOME.
 func (r *rig) command(program string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
 	c.Dir = r.dir
@@ -170,7 +171,7 @@ func (r *rig) command(program string, args ...string) *exec.Cmd {
 
 func (r *rig) cgroup() string { return "/podrunembedded" + r.layout.ID() }
 
-// run runs a command, bounded, and returns all that it wrote.
+// run runs a command within a time limit, and returns its whole output.
 func (r *rig) run(program string, args ...string) (string, error) {
 	c := r.command(program, args...)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -181,7 +182,7 @@ func (r *rig) run(program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// must runs podrun-bundle.
+// must runs podrun-bundle, which must succeed.
 func (r *rig) must(args ...string) string {
 	r.Helper()
 	out, err := r.run(bundle, args...)
@@ -191,7 +192,7 @@ func (r *rig) must(args ...string) string {
 	return out
 }
 
-// fails runs podrun-bundle, which must end with a code and say something.
+// fails runs podrun-bundle, which must fail with this code and message.
 func (r *rig) fails(code int, want string, args ...string) {
 	r.Helper()
 	out, err := r.run(bundle, args...)
@@ -218,7 +219,7 @@ func (r *rig) daemon() *embed.Daemon {
 	return d
 }
 
-// answers asks the pod over its host port.
+// answers sends a request to the pod's host port.
 func (r *rig) answers() {
 	r.Helper()
 	var last error
@@ -238,7 +239,7 @@ func (r *rig) answers() {
 	r.Fatalf("the pod does not answer: %v", last)
 }
 
-// leavesNothing takes the runtime down, and looks for leftovers of it.
+// leavesNothing removes the runtime, and checks for leftovers.
 func (r *rig) leavesNothing() {
 	if r.Failed() {
 		r.Log(r.log())
@@ -259,7 +260,7 @@ func (r *rig) leavesNothing() {
 	for _, root := range []string{"/sys/fs/cgroup/*" + r.cgroup(), "/sys/fs/cgroup" + r.cgroup()} {
 		found, _ := filepath.Glob(root)
 		for _, dir := range found {
-			_ = syscall.Rmdir(dir) // the test's own
+			_ = syscall.Rmdir(dir) // created by the test
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -274,7 +275,7 @@ func (r *rig) leavesNothing() {
 	}
 }
 
-// groupsOf leaves the files of control groups out.
+// groupsOf omits the files of cgroups.
 func groupsOf(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -285,7 +286,7 @@ func groupsOf(paths []string) []string {
 	return out
 }
 
-// processes are those that run a program below the rig's directory.
+// processes returns the processes that run a program below the rig's directory.
 func (r *rig) processes() []string {
 	exes, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {

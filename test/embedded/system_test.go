@@ -21,7 +21,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func getsid(pid int) (int, error) { return unix.Getsid(pid) }
 
-// asOlder ends the daemon and gives what is unpacked another digest, as if another
+// asOlder stops the daemon and changes the digest of the unpacked archive, as if another
 // archive had been started.
 func (r *rig) asOlder(current, older string) error {
 	r.Helper()
@@ -35,7 +35,7 @@ func (r *rig) asOlder(current, older string) error {
 	return embed.WriteChoice(r.layout, embed.Choice{Kind: embed.Own, Digest: older})
 }
 
-// podPID is the process of the pod's container.
+// podPID returns the process of the pod's container.
 func (r *rig) podPID() string {
 	r.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -54,7 +54,7 @@ func (r *rig) podPID() string {
 	return ""
 }
 
-// addRoute adds a route to the loopback interface until the end of the test.
+// addRoute adds a route to the loopback interface until the test ends.
 func addRoute(t *testing.T, to netip.Prefix) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

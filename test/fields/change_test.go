@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// place is where a field is in a decoded manifest: what holds it, and its key
-// there, a string or an index.
+// place is the position of a field in a decoded manifest: its parent and its key there, a
+// string or an index.
 type place struct {
 	holder any
 	key    any
 }
 
-// places finds a field in a manifest, wherever lists have it.
+// places finds a field in a manifest, in all elements of lists.
 func places(node any, path string) []place {
 	return find(node, strings.Split(strings.ReplaceAll(path, "[]", ".[]"), "."), nil)
 }
@@ -43,7 +43,7 @@ func find(node any, steps []string, at *place) []place {
 	return out
 }
 
-// others are values for fields that cannot have just any.
+// others are alternative values for fields that do not accept arbitrary ones.
 var others = map[string]any{
 	"metadata.uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c99", "metadata.namespace": "",
 	"spec.priorityClassName":                "system-cluster-critical",
@@ -60,7 +60,7 @@ var others = map[string]any{
 	"spec.volumes[].persistentVolumeClaim.claimName": "unknown",
 }
 
-// values are other values of enumerations, by type.
+// values are alternative values of enumerations, by type.
 var values = map[reflect.Type][]any{
 	reflect.TypeFor[corev1.TaintEffect]():                             {"NoSchedule"},
 	reflect.TypeFor[corev1.TolerationOperator]():                      {"Exists"},
@@ -79,7 +79,7 @@ var values = map[reflect.Type][]any{
 	reflect.TypeFor[resource.Quantity]():                              {"2"},
 }
 
-// alternatives are other values for a field that has this one.
+// alternatives returns other values for a field with this one.
 func alternatives(l leaf, have any) []any {
 	if v, ok := others[strings.Replace(l.path, "spec.initContainers[]", "spec.containers[]", 1)]; ok {
 		return []any{v}
@@ -104,9 +104,9 @@ func alternatives(l leaf, have any) []any {
 	return nil
 }
 
-type gone struct{} // in place of a value: take the field out
+type gone struct{} // as a value: remove the field
 
-// set puts a value in a place; undo puts the old one back.
+// set sets the value at a place; undo restores the old one.
 func (p place) set(value any) (undo func()) {
 	switch h := p.holder.(type) {
 	case map[string]any:
@@ -136,8 +136,8 @@ func (p place) get() any {
 	return p.holder.([]any)[p.key.(int)]
 }
 
-// matters reports whether some change of the field, that validation takes, changes
-// what podrun does. It reports its progress.
+// matters reports whether a valid change of the field changes what podrun does. It also
+// reports its progress.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()
 	at := places(pod, l.path)

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/pod-fields.md")
 
-// rowOf is the row that counts for a field: the one of the longest path.
+// rowOf returns the row for a field: the one with the longest matching path.
 func rowOf(path string) (row, bool) {
 	var best row
 	for _, r := range rows {
@@ -30,8 +30,8 @@ func rowOf(path string) (row, bool) {
 	return best, best.path != ""
 }
 
-// claim is the claim about a field: for an init container's the one about a
-// container's, where it has no row of its own.
+// claim returns the claim about a field. For an init container without a row of its own,
+// it is the one for containers.
 func claim(path string) row {
 	r, _ := rowOf(path)
 	if rest, of := strings.CutPrefix(path, "spec.initContainers[]"); of && r.path == "spec.initContainers[]" {
@@ -40,8 +40,8 @@ func claim(path string) row {
 	return r
 }
 
-// TestSupported changes each field that is called supported, in pods that set
-// it, and looks whether what podrun does changes.
+// TestSupported changes each supported field in pods that set it, and checks whether
+// podrun's actions change.
 func TestSupported(t *testing.T) {
 	if bad := manifest.SetGates(gates); len(bad) > 0 {
 		t.Fatal(bad)
@@ -79,7 +79,7 @@ func TestSupported(t *testing.T) {
 	t.Logf("%d of %d fields: changing them changes what podrun does", proven, len(leaves()))
 }
 
-// TestOthers tries the fields that are not supported.
+// TestOthers tests the unsupported fields.
 func TestOthers(t *testing.T) {
 	for _, r := range rows {
 		if r.class == supported {
@@ -107,8 +107,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// idle checks that no field of a row changes what podrun does, nor that they are
-// there at all, and without a warning about them.
+// idle checks that neither the presence nor the values of a row's fields affect what
+// podrun does, and that there is no warning about them.
 func idle(t *testing.T, r row, pod any, before outcome) {
 	t.Helper()
 	if says(before.problems.Warnings(), r.path, "") {
@@ -134,7 +134,7 @@ func idle(t *testing.T, r row, pod any, before outcome) {
 	}
 }
 
-// TestElsewhere checks that the tests which rows point at are there.
+// TestElsewhere checks that the tests named in rows exist.
 func TestElsewhere(t *testing.T) {
 	for _, r := range rows {
 		if r.test == "" {
@@ -155,7 +155,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// examples are the pods of testdata.
+// examples are the pods in testdata.
 func examples(t *testing.T) []any {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/pods.yaml")
@@ -173,8 +173,8 @@ func examples(t *testing.T) []any {
 	return out
 }
 
-// sidecars are the pods of testdata with all containers but the last, where
-// there is another, made sidecars.
+// sidecars are the pods in testdata in which all containers except the last are converted
+// to sidecars, if there are several.
 func sidecars(t *testing.T) []any {
 	t.Helper()
 	out := examples(t)
@@ -196,7 +196,7 @@ func sidecars(t *testing.T) []any {
 	return out
 }
 
-// with is a plain pod with a part of another.
+// with returns a minimal pod with a part of another.
 func with(t *testing.T, part string) any {
 	t.Helper()
 	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c11"}, "spec": map[string]any{
@@ -216,8 +216,8 @@ func with(t *testing.T, part string) any {
 // explained is podrun explain's output for fields.
 const explained = "../../internal/fielddoc/claims.txt"
 
-// TestPage checks that every field has a row, every row a field, and that the
-// page says so.
+// TestPage checks that every field has a row, every row a field, and that the page has
+// the same rows.
 func TestPage(t *testing.T) {
 	fields, count := map[string][]string{}, map[class]int{}
 	for _, l := range leaves() {
@@ -270,7 +270,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// between replaces what is between a page's marks.
+// between replaces the text between a page's marks.
 func between(page, mark, text string) string {
 	re := regexp.MustCompile(`(?s)(<!-- ` + mark + ` -->\n).*?(<!-- /` + mark + ` -->)`)
 	return re.ReplaceAllStringFunc(page, func(whole string) string {

@@ -26,10 +26,10 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// gates are those of fields that Kubernetes has off by default.
+// gates enable fields that Kubernetes disables by default.
 var gates = map[string]bool{"ContainerStopSignals": true}
 
-// facts are those of a host that can do all that podrun can.
+// facts are those of a host with all features that podrun supports.
 func facts() host.Facts {
 	features := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
 	return host.Facts{
@@ -54,11 +54,11 @@ func facts() host.Facts {
 	}
 }
 
-// outcome is what podrun makes of a manifest.
+// outcome is podrun's result for a manifest.
 type outcome struct {
-	invalid  problem.List // what validation refuses
-	problems problem.List // all the rest, warnings included
-	does     string       // what podrun would do
+	invalid  problem.List // errors of validation
+	problems problem.List // all others, including warnings
+	does     string       // podrun's actions
 }
 
 func outcomeOf(t *testing.T, pod any) outcome {
@@ -89,7 +89,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		}
 		view.Warnings = nil
 		for i := range view.Containers {
-			view.Containers[i].PostStart = nil // as written; what becomes of it is below
+			view.Containers[i].PostStart = nil // as in the manifest; their effect is below
 		}
 		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unwatched(p.Pod)
 		later(p, does)
@@ -102,8 +102,8 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	return out
 }
 
-// later is what podrun would do once the pod runs: its hooks and probes, what
-// follows when containers end, and its status then.
+// later returns podrun's actions after the pod has started: its hooks and probes, the
+// actions when containers exit, and its status then.
 func later(p *prepare.Plan, does map[string]any) {
 	containers := slices.Concat(p.Pod.Spec.InitContainers, p.Pod.Spec.Containers)
 	for i := range containers {
@@ -123,7 +123,7 @@ func later(p *prepare.Plan, does map[string]any) {
 		}
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, code := range []int32{-1, 0, 1, 42, 142} { // from 100 on only init containers have ended
+	for _, code := range []int32{-1, 0, 1, 42, 142} { // from 100 on only init containers have exited
 		for _, age := range []time.Duration{20 * time.Minute, 5 * time.Hour} {
 			started := map[string]bool{}
 			obs := &lifecycle.Observed{Sandboxes: []lifecycle.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}
@@ -149,15 +149,15 @@ func later(p *prepare.Plan, does map[string]any) {
 	}
 }
 
-// says reports whether a list has a problem about a field, or what is below or
-// around it, and with that text.
+// says reports whether a list has a problem with that text about a field, its parent or
+// its children.
 func says(l problem.List, path, text string) bool {
 	return slices.ContainsFunc(l, func(p problem.Problem) bool {
 		return (below(unindexed(p.Field), path) || below(path, unindexed(p.Field))) && strings.Contains(p.Message+" "+p.Hint, text)
 	})
 }
 
-// unindexed turns spec.containers[0].env into spec.containers[].env.
+// unindexed converts spec.containers[0].env to spec.containers[].env.
 func unindexed(field string) string {
 	var out strings.Builder
 	depth := 0

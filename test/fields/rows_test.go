@@ -1,14 +1,14 @@
 package fields
 
-// class is what podrun does with a field.
+// class is how podrun treats a field.
 type class string
 
 const (
-	supported class = "supported" // changing it changes what podrun does
-	refused   class = "refused"   // an error before anything is done
+	supported class = "supported" // a change of the field changes what podrun does
+	refused   class = "refused"   // an error before any side effect
 	warned    class = "warned"    // ignored with a warning
-	noEffect  class = "no effect" // nothing, as on a kubelet
-	leftOut   class = "left out"  // set by an API server, in an exported object
+	noEffect  class = "no effect" // no effect, as in a kubelet
+	leftOut   class = "left out"  // set by an API server in exported objects
 )
 
 // row is the class of a field and of all fields below it without a row.
@@ -16,18 +16,18 @@ type row struct {
 	path  string
 	class class
 	note  string
-	// try is a part of a pod that sets the field, and says a part of the expected
-	// message, for fields that no pod of testdata/pods.yaml can set.
+	// try is a part of a pod that sets the field, and a part of the expected message, for
+	// fields that no pod in testdata/pods.yaml can set.
 	try, says string
-	// test is a test of another package, package.TestName, for effects that no plan
-	// shows.
+	// test is a test in another package, package.TestName, for effects that plans do not
+	// show.
 	test string
-	// fixed means that the API accepts one value only, or that the value shows only
-	// in the annotation that the kubelet gives the container.
+	// fixed means that the API accepts only one value, or that the value appears only in
+	// the annotation that the kubelet sets on the container.
 	fixed bool
 }
 
-// rows are all, in the order of the page.
+// rows are all rows, in the order of the page.
 var rows = []row{
 	{path: "metadata.name", class: supported},
 	{path: "metadata.generateName", class: supported, note: "a random suffix is added"},

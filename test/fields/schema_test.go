@@ -1,5 +1,5 @@
-// Package fields checks the claims of docs/pod-fields.md about every field of a Pod:
-// the list of fields is the API's Go types', and each claim is tried out.
+// Package fields checks the claims of docs/pod-fields.md about every field of a Pod: the
+// list of fields is derived from the API's Go types, and each claim is tested.
 package fields
 
 import (
@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// whole are structs that are one value to who writes a manifest.
+// whole are structs that are single values in a manifest.
 var whole = []reflect.Type{
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
 	reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[metav1.LabelSelector](),
 }
 
-// leaf is a field that holds a value: spec.containers[].env[].name.
+// leaf is a field with a value: spec.containers[].env[].name.
 type leaf struct {
 	path string
 	of   reflect.Type
 }
 
-// leaves lists every field of a Pod that has a value, but for its status, which
-// users do not write.
+// leaves lists every field of a Pod that has a value, except its status, which users do
+// not write.
 func leaves() []leaf {
 	var out []leaf
 	walk("metadata", reflect.TypeFor[metav1.ObjectMeta](), &out)
@@ -59,7 +59,7 @@ func walk(path string, t reflect.Type, out *[]leaf) {
 	}
 }
 
-// below reports whether a field is another or part of it.
+// below reports whether a field is equal to another or part of it.
 func below(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

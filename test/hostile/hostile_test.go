@@ -1,5 +1,6 @@
-// Package hostile measures what commands of podrun take to accept or refuse input that
-// was made to cost much. podrun is a process, so that its memory can be measured.
+// Package hostile measures the resources that podrun's commands use to accept or reject
+// input that was crafted to be expensive. podrun runs as a process, so that its memory
+// can be measured.
 package hostile
 
 import (
@@ -21,8 +22,8 @@ import (
 	_ "github.com/podrun/podrun/internal/heap" // as in the binary
 )
 
-// childEnv makes a process of the test's binary podrun. It names the file that gets the
-// process's memory: what wait4(2) reports counts the process that forked it, too.
+// childEnv makes a process of the test binary run podrun. It names the file for the
+// process's memory usage: the value of wait4(2) includes the process that forked it.
 const childEnv = "PODRUN_HOSTILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limits are what an input may take.
+// limits are the limits for an input.
 type limits struct {
 	time   time.Duration
 	memory int // peak resident set, MB
@@ -53,7 +54,7 @@ type limits struct {
 
 var ofDocument, ofStream = limits{2 * time.Second, 150}, limits{6 * time.Second, 500}
 
-// slack is by how much the test's limits are wider, for slow and busy machines.
+// slack is the factor by which the test relaxes the limits, for slow and busy machines.
 const slack = 2
 
 func (in input) limits() limits {
@@ -63,13 +64,13 @@ func (in input) limits() limits {
 	return ofDocument
 }
 
-// commands are those that read manifests. None makes anything: what an input costs that
-// is accepted is another question.
+// commands are those that read manifests. None of them creates anything, because the cost
+// of accepted input is not measured here.
 var commands = [][]string{
 	{"plan"}, {"apply", "--dry-run=client"}, {"apply", "--dry-run=server"}, {"diff"}, {"delete"}, {"create", "--dry-run=client"}, {"run", "--dry-run=server"},
 }
 
-// measured is what a command took.
+// measured is the resource usage of a command.
 type measured struct {
 	input   input
 	command string
@@ -79,7 +80,7 @@ type measured struct {
 	said    string
 }
 
-// serveFake serves a fake runtime in a new directory, by the socket that podrun gets.
+// serveFake serves a fake runtime in a new directory, on the socket that podrun uses.
 func serveFake(t *testing.T) (base string) {
 	t.Helper()
 	base = t.TempDir()
@@ -93,9 +94,9 @@ func serveFake(t *testing.T) (base string) {
 	return base
 }
 
-// TestLimits runs each command with each input. PODRUN_TORTURE=1 tries all, otherwise
-// plan with some; PODRUN_HOSTILE_ONLY is a part of the names of inputs to choose them
-// by.
+// TestLimits runs each command with each input. PODRUN_TORTURE=1 tries all combinations;
+// otherwise only plan is tried with some inputs. PODRUN_HOSTILE_ONLY selects inputs whose
+// names contain it.
 func TestLimits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun plans nothing")
@@ -133,7 +134,7 @@ func TestLimits(t *testing.T) {
 	report(results)
 }
 
-// vmHWM is the peak resident set, proc_pid_status(5).
+// vmHWM matches the peak resident set, proc_pid_status(5).
 var vmHWM = regexp.MustCompile(`VmHWM:\s+([0-9]+) kB`)
 
 // measure runs a command with 4 GB of address space.
@@ -146,7 +147,7 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	c.WaitDelay = time.Second
 	c.Env = append(os.Environ(), childEnv+"="+memory, "CONTAINER_RUNTIME_ENDPOINT=unix://"+base+"/cri.sock", "PODRUN_CONFIG="+base+"/config.yaml", "PODRUN_EVICTION_HARD=",
 		"PODRUN_ROOT_DIR="+base+"/root", "PODRUN_POD_LOGS_DIR="+base+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+base+"/links", "PODRUN_ALLOW_KUBELET=true")
-	os.Remove(memory) // of the command before
+	os.Remove(memory) // of the previous command
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	begun := time.Now()
@@ -155,7 +156,7 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
-	status, _ := os.ReadFile(memory) // none of a process that was killed, whose code shows it
+	status, _ := os.ReadFile(memory) // missing if the process was killed, which its exit code shows
 	if peak := vmHWM.FindSubmatch(status); peak != nil {
 		kb, err := strconv.Atoi(string(peak[1]))
 		if err != nil {
@@ -188,7 +189,7 @@ func report(results []measured) {
 	}
 }
 
-// cost is the greater share of either limit.
+// cost returns the greater of the fractions of the two limits.
 func cost(m measured) float64 {
 	most := m.input.limits()
 	return max(m.took.Seconds()/most.time.Seconds(), float64(m.memory)/float64(most.memory))

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// input is one that was made to cost much.
+// input is crafted to be expensive.
 type input struct {
 	name string
-	// text is a file's; with files it is that of each file of a directory.
+	// text is the content of a file or, if files is set, of each file in a directory.
 	text  func() string
 	files int
-	// stream says that it is more than one document, or larger than one may be.
+	// stream is set if it has several documents, or exceeds the maximum size of one.
 	stream bool
-	gate   bool // tried in the short form, too
+	gate   bool // included in the short test
 }
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Never\n  containers:\n"
 
 const mapHead = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
 
-// each repeats a text, with its number.
+// each repeats a text with consecutive numbers.
 func each(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -33,12 +33,12 @@ func each(n int, format string) string {
 
 func text(s string) func() string { return func() string { return s } }
 
-// list is a pod with much in one list of a container.
+// list is a pod with many items in one list of a container.
 func list(name, entries string) string {
 	return podHead + "  - name: c\n    image: i\n    " + name + ":\n" + entries
 }
 
-// doubling are variables each of which is twice the one before.
+// doubling returns variables, each of which has twice the size of the previous one.
 func doubling(n int) string {
 	return list("env", "    - {name: V0, value: xxxxxxxxxxxxxxxx}\n"+func() string {
 		var b strings.Builder
@@ -51,7 +51,7 @@ func doubling(n int) string {
 
 const mib = 1 << 20
 
-// inputs are those of faults.md (F3), of attacks.md (D8), and more.
+// inputs are those in faults.md (F3), in attacks.md (D8), and others.
 func inputs() []input {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n"
 	return []input{
@@ -114,7 +114,7 @@ func inputs() []input {
 	}
 }
 
-// write makes the input's files, and returns the arguments that name them.
+// write creates the input's files, and returns the arguments with their names.
 func (in input) write(dir string) ([]string, error) {
 	content := []byte(in.text())
 	if in.files == 0 {

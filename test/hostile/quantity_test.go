@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestQuantities: a quantity in the settings whose exponent is huge is refused at once.
-// Kubernetes' parser computes with each of its digits, for minutes.
+// TestQuantities: a quantity with a huge exponent in the settings is rejected
+// immediately. Kubernetes' parser would compute each of its digits for minutes.
 func TestQuantities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun reads no pods")
@@ -24,7 +24,7 @@ func TestQuantities(t *testing.T) {
 		"evictionMinimumReclaim": {config: "evictionMinimumReclaim: {memory.available: \"1e-99999999\"}\n", pod: pod},
 		"containerLogMaxSize":    {config: "containerLogMaxSize: \"1e-99999999\"\n", pod: pod},
 		"kubeReserved":           {config: "kubeReserved: {memory: \"1e-99999999\"}\n", pod: pod},
-		// podrun does not use it, but decodes it.
+		// podrun does not use this field, but decodes it.
 		"reservedMemory":    {config: "reservedMemory: [{numaNode: 0, limits: {memory: \"1e-99999999\"}}]\n", pod: pod},
 		"--system-reserved": {flags: []string{"--system-reserved=memory=1e-99999999"}, pod: pod},
 		"spaces":            {pod: list("resources", "      limits: {memory: \"1e-99999999 \"}\n")},

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTokens: the credentials of a URL on the command line are in no file of podrun's and
-// in no message: others read lock files and logs of CI jobs.
+// TestTokens: the credentials of a URL on the command line appear in no file and no
+// message of podrun, because other users can read lock files and logs of CI jobs.
 func TestTokens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun serve does not run")
@@ -78,7 +78,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// podrun is a command with a runtime and directories in base.
+// podrun returns a command with a runtime and directories in base.
 func podrun(t *testing.T, base string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
 	c.WaitDelay = time.Second

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// byHand are pods that a standalone kubelet cannot run, with lines that a kubelet
-// with an API server sends or makes for them, each with where that follows from.
-// What they have in common with the recorded pods is compared there.
+// byHand are pods that a standalone kubelet cannot run, with the lines that a kubelet
+// with an API server sends or creates for them, and the source of each. Their common part
+// with the recorded pods is tested there.
 var byHand = map[string]struct {
 	objects, pod string
 	want         []struct{ track, line, source string }

@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// cause is one reason for which what podrun sends or makes differs from what the
-// kubelet does. Its name is that in docs/kubelet-differences.md.
+// cause is a reason for which podrun's requests or files differ from the kubelet's. Its
+// name is that in docs/kubelet-differences.md.
 type cause struct {
 	name string
-	// goldens are those that it touches; nil for any.
+	// goldens are the affected goldens; nil for any.
 	goldens []string
-	// lines are the differences that it explains, as difference.String writes them.
+	// lines are the differences that it explains, in the form of difference.String.
 	lines *regexp.Regexp
 }
 
-// touch is a cause that explains something of a golden.
+// touch is a cause that explains a difference in a golden.
 type touch struct{ cause, golden string }
 
 const examples = "kubernetes__content__en__examples__pods__"
 
-// causes are all. There may be no more than ten, and a difference that none of
-// them explains is an error.
+// causes are all causes. There must be at most ten; a difference without a cause is an
+// error.
 var causes = []cause{
 	{
 		name: "marks of static pods",
@@ -85,7 +85,7 @@ var causes = []cause{
 	},
 }
 
-// explained reports whether a cause explains a difference, and notes which.
+// explained reports whether a cause explains a difference, and records which.
 func (s *tally) explained(golden string, d difference) bool {
 	for _, c := range causes {
 		if (c.goldens == nil || slices.Contains(c.goldens, golden)) && c.lines.MatchString(d.String()) {
@@ -99,7 +99,7 @@ func (s *tally) explained(golden string, d difference) bool {
 	return false
 }
 
-// allSeen checks that each cause touches the goldens that it names.
+// allSeen checks that each cause affects the goldens that it names.
 func (s *tally) allSeen(t *testing.T) {
 	t.Helper()
 	for _, c := range causes {

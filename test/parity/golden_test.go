@@ -14,15 +14,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// golden is the part of a recording that the plans of sandboxes and containers
-// answer for.
+// golden is the part of a recording that the plans of sandboxes and containers must
+// reproduce.
 type golden struct {
 	Sandboxes  []struct{ Config map[string]any }
 	Containers map[string][]map[string]any // by name, one for each attempt
 	Files      map[string]struct{ Text string }
 }
 
-// shared is where the recordings and the pods that were recorded lie.
+// shared is the directory of the recordings and the recorded pods.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("PODRUN_SHARED")
@@ -45,8 +45,8 @@ func recordings(t *testing.T, dir, set string) []string {
 	return files
 }
 
-// manifestOf finds the pod that was recorded: goldens of the corpus are named by
-// its file, in lower case.
+// manifestOf returns the recorded pod: goldens of the corpus are named after its file, in
+// lower case.
 func manifestOf(t *testing.T, dir, set, name string) string {
 	t.Helper()
 	if set != "corpus" {
@@ -66,15 +66,15 @@ func manifestOf(t *testing.T, dir, set, name string) string {
 	return ""
 }
 
-// readGolden reads a recording with the words in angle brackets replaced by the
-// values of this test, where they are one and the same throughout.
+// readGolden reads a recording, and replaces the words in angle brackets by this test's
+// values, if these are the same throughout the recording.
 func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The words are written <…> with angle brackets that JSON may escape.
+	// JSON may escape the angle brackets of words <…>.
 	text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
 	var g golden
 	if err := json.Unmarshal([]byte(words.Replace(text)), &g); err != nil {
@@ -83,8 +83,8 @@ func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
 	return g
 }
 
-// asRecorded turns a message into what a recording has of it: protojson with
-// the names of the .proto file.
+// asRecorded converts a message to the form of a recording: protojson with the names of
+// the .proto file.
 func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	t.Helper()
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
@@ -98,8 +98,8 @@ func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	return out
 }
 
-// containerAsRecorded has variables readable and sorted by name: the kubelet
-// sends them in random order.
+// containerAsRecorded makes variables readable and sorts them by name, because the
+// kubelet sends them in random order.
 func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[string]any {
 	t.Helper()
 	out := asRecorded(t, config)
@@ -116,8 +116,8 @@ func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[s
 	return out
 }
 
-// flatten lists the leaves of a tree by path; empty messages are leaves too. DNS
-// options are sorted, as in the recordings: the kubelet's are in random order.
+// flatten lists the leaves of a tree by path; empty messages are leaves, too. DNS options
+// are sorted, as in the recordings, because the kubelet's are in random order.
 func flatten(prefix string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,7 +136,7 @@ func flatten(prefix string, v any, into map[string]string) {
 		}
 	default:
 		if strings.HasSuffix(prefix, ".host_id") {
-			v = "<HOSTID>" // any range that is free
+			v = "<HOSTID>" // any free range
 		}
 		into[prefix] = fmt.Sprint(v)
 	}

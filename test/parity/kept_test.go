@@ -16,9 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata from the recordings")
 
-// TestKept compares with the recordings that are kept in testdata, so that
-// parity is tested where the others are not at hand. Each file has the pod and,
-// one a line, the fields that a kubelet sent; what else it has is for TestSent.
+// TestKept compares with the recordings in testdata, so that parity is tested without the
+// others. Each file has the pod and, one per line, the fields that a kubelet sent;
+// TestSent uses the rest of it.
 func TestKept(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -35,9 +35,8 @@ func TestKept(t *testing.T) {
 		len(files), total.equal, total.equal+total.different, total.documented)
 }
 
-// keepReal keeps what the kubelet sent to a real containerd, where containers'
-// own ways made it another thing than in the recording of the same pod over the
-// fake.
+// keepReal stores the requests that the kubelet sent to a real containerd, for pods whose
+// containers behaved differently there than with the fake.
 func keepReal(t *testing.T, name, manifest string, sent tracks) {
 	t.Helper()
 	fake := readKept(t, filepath.Join("testdata", name+".txtar"))
@@ -57,8 +56,8 @@ func keepReal(t *testing.T, name, manifest string, sent tracks) {
 	}
 }
 
-// kept is a recording in testdata: the pod's file, the fields that are planned,
-// and all that was sent and made, with the recording's words.
+// kept is a recording in testdata: the pod's file, the planned fields, and all requests
+// and created files, with the recording's words.
 type kept struct {
 	manifest string
 	planned  map[string]string
@@ -89,7 +88,7 @@ func readKept(t *testing.T, file string) kept {
 	return k
 }
 
-// writeKept keeps a recording, without the fields in which podrun means to differ.
+// writeKept stores a recording without the fields in which podrun differs on purpose.
 func writeKept(t *testing.T, name, manifest string, kubelets map[string]string, sent tracks) {
 	t.Helper()
 	pod, err := os.ReadFile(manifest)

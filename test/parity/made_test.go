@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// cgroup reads what is set on the pod's control group.
+// cgroup reads the settings of the pod's cgroup.
 func (r *rig) cgroup() map[string]string {
 	parent := r.rt.Sandboxes()[0].Config.GetLinux().GetCgroupParent()
 	out := map[string]string{}
@@ -33,11 +33,11 @@ func (r *rig) cgroup() map[string]string {
 
 var (
 	randomName = regexp.MustCompile(`(containers/[^/]+)/[0-9a-f]{8}$`)
-	hostID     = regexp.MustCompile(`"hostId":\d+`) // of a user namespace: any range that is free
+	hostID     = regexp.MustCompile(`"hostId":\d+`) // of a user namespace: any free range
 	atomicDir  = regexp.MustCompile(`\.\.[0-9]{4}_[0-9_.]+`)
 )
 
-// files lists what lies below the pod's directory.
+// files lists the files below the pod's directory.
 func (r *rig) files() map[string]podFile {
 	dir := r.settings.Layout().Pod(r.rt.Sandboxes()[0].Config.GetMetadata().GetUid())
 	mounts := mountsBelow(r.t, dir)

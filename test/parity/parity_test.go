@@ -1,6 +1,5 @@
-// Package parity compares what podrun asks of a runtime with what a kubelet
-// asked for the same pods, field by field. Every difference is an error but
-// those listed in documented.
+// Package parity compares podrun's requests to a runtime with a kubelet's for the same
+// pods, field by field. Every difference except those in documented is an error.
 package parity
 
 import (
@@ -18,8 +17,7 @@ import (
 	"github.com/podrun/podrun/dns"
 )
 
-// documented are the differences that podrun means to have, by a part of the
-// field's path.
+// documented are the intended differences, by a part of the field's path.
 var documented = []struct{ field, why string }{
 	{".annotations.kubernetes.io/config.", "the kubelet marks static pods with where it read them; podrun's pods are not static pods"},
 	{".annotations.podrun.dev/", "podrun marks its sandboxes, to touch no others"},
@@ -46,7 +44,7 @@ func TestParity(t *testing.T) {
 					pod := readPod(t, manifestOf(t, dir, set, name))
 					g := readGolden(t, file, words(pod))
 					if len(g.Sandboxes) == 0 {
-						refused++ // by the kubelet: nothing was asked of the runtime
+						refused++ // refused by the kubelet: no requests to the runtime
 						return
 					}
 					compared++
@@ -70,8 +68,8 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// words are the recording's placeholders and their values here. The name of a
-// static pod ends in the node's, podrun's does not.
+// words maps the recording's placeholders to this test's values. The name of a static pod
+// ends with the node's, unlike in podrun.
 func words(pod *corev1.Pod) *strings.Replacer {
 	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
 	return strings.NewReplacer("<UID>", uid, "<POD>", pod.Name, "<POD:63>", name.Host,
@@ -93,11 +91,11 @@ func (g golden) kubelets() map[string]string {
 	return out
 }
 
-// containerField takes the name and the attempt off the field of a container.
+// containerField removes the name and the attempt from the field of a container.
 var containerField = regexp.MustCompile(`^container (\S+)/(\d+)\.`)
 
-// podruns lists the fields that podrun would send for the pod, of the sandbox
-// and of those containers that the kubelet created.
+// podruns lists the fields that podrun would send for the pod's sandbox and the
+// containers that the kubelet created.
 func podruns(t *testing.T, pod *corev1.Pod, kubelets map[string]string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/sandbox"
 )
 
-// The words of the recordings that this test gives a value of its own.
+// Words of the recordings with values in this test.
 const (
 	uid    = "8b1c7c7e-0000-4000-8000-00000000aaaa"
 	podIP  = "127.88.0.1"
@@ -33,8 +33,8 @@ const (
 	logs   = "/pod-logs"
 )
 
-// facts are those of the host that recorded, as the recordings' README describes
-// them; its memory is what fits the oom_score_adj of all Burstable containers.
+// facts are those of the recording host, according to the recordings' README; the memory
+// is derived from the oom_score_adj of the Burstable containers.
 func facts() host.Facts {
 	return host.Facts{
 		NodeName: node,
@@ -61,8 +61,8 @@ func settings() nodeconfig.Settings {
 	return s
 }
 
-// readPod decodes and defaults the pod of a manifest, as a kubelet does with a
-// file. Of a stream it takes the first Pod.
+// readPod decodes and defaults the pod in a manifest, as a kubelet does with a file. It
+// uses the first Pod of a stream.
 func readPod(t *testing.T, file string) *corev1.Pod {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -88,7 +88,7 @@ func readPod(t *testing.T, file string) *corev1.Pod {
 	return nil
 }
 
-// planned is what podrun would do for a pod.
+// planned is podrun's plan for a pod.
 type planned struct {
 	pod     *corev1.Pod
 	id      identity.Pod
@@ -131,8 +131,8 @@ func cgroupParent(pod *corev1.Pod) string {
 	return parent + "pod" + uid
 }
 
-// container plans one attempt of a container and answers what comes late as the
-// recording's runtime and kubelet did.
+// container plans one attempt of a container, with the values of the recording's runtime
+// and kubelet for data that is known only at that time.
 func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.ContainerConfig {
 	t.Helper()
 	s := settings()
@@ -180,7 +180,7 @@ func find(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// mounts are what the pod's volumes come to.
+// mounts returns the mounts for the pod's volumes.
 func (p planned) mounts() map[string]container.MountSource {
 	out := map[string]container.MountSource{}
 	layout := settings().Layout()
@@ -202,7 +202,7 @@ func (p planned) mounts() map[string]container.MountSource {
 	return out
 }
 
-// tagged is the name that an image is pulled by.
+// tagged returns the name with which an image is pulled.
 func tagged(image string) string {
 	last := image[strings.LastIndex(image, "/")+1:]
 	if strings.ContainsAny(last, ":@") {
@@ -211,7 +211,7 @@ func tagged(image string) string {
 	return image + ":latest"
 }
 
-// imageOf is an image as the recording's runtime had it: its user is in its name.
+// imageOf returns an image as in the recording's runtime: its user is part of its name.
 func imageOf(image string) *runtimeapi.Image {
 	switch {
 	case strings.Contains(image, "nonroot"):

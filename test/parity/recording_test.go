@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// recording is all that a golden has of one pod: what was sent, and what was
-// made on the host.
+// recording is the content of a golden for one pod: the requests, and the files and
+// cgroups on the host.
 type recording struct {
 	Calls      []string
 	Sandboxes  []sandboxRequest
@@ -36,8 +36,8 @@ type sandboxRequest struct {
 
 type podFile struct{ Mode, Own, Text, Link, FS string }
 
-// tracks are a recording's lines by what must be equal, line for line. Calls that
-// have no order between each other are on different tracks:
+// tracks are the lines of a recording that must be equal, line by line. Concurrent calls
+// are on different tracks:
 //
 //	calls              the calls that act on the pod, those about images left out
 //	image NAME         the calls about one image
@@ -54,7 +54,7 @@ func (r recording) tracks() tracks {
 		method, subject, _ := strings.Cut(call, " ")
 		if method == "ImageStatus" || method == "PullImage" {
 			name, failed, _ := strings.Cut(subject, " -> ")
-			// Other images' calls may come in between, or not.
+			// Calls for other images may be interleaved.
 			track, line := "image "+tagged(name), strings.TrimSpace(method+" "+failed)
 			if have := out[track]; len(have) == 0 || have[len(have)-1] != line {
 				out.add(track, line)
@@ -130,8 +130,8 @@ func eventTrack(e string) string {
 	return "events"
 }
 
-// filesystem is a mount's type with what a pod chooses of its options: a disk's
-// own are the host's.
+// filesystem returns a mount's type with the options that a pod chooses: other options
+// depend on the host's disks.
 func filesystem(fs string) string {
 	if kind, _, _ := strings.Cut(fs, " "); kind != "tmpfs" && kind != "hugetlbfs" && fs != "" {
 		return "of the host"
@@ -139,8 +139,8 @@ func filesystem(fs string) string {
 	return fs
 }
 
-// compact writes a message on one line. Marks of static pods are left out: they
-// are on every request about an image and carry no information there.
+// compact writes a message on one line. It omits marks of static pods, which are in every
+// request about an image without being relevant there.
 func compact(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		if image, ok := m["image"].(map[string]any); ok {
@@ -159,8 +159,8 @@ func compact(v any) string {
 	return string(raw)
 }
 
-// dedupe does what the recorder did with calls: how often a client tries again
-// is a matter of time, so at most two of a kind are kept, and no two in a row.
+// dedupe repeats the recorder's treatment of calls: the number of a client's retries
+// depends on timing, so at most two of a kind are kept, and no two adjacent ones.
 func dedupe(calls []string) []string {
 	var out []string
 	seen := map[string]int{}
@@ -173,10 +173,10 @@ func dedupe(calls []string) []string {
 	return out
 }
 
-// difference is one line that only one side has.
+// difference is a line that only one side has.
 type difference struct {
 	track, line string
-	podruns     bool // podrun has the line, the kubelet has not
+	podruns     bool // podrun has the line and the kubelet does not
 }
 
 func (d difference) String() string {
@@ -218,7 +218,8 @@ func diff(track string, kubelets, podruns []string) (equal int, out []difference
 	return equal, out
 }
 
-// write turns tracks into lines of "track | line", and readTracks back.
+// write converts tracks to lines of "track
+// line", and readTracks does the reverse.
 func (t tracks) write() []byte {
 	var out strings.Builder
 	for _, track := range slices.Sorted(maps.Keys(t)) {

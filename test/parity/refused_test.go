@@ -9,9 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// refusals are the pods that the kubelet refused: words of its reason, and words
-// of podrun's. Where those are empty podrun runs the pod, as the kubelet would do
-// if it were not a static one (the cause "marks of static pods").
+// refusals are the pods that the kubelet refused: words of its reason, and words of
+// podrun's. If the latter are empty, podrun runs the pod, as the kubelet would if it were
+// not a static pod (the cause "marks of static pods").
 var refusals = map[string]struct{ kubelets, podruns string }{
 	"21-hostpath-wrong-type": {"hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file", "hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file"},
 	"31-config-refs":         {"static pods may not reference configmaps", `configmap "cm" not found`},
@@ -39,7 +39,7 @@ var refusals = map[string]struct{ kubelets, podruns string }{
 
 const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
 
-// TestRefused compares why pods are refused, of the recordings that are kept.
+// TestRefused compares the reasons for refusing pods with the recordings in testdata.
 func TestRefused(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
@@ -63,7 +63,8 @@ func TestRefused(t *testing.T) {
 	t.Logf("%d pods are refused as the kubelet does, or as the page says", len(files))
 }
 
-// TestRefusedCorpus does so with the corpus, and with -update keeps the others.
+// TestRefusedCorpus does the same with the corpus, and with -update stores the
+// recordings.
 func TestRefusedCorpus(t *testing.T) {
 	needsHost(t)
 	dir := shared(t)
@@ -131,7 +132,7 @@ func compareRefusal(t *testing.T, name, manifest, said string) {
 	}
 }
 
-// thisHostRefuses reports whether a reason of the recording host holds here.
+// thisHostRefuses reports whether a reason of the recording host applies to this host.
 func thisHostRefuses(t *testing.T, reason string) bool {
 	t.Helper()
 	switch reason {

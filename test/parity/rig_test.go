@@ -28,19 +28,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// settle is how long no call that acts may have come until the pod is removed
-// again, as when the kubelet was recorded.
+// settle is the time without acting calls after which the pod is removed, as in the
+// recording of the kubelet.
 const settle = 3 * time.Second
 
-// rig is a host for one pod, with a runtime that answers as the one did over
-// which the kubelet was recorded.
+// rig is a host for one pod, with a runtime that responds like the one with which the
+// kubelet was recorded.
 type rig struct {
 	t        *testing.T
 	world    world
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
 	images   map[string]string // names by ID
-	uid      string            // the pod's, once its sandbox was asked for
+	uid      string            // the pod's, after the request for its sandbox
 
 	mu     sync.Mutex
 	events []string
@@ -81,8 +81,8 @@ func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 	return r
 }
 
-// addImages makes every image of the pod: those named absent are in a registry
-// only, those named broken nowhere. The user is in the name.
+// addImages creates every image of the pod: those named absent only in a registry, those
+// named broken nowhere. The user is part of the name.
 func (r *rig) addImages(pod *corev1.Pod) {
 	names := []string{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -115,7 +115,7 @@ func (r *rig) addImages(pod *corev1.Pod) {
 	}
 }
 
-// addSeccomp makes the profiles that the pod names.
+// addSeccomp creates the pod's seccomp profiles.
 func (r *rig) addSeccomp(pod *corev1.Pod) {
 	profiles := []*corev1.SeccompProfile{}
 	if sc := pod.Spec.SecurityContext; sc != nil {
@@ -140,8 +140,8 @@ func (r *rig) addSeccomp(pod *corev1.Pod) {
 	}
 }
 
-// script makes containers run until they are stopped, but for those whose name
-// begins with init and those whose end the pod's annotation has.
+// script makes containers run until they are stopped, except those whose names begin with
+// init and those whose exit the pod's annotation specifies.
 func (r *rig) script(pod *corev1.Pod) {
 	codes := map[string]string{}
 	for end := range strings.SplitSeq(pod.Annotations["crioracle/exits"], ",") {
@@ -188,12 +188,12 @@ func (r *rig) engine() *run.Engine {
 	}}
 }
 
-// eventNoise is what two events of a kind differ in.
+// eventNoise is the part in which two events of a kind differ.
 var eventNoise = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9.]+m?s\b`)
 
-// live applies the pod as `podrun apply --wait=completed` does, until nothing
-// more comes of it, and deletes it. What it returns is what was sent and made.
-// The error is apply's, of a pod that could not be started.
+// live applies the pod as `podrun apply --wait=completed` does, until it is settled, and
+// deletes it. It returns the requests and the created files. The error is apply's, for a
+// pod that could not be started.
 func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
@@ -227,7 +227,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 
 var errSettled = errors.New("nothing more comes")
 
-// watch ends the context once no call that acts has come for a while.
+// watch cancels the context when no acting call has been received for a while.
 func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for last := time.Now(); time.Since(last) <= settle; {
 		select {
@@ -251,27 +251,27 @@ func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	cancel(errSettled)
 }
 
-// acting are the calls that a recording keeps. The others look, or clean up.
+// acting are the calls that a recording keeps. The others only read, or clean up.
 var acting = map[string]bool{
 	"RunPodSandbox": true, "StopPodSandbox": true, "CreateContainer": true, "StartContainer": true, "StopContainer": true,
 	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
 }
 
-// ofSandboxImage reports whether a call asks for the runtime's own image, which is about the host
-// and not about a pod.
+// ofSandboxImage reports whether a call queries the runtime's own image, which concerns
+// the host rather than a pod.
 func ofSandboxImage(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetImage().GetImage() == critest.SandboxImage
 }
 
-// detailed reports whether a call asks for an image's own configuration, which is a fact
-// that the pod is admitted by and not part of starting a container.
+// detailed reports whether a call queries an image's configuration, which is a fact for
+// admission and not part of starting a container.
 func detailed(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetVerbose()
 }
 
-// sent fills in what the runtime was asked.
+// sent adds the requests to the runtime.
 func (r *rig) sent(rec *recording) {
 	rec.Containers = map[string][]any{}
 	calls := r.rt.Calls()
@@ -325,9 +325,9 @@ func (r *rig) sent(rec *recording) {
 	rec.Calls = dedupe(rec.Calls)
 }
 
-// sortStops puts StopContainer calls that went on at the same time in the order
-// of the containers' names: they have none between each other. Those that begin
-// at the same instant are such, however quickly they end.
+// sortStops sorts concurrent StopContainer calls by the names of the containers, because
+// their order varies. Calls that begin at the same instant are concurrent, however
+// quickly they return.
 func sortStops(calls []critest.Call) {
 	for i := 0; i < len(calls); i++ {
 		j := i
@@ -344,8 +344,8 @@ func sortStops(calls []critest.Call) {
 	}
 }
 
-// normal replaces what has a word in the recordings that is not the same
-// throughout the pod.
+// normal replaces values for which the recordings have words, and that differ within the
+// pod.
 func (r *rig) normal(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -365,7 +365,7 @@ func (r *rig) normal(v any) any {
 	return v
 }
 
-// removeCgroups removes what the pods of a failed test left.
+// removeCgroups removes the cgroups of pods of a failed test.
 func (r *rig) removeCgroups() {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*" + r.settings.CgroupRoot)
 	if err != nil {

@@ -25,9 +25,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestSent runs the pods whose recordings are kept in testdata end to end and
-// compares what reached the runtime, and what was made on the host, with what the
-// kubelet sent and made.
+// TestSent runs the pods whose recordings are in testdata end to end, and compares the
+// requests to the runtime and the files on the host with the kubelet's.
 func TestSent(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
@@ -45,9 +44,9 @@ func TestSent(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentKeptReal does so with recordings over a real containerd that are kept.
-// That a sidecar gets two seconds where the app containers took the whole grace
-// period shows only there: the fake's containers end at once.
+// TestSentKeptReal does the same with the recordings of a real containerd in testdata.
+// Only there can it be observed that a sidecar gets two seconds if the app containers
+// used the whole grace period, because the fake's containers exit immediately.
 func TestSentKeptReal(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.txtar"))
@@ -72,10 +71,10 @@ func TestSentKeptReal(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentCorpus does so with the pods of the corpus.
+// TestSentCorpus does the same with the pods of the corpus.
 func TestSentCorpus(t *testing.T) { sentSet(t, "corpus") }
 
-// TestSentReal does so with what the kubelet sent to a real containerd.
+// TestSentReal does the same with the kubelet's requests to a real containerd.
 func TestSentReal(t *testing.T) { sentSet(t, "real") }
 
 func sentSet(t *testing.T, set string) {
@@ -96,7 +95,7 @@ func sentSet(t *testing.T, set string) {
 	total.report(t)
 }
 
-// needsHost skips where the recordings' control groups cannot be made.
+// needsHost skips the test if the recordings' cgroups cannot be created.
 func needsHost(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -170,7 +169,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 	podruns, words, refused := sentOf(t, pod, asText(t, pod), w)
 	if words == nil {
 		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
-		// What it does with what it does not refuse is worth a look, too.
+		// What podrun does with a pod that it does not refuse is compared, too.
 		if w.bare = false; name == invalidImage {
 			pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
 		}
@@ -197,7 +196,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 	}
 }
 
-// differs counts a difference, which is an error unless a cause explains it.
+// differs counts a difference, and reports an error unless a cause explains it.
 func (s *tally) differs(t *testing.T, name string, d difference) {
 	t.Helper()
 	if s.explained(name, d) || !recordedHere(t) && hostValues.MatchString(d.line) {
@@ -208,8 +207,8 @@ func (s *tally) differs(t *testing.T, name string, d difference) {
 	t.Errorf("%s: %s", name, d)
 }
 
-// hostValues are what differs on another host than the one that recorded. They
-// are compared under its facts by TestParity.
+// hostValues are values that depend on the recording host. TestParity compares them with
+// its facts.
 var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
 	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
 
@@ -227,11 +226,11 @@ func recordedHere(t *testing.T) bool {
 	return runtime.NumCPU() == 2 && strings.Contains(string(memory), " 24684092 kB") && string(hosts) == facts().EtcHosts
 }
 
-// invalidImage is the golden with a container "invalid", for whose image's name
-// podrun refuses the pod.
+// invalidImage is the golden with a container "invalid", whose image name makes podrun
+// refuse the pod.
 const invalidImage = "28-image-policies"
 
-// hugePages are the free ones of 2Mi.
+// hugePages returns the number of free 2Mi pages.
 func hugePages(t *testing.T) int {
 	t.Helper()
 	raw, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
@@ -245,7 +244,7 @@ func hugePages(t *testing.T) int {
 	return n
 }
 
-// sorted sorts lines that have no order, once their words are values.
+// sorted sorts lines without a fixed order after their words were replaced by values.
 func sorted(track string, lines []string) []string {
 	if slices.Contains([]string{"images", "pulls", "probes", "files", "cgroup"}, track) {
 		slices.Sort(lines)
@@ -253,10 +252,10 @@ func sorted(track string, lines []string) []string {
 	return lines
 }
 
-// recordedHost is where the recorded pods' hostPath volumes are.
+// recordedHost is the directory of the recorded pods' hostPath volumes.
 const recordedHost = "/tmp/crioracle-host"
 
-// sentFor runs a pod. The error is why podrun did not begin with it.
+// sentFor runs a pod. The error is the reason if podrun did not start it.
 func sentFor(t *testing.T, pod *corev1.Pod) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
 	return sentOf(t, pod, asText(t, pod), world{})
@@ -271,23 +270,23 @@ func asText(t *testing.T, pod *corev1.Pod) []byte {
 	return text
 }
 
-// world is how the runtime of a recording went about.
+// world describes the behavior of a recording's runtime.
 type world struct {
-	// real has containers do what their commands say, as those of containerd did.
-	// Without it they do what their names and the pod's annotation say.
+	// real makes containers behave as their commands specify, as in containerd. Otherwise
+	// their names and the pod's annotation determine their behavior.
 	real bool
-	// starts ends the recording at that many starts of containers; 0 is when
-	// nothing more comes.
+	// starts ends the recording after that many container starts; 0 means until it is
+	// settled.
 	starts int
-	// bare has none of the seccomp profiles that the pod names, and a runtime that
-	// declares beforehand what is in images.
+	// bare has none of the pod's seccomp profiles, and a runtime that declares in advance
+	// which images are present.
 	bare bool
 }
 
-// cutShort are the recordings of "real" during which the pod still went on.
+// cutShort are the recordings of "real" that ended while the pod was still active.
 var cutShort = map[string]int{"41-liveness-fails": 2}
 
-// sentOf runs the pod of a manifest.
+// sentOf runs the pod in a manifest.
 func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
@@ -306,8 +305,8 @@ func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, w
 	return sent, words, refused
 }
 
-// hostDir makes what those volumes find there, on a mount that is shared, as they
-// are on a host of containers.
+// hostDir creates the files for those volumes, on a shared mount, as on a host of
+// containers.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -327,9 +326,9 @@ func hostDir(t *testing.T) string {
 	return dir
 }
 
-// prepared makes the pod's hostPath volumes below host. Of the corpus, which
-// names directories that a machine may have or not, the types are left out:
-// podrun would make what is missing, and the runtime gets none of them.
+// prepared creates the pod's hostPath volumes below host. It removes the types in pods of
+// the corpus, whose directories may not exist on a machine: podrun would create them, and
+// the runtime does not receive the types.
 func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -345,12 +344,12 @@ func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	return pod
 }
 
-// words are the recordings' placeholders and their values in this run.
+// words maps the recordings' placeholders to their values in this run.
 func (r *rig) words(pod *corev1.Pod) *strings.Replacer {
 	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
 	return strings.NewReplacer("<UID>", r.uid, "<POD>", pod.Name, "<POD:63>", name.Host,
 		"<PODIP>", firstIP, "<HOSTIP>", hostIP, "<NODE>", node, "<ROOT>", r.settings.RootDir, "<LOGS>", r.settings.PodLogsDir)
 }
 
-// firstIP is the address that the runtime gives its first pod.
+// firstIP is the address that the runtime assigns to its first pod.
 const firstIP = "127.88.0.2"

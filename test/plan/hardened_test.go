@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestHardened plans all pods of testdata/script on a host that supports user namespaces,
-// with and without the profile hardened, and compares what the profile changes with
+// TestHardened plans all pods in testdata/script on a host that supports user namespaces,
+// with and without the hardened profile, and compares the effect of the profile with
 // testdata/hardened.txt: each pod runs, with or without a user namespace, or is refused.
-// Pods that this host refuses without the profile are left out. A pod that is not in the
-// file, of a new script, may have any outcome.
+// It omits pods that this host refuses without the profile. A pod that is not in the
+// file, such as one in a new script, may have any outcome.
 func TestHardened(t *testing.T) {
 	const wanted = "testdata/hardened.txt"
 	f := facts(t, &txtar.Archive{})
@@ -71,8 +71,8 @@ func TestHardened(t *testing.T) {
 	}
 }
 
-// outcomes are those of the pods of a file of a script; none if it has no pods, or is not
-// valid.
+// outcomes returns the outcomes of the pods in a file of a script; none if it has no pods
+// or is invalid.
 func outcomes(data []byte, f host.Facts, hardened nodeconfig.Settings) []string {
 	text := os.Expand(string(data), func(name string) string {
 		switch name {

@@ -1,5 +1,5 @@
-// Package plan holds golden plans: a pod, the facts of a host and what podrun
-// would do, CRI messages included, one file each.
+// Package plan has golden plans: each file has a pod, the facts of a host, and podrun's
+// plan including CRI messages.
 package plan
 
 import (
@@ -24,9 +24,9 @@ import (
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")
 
-// TestGolden plans the pod.yaml of each file under testdata with the facts of
-// facts.yaml (those of the directory, changed by the file's own) and the
-// settings of kubelet.yaml, and compares with want.yaml.
+// TestGolden plans the pod.yaml of each file in testdata with the facts in facts.yaml
+// (those of the directory, overridden by the file's own) and the settings in
+// kubelet.yaml, and compares the plan with want.yaml.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// plan prints what `podrun plan` prints.
+// plan returns the output of `podrun plan`.
 func plan(t *testing.T, golden *txtar.Archive) []byte {
 	t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: []byte(section(golden, "pod.yaml"))}}, manifest.Options{})
@@ -90,8 +90,8 @@ func plan(t *testing.T, golden *txtar.Archive) []byte {
 	return data
 }
 
-// facts are those of testdata/facts.yaml, with the fields of the golden's own
-// facts.yaml in place of the same fields.
+// facts returns the facts in testdata/facts.yaml, overridden by the fields of the
+// golden's own facts.yaml.
 func facts(t *testing.T, golden *txtar.Archive) host.Facts {
 	t.Helper()
 	data, err := os.ReadFile("testdata/facts.yaml")

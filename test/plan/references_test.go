@@ -25,15 +25,15 @@ spec:
     command: [sleep, "3600"]
 `
 
-// references are the pods that a standalone kubelet refuses, for lack of an API
-// server (kubelet-golden 31 to 34 and 42, and 22), with what a kubelet that has
-// one sends and writes for them: from its sources, by hand.
+// references are the pods that a standalone kubelet refuses because it has no API server
+// (kubelet-golden 31 to 34 and 42, and 22), with the requests and files of a kubelet with
+// an API server, derived manually from its sources.
 var references = map[string]struct {
 	manifest string
 	env      []string // as sent
 	mounts   []string // container path, path below the pod's directory, and ro
 	files    []string // volume: mode path bytes
-	problems []string // that refuse
+	problems []string // problems that refuse the pod
 }{
 	"22-downward": {
 		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: downward, labels: {b: two, a: one}, annotations: {note: "quoted \"text\""}},
@@ -112,7 +112,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// view is what is compared of a printed plan.
+// view is the part of a printed plan that is compared.
 type view struct {
 	Volumes struct {
 		Volumes []struct {
@@ -162,7 +162,7 @@ func (v view) env() []string {
 	return out
 }
 
-// mounts leaves out those that every container has.
+// mounts omits the mounts that every container has.
 func (v view) mounts(dir string) []string {
 	var out []string
 	for _, m := range v.Containers[0].Config.Mounts {

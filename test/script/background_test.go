@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// background is a command under way.
+// background is a running command.
 type background struct {
 	cmd            *exec.Cmd
 	stdout, stderr buffer
@@ -38,12 +38,12 @@ func (b *buffer) String() string {
 }
 
 func (b *background) kill() {
-	_ = b.cmd.Process.Kill() // it may have ended
+	_ = b.cmd.Process.Kill() // it may have exited
 	<-b.done
 }
 
-// start NAME COMMAND [ARG...] begins a command in the background. Unlike with
-// testscript's own &, its output can be awaited and its code be checked.
+// start NAME COMMAND [ARG...] starts a command in the background. Unlike with
+// testscript's own &, scripts can wait for its output and check its exit code.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "start NAME COMMAND [ARG...]")
 	c, err := commandOf(ts, args[1], args[2:])
@@ -63,7 +63,7 @@ func started(ts *testscript.TestScript, name string) *background {
 	return b
 }
 
-// await NAME PATTERN waits until the command has written what matches.
+// await NAME PATTERN waits until the output of the command matches.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "await NAME PATTERN")
 	b := started(ts, args[0])
@@ -88,8 +88,8 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }
 
-// finish NAME CODE|SIGNAL waits for a command's end, by itself or by a signal;
-// stdout and stderr are then its.
+// finish NAME CODE|SIGNAL waits until a command exits or is killed by a signal; stdout
+// and stderr are then its output.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
 	b := started(ts, args[0])
@@ -104,8 +104,8 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until PATTERN COMMAND [ARG...] runs a command again and again until what it
-// prints matches, at intervals that grow: each start takes time from what it waits for.
+// until PATTERN COMMAND [ARG...] repeats a command until its output matches, at
+// increasing intervals, because each run takes time from the process that it waits for.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])

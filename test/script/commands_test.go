@@ -27,8 +27,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// patience is how long a command waits for something that must happen. An
-// emulated machine (test/guest) is slower and says by how many times.
+// patience is the time limit for an expected event. An emulated machine (test/guest) is
+// slower and specifies a factor.
 var patience = 2 * time.Minute * slowness
 
 var slowness = func() time.Duration {
@@ -39,7 +39,7 @@ var slowness = func() time.Duration {
 	return time.Duration(max(n, 1))
 }()
 
-// commands are those that scripts have beside testscript's own.
+// commands are the additional commands of scripts.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"exits":       exits,
 	"as":          as,
@@ -65,14 +65,14 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"mounted":     mounted,
 }
 
-// want checks how often and how a command is called.
+// want checks the number of arguments of a command and whether it is negated.
 func want(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
 	if neg || len(args) < n {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-// exits CODE COMMAND [ARG...] runs a command that must end with CODE.
+// exits CODE COMMAND [ARG...] runs a command that must exit with CODE.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "exits CODE COMMAND [ARG...]")
 	checkCode(ts, args[0], ts.Exec(args[1], args[2:]...))
@@ -84,7 +84,7 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	if errors.As(err, &exit) {
 		got = exit.ExitCode()
 		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-			// As a shell has it: a signal may come before podrun listens for it.
+			// As in a shell: a signal may arrive before podrun handles it.
 			if got = 128 + int(w.Signal()); w.Signal() == signals[want] {
 				return
 			}
@@ -104,7 +104,7 @@ func as(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	c, err := commandOf(ts, args[2], args[3:])
 	ts.Check(err)
-	// Both were made for the tests' own user alone.
+	// Both were created only for the user that runs the tests.
 	ts.Check(os.Chmod(filepath.Dir(filepath.Dir(c.Path)), 0o711))
 	ts.Check(os.Chmod(filepath.Dir(of(ts).work), 0o711))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
@@ -112,7 +112,7 @@ func as(ts *testscript.TestScript, neg bool, args []string) {
 	checkCode(ts, args[1], c.Run())
 }
 
-// commandOf makes a command with the script's directory and variables.
+// commandOf returns a command with the script's directory and variables.
 func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -126,7 +126,7 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 			c.Env = append(c.Env, name+"="+v)
 		}
 	}
-	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} { // empty is a value: none
+	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} { // empty is a value: it disables the default
 		c.Env = append(c.Env, name+"="+ts.Getenv(name))
 	}
 	return c, nil
@@ -135,8 +135,8 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 var faults = map[string]critest.When{"before": critest.Before, "after": critest.After, "hang": critest.Hang,
 	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
 
-// fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls
-// of the fake go wrong; none ends what was set for the method.
+// fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of
+// the fake fail; none removes the faults of the method.
 func fault(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
 	s, f := of(ts), critest.Fault{}
@@ -162,8 +162,8 @@ func fault(ts *testscript.TestScript, neg bool, args []string) {
 	s.faults[args[0]] = append(s.faults[args[0]], s.fake.Fault(args[0], f))
 }
 
-// calls [METHOD...] prints the fake's calls of these methods since it was last
-// asked; without one, those that change something.
+// calls [METHOD...] prints the fake's calls of these methods since the last use of calls;
+// without a method, those that change something.
 func calls(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "calls [METHOD...]")
 	names := of(ts).fake.Changes()
@@ -171,7 +171,7 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 		names = of(ts).fake.CallNames(args...)
 	}
 	of(ts).fake.ForgetCalls()
-	ts.Stdout() // what was there is over, even where nothing is printed
+	ts.Stdout() // clear the previous output, even if nothing is printed
 	for _, n := range names {
 		fmt.Fprintln(ts.Stdout(), n)
 	}
@@ -194,7 +194,7 @@ func removeImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// httpget URL waits for an answer and prints its body; ! httpget wants none.
+// httpget URL waits for a response and prints its body; ! httpget expects no response.
 func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 1, "httpget URL")
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -216,14 +216,14 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
-// lastPort is below the range of which the kernel takes ports for connections
-// (ip_local_port_range): one of those could be in use when a pod wants it. It is also
-// below the ports of the documents' recipes, 18080 and up, which run beside.
+// lastPort is below the kernel's ephemeral range (ip_local_port_range), in which a port
+// could be in use when a pod requires it. It is also below the ports of the documents'
+// recipes, 18080 and up, which run concurrently.
 var lastPort atomic.Int32
 
 func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
 
-// freePort returns a port that no other script has got, and that is free now.
+// freePort returns a free port that no other script uses.
 func freePort() (string, error) {
 	for range 1000 {
 		port := strconv.Itoa(int(lastPort.Add(1)))
@@ -234,9 +234,9 @@ func freePort() (string, error) {
 	return "", errors.New("no free port")
 }
 
-// listen ADDRESS http|grpc|silent listens until the script ends: at a TCP
-// address, or at the path of a unix socket. It answers HTTP requests with the
-// script's files and with "hello" at /hook, gRPC with no service, or nothing.
+// listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix
+// socket, until the script ends. It responds to HTTP requests with the script's files and
+// with "hello" at /hook, serves gRPC without services, or does not respond.
 func listen(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "listen ADDRESS http|grpc|silent")
 	network := "tcp"
@@ -304,8 +304,7 @@ func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), string(data))
 }
 
-// longbackoff makes the back-off of images that have failed as long as if they
-// had failed many times.
+// longbackoff increases the back-off of failed images as after many failures.
 func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "longbackoff")
 	files, err := filepath.Glob(filepath.Join(ts.Getenv("PODRUN_ROOT_DIR"), "image-backoff", "*.json"))
@@ -321,8 +320,8 @@ func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// jsonlines FILE prints the events, problems and errors of a file of JSON
-// objects, one a line: type, reason, path, message, error.
+// jsonlines FILE prints the events, problems and errors in a file of JSON objects, one
+// per line: type, reason, path, message, error.
 func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "jsonlines FILE")
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
@@ -334,13 +333,13 @@ func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// save NAME sets a variable to what the last command printed.
+// save NAME sets a variable to the output of the last command.
 func save(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "save NAME")
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// unstable is what differs from run to run, and what stands for it.
+// unstable are the values that differ between runs, and their replacements.
 var unstable = []struct {
 	pattern *regexp.Regexp
 	word    string
@@ -351,8 +350,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
 }
 
-// stable FILE TO writes FILE with what differs from run to run replaced, and
-// with the variables' names for their values.
+// stable FILE TO writes FILE to TO, with values that differ between runs replaced, and
+// values of variables replaced by their names.
 func stable(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "stable FILE TO")
 	text := ts.ReadFile(args[0])
@@ -365,13 +364,12 @@ func stable(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
-// cgroup FILE UID prints a file of the pod's own control group, of whichever
-// controller has it.
+// cgroup FILE UID prints a file in the pod's cgroup, in the hierarchy that has it.
 func readGroup(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "cgroup FILE UID")
 	for _, dir := range of(ts).groups() {
 		data, err := os.ReadFile(filepath.Join(dir, args[0]))
-		// A slice has no dashes but between its levels.
+		// A slice's name has dashes only between its levels.
 		name := filepath.Base(dir)
 		if (strings.Contains(name, args[1]) || strings.Contains(name, strings.ReplaceAll(args[1], "-", "_"))) && err == nil {
 			fmt.Fprintf(ts.Stdout(), "%s", data)
@@ -387,7 +385,7 @@ func mounted(ts *testscript.TestScript, neg bool, args []string) {
 	mounts, err := of(ts).mounts()
 	ts.Check(err)
 	slices.Sort(mounts)
-	ts.Stdout() // what was there is over, even where nothing is mounted
+	ts.Stdout() // clear the previous output, even if nothing is mounted
 	for _, m := range mounts {
 		fmt.Fprintln(ts.Stdout(), m)
 	}

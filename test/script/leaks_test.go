@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// checkLeaks fails a script that leaves anything of its pods, and then takes it
-// away, so that the next run does not suffer for it.
+// checkLeaks fails a script that leaves anything of its pods behind, and removes the
+// leftovers, so that they do not affect the next run.
 func (s *script) checkLeaks(t testscript.T) {
 	for _, b := range s.background {
 		b.kill()
@@ -39,7 +39,7 @@ func (s *script) checkLeaks(t testscript.T) {
 	s.client.Close()
 	failed, ok := t.(interface{ Failed() bool })
 	if len(left) == 0 || ok && failed.Failed() {
-		return // a script that failed half way has left things
+		return // a failed script has leftovers
 	}
 	t.Log("left behind:\n\t" + strings.Join(left, "\n\t"))
 	t.FailNow()
@@ -52,8 +52,8 @@ func note(err error) []string {
 	return []string{err.Error()}
 }
 
-// leftOnRuntime lists the sandboxes of the script's namespaces and of its root
-// directory, and all that is left in words: the containers, too.
+// leftOnRuntime lists the sandboxes of the script's namespaces and of its root directory
+// and, as text, all leftovers including containers.
 func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	all, err := s.client.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *script) leftInDirs() []string {
 	return left
 }
 
-// secrets is where --secrets=memory keeps those of the script's pods.
+// secrets returns the directory in which --secrets=memory keeps the Secrets of the
+// script's pods.
 func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
 
 // mounts lists the mount points below the script's directory, and that of its Secrets,
@@ -119,8 +120,8 @@ func (s *script) mounts() ([]string, error) {
 	return found, nil
 }
 
-// groups lists the control groups at and below the script's root, the deepest
-// first. With the systemd driver /a/b is the slice a-b below the slice a.
+// groups lists the cgroups at and below the script's root, the deepest first. With the
+// systemd driver, /a/b is the slice a-b below the slice a.
 func (s *script) groups() []string {
 	outer, inner := filepath.Split(s.cgroupRoot)
 	outer = filepath.Clean(outer)
@@ -144,7 +145,7 @@ func (s *script) groups() []string {
 	return found
 }
 
-// clean removes what is left. What cannot be was named before.
+// clean removes leftovers. It ignores errors, because the leftovers were reported before.
 func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) {
 	for _, id := range sandboxes {
 		_ = s.client.StopPodSandbox(ctx, id)

@@ -16,12 +16,12 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// racers is how many podruns run at once.
+// racers is the number of concurrent podrun processes.
 const racers = 16
 
-// TestProcessesRaceForReservations: of sixteen processes that apply a pod each as many
-// succeed as fit, and the others are refused with the reason:
-// admission and reservation are one step, whoever takes it.
+// TestProcessesRaceForReservations: of sixteen processes that apply one pod each, as many
+// succeed as fit, and the others are refused with the reason: admission and reservation
+// are atomic across processes.
 func TestProcessesRaceForReservations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -32,7 +32,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 		room            int
 		reason          string
 	}{
-		// 600m of each CPU that the host has: the second does not fit.
+		// 600m of each CPU of the host: a second pod does not fit.
 		{"the last CPU", fmt.Sprintf(`resources: {requests: {cpu: %dm}}`, 600*onlineCPUs(t)), nil, 1, "Node didn't have enough resource: cpu"},
 		{"a port", `ports: [{containerPort: 80, hostPort: 31997}]`, nil, 1, "port 31997/TCP of the host is taken by pod default/racer-"},
 		{"the number of pods", `resources: {}`, []string{"--max-pods=5"}, 5, "Node didn't have enough resource: pods"},
@@ -64,8 +64,8 @@ func TestProcessesRaceForReservations(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForReservationsAgain: pods that are present, and start again or are
-// replaced by larger ones, are admitted one after the other, too.
+// TestProcessesRaceForReservationsAgain: existing pods that are restarted or replaced by
+// larger ones are also admitted one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -116,8 +116,8 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	}
 }
 
-// TestProcessesInOppositeOrder: two commands with the same pods in opposite
-// order do not wait for each other.
+// TestProcessesInOppositeOrder: two commands with the same pods in opposite order do not
+// deadlock.
 func TestProcessesInOppositeOrder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -137,7 +137,7 @@ func TestProcessesInOppositeOrder(t *testing.T) {
 			text = manifest("b", "a")
 		}
 		wg.Go(func() {
-			// Forced, so that each has something to do while it has the locks.
+			// --force makes each of them work while it holds the locks.
 			if out, code := r.run(text, "apply", "--force", "--allow-kubelet", "-"); code != 0 {
 				t.Errorf("process %d exited with %d:\n%s", i, code, out)
 			}
@@ -173,7 +173,7 @@ func newRace(t *testing.T) *race {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing of the environment: the tests' real runtime must not be meant.
+	// The environment is empty: it could select the tests' real runtime.
 	r.env = append(r.env, "PATH="+os.Getenv("PATH"), "CONTAINER_RUNTIME_ENDPOINT=unix://"+filepath.Join(dir, "cri.sock"),
 		fmt.Sprintf("PODRUN_CGROUP_ROOT=/podrunrace%d", os.Getpid()),
 		"PODRUN_ROOT_DIR="+filepath.Join(dir, "root"), "PODRUN_POD_LOGS_DIR="+filepath.Join(dir, "logs"),
@@ -194,9 +194,9 @@ func (r *race) apply(i int, container string, flags []string) (output string, co
 	return r.run(pod, append([]string{"apply", "--allow-kubelet", "-"}, flags...)...)
 }
 
-// run runs podrun as a process of its own.
+// run runs podrun as a separate process.
 func (r *race) run(stdin string, args ...string) (output string, code int) {
-	const limit = 4 // times the patience: many of them share the CPUs
+	const limit = 4 // times the patience, because many processes share the CPUs
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit*patience)
 	if r.t.Context().Err() != nil { // in a cleanup
 		ctx, cancel = context.WithTimeout(context.Background(), limit*patience)
@@ -216,7 +216,7 @@ func (r *race) run(stdin string, args ...string) (output string, code int) {
 	return out.String(), 0
 }
 
-// onlineCPUs is how many CPUs podrun takes the host to have.
+// onlineCPUs returns the number of CPUs that podrun detects.
 func onlineCPUs(t *testing.T) int {
 	t.Helper()
 	dirs, err := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")

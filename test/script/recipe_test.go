@@ -11,9 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestRecipes does what the documents say (hack/recipe), on a real runtime, in a
-// directory with the examples and an archive of busybox in it. Blocks that change
-// the host's services run in a guest.
+// TestRecipes executes the steps in the documents (hack/recipe) on a real runtime, in a
+// directory with the examples and an archive of busybox. Blocks that change the host's
+// services run in a guest.
 func TestRecipes(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
@@ -30,8 +30,7 @@ func TestRecipes(t *testing.T) {
 	testscript.Run(t, params)
 }
 
-// writeRecipes makes a script of each document that has steps, and returns their
-// directory.
+// writeRecipes writes a script for each document with steps, and returns their directory.
 func writeRecipes(t *testing.T, archive string) string {
 	t.Helper()
 	dir := t.TempDir()

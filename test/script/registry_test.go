@@ -25,12 +25,12 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// registryUser is who may pull from the private registries of the scripts.
+// registryUser is the user of the private registries in scripts.
 const registryUser, registryPassword, registryToken = "puller", "pa55w0rd-of-puller", "t0ken-of-puller"
 
-// privateRegistries puts two registries that want credentials before the one of
-// the tests: $BASIC by a password, $TOKEN by a token that a password buys. The
-// fake runtime has no registry, and images that want the password.
+// privateRegistries starts two registries that require credentials as proxies for the
+// test registry: $BASIC with a password, $TOKEN with a token that requires a password.
+// The fake runtime has no registry, and instead has images that require the password.
 func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[string]string) error {
 	vars["REGISTRY_USER"], vars["REGISTRY_PASSWORD"] = registryUser, registryPassword
 	vars["ENCODED_AUTH"] = base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
@@ -53,11 +53,11 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
 	var l net.Listener
 	for tries := 0; l == nil; tries++ {
-		port, err := freePort() // for which hack/crio configures CRI-O
+		port, err := freePort() // one for which hack/crio configures CRI-O
 		if err != nil {
 			return "", err
 		}
-		// Another process may just have taken the port.
+		// Another process may have taken the port just now.
 		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err != nil && tries == 10 {
 			return "", err
 		}
@@ -68,7 +68,7 @@ func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err e
 	return l.Addr().String(), nil
 }
 
-// byPassword lets those through who give the password.
+// byPassword accepts requests with the password.
 func byPassword(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
@@ -80,7 +80,7 @@ func byPassword(next http.Handler) http.Handler {
 	})
 }
 
-// byToken lets those through who give a token, and sells tokens at /token.
+// byToken accepts requests with a token, and issues tokens at /token.
 func byToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
@@ -104,8 +104,8 @@ func byToken(next http.Handler) http.Handler {
 	})
 }
 
-// saveImage IMAGE NAME FILE writes an image of a registry as a docker-archive
-// under another name, with a config that makes it another image.
+// saveImage IMAGE NAME FILE writes an image from a registry to a docker-archive with
+// another name and a changed config, so that it is a different image.
 func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "saveimage IMAGE NAME FILE")
 	from, err := name.ParseReference(args[0], name.Insecure)
@@ -119,9 +119,9 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(tarball.WriteToFile(ts.MkAbs(args[2]), as, image))
 }
 
-// saveOCI IMAGE NAME DIR [PLATFORM] writes an image of a registry as an OCI layout
-// under another name: as an index that has more than this
-// platform, and has no more. With PLATFORM the image is labeled as one for it.
+// saveOCI IMAGE NAME DIR [PLATFORM] writes an image from a registry to an OCI layout with
+// another name; its index lists platforms that the layout does not contain. With
+// PLATFORM, the image is labeled as one for it.
 func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")
@@ -141,7 +141,7 @@ func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: is}})
 	dir, err := layout.Write(ts.MkAbs(args[2]), empty.Index)
 	ts.Check(err)
-	// What the layout lacks: a variant for another machine.
+	// This variant for another machine is missing in the layout.
 	other, err := random.Image(10, 1)
 	ts.Check(err)
 	more := mutate.AppendManifests(index, mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}})

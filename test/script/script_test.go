@@ -23,10 +23,10 @@ import (
 	"github.com/podrun/podrun/internal/heap"
 )
 
-// TestMain lets the scripts run podrun as a process of its own: the test's
-// binary under that name is podrun.
+// TestMain lets scripts run podrun as a separate process: the test binary under the name
+// podrun.
 func TestMain(m *testing.M) {
-	// In a guest, the directory of the test's binary has testdata.
+	// In a guest, testdata is in the directory of the test binary.
 	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
 		if err := os.Chdir("../.."); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// runAtOnce makes three scripts per CPU the default of -parallel, which is one: scripts wait
-// most of the time. An emulated machine has no time left to wait.
+// runAtOnce sets the default of -parallel to three scripts per CPU instead of one,
+// because scripts mostly wait. On an emulated machine they do not: there it stays one.
 func runAtOnce() {
 	if slowness > 1 {
 		return
@@ -51,8 +51,8 @@ func runAtOnce() {
 	}
 }
 
-// TestScripts runs testdata/script against the fake runtime with each of its profiles, a
-// new one for each script. Control groups, mounts and directories are the host's own.
+// TestScripts runs testdata/script with each profile of the fake runtime, with a new
+// runtime for each script. Cgroups, mounts and directories are those of the host.
 func TestScripts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -62,7 +62,8 @@ func TestScripts(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
-			// Not after each script: another one may be creating a group below it.
+			// Not after each script, because another one may be creating a cgroup below
+			// it.
 			t.Cleanup(func() {
 				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
 					dirs, err := filepath.Glob(pattern + h.cgroupRoot)
@@ -79,8 +80,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptsOnRuntime runs the very same scripts against a real runtime, containerd or
-// CRI-O; `make test` and hack/with-runtime set what it needs, or `hack/crio up`.
+// TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O,
+// for which `make test`, hack/with-runtime or `hack/crio up` set the environment.
 func TestScriptsOnRuntime(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
@@ -103,8 +104,8 @@ func TestScriptsOnRuntime(t *testing.T) {
 	testscript.Run(t, h.params())
 }
 
-// TestScriptsOnEmbedded runs them against the runtime of a podrun-bundle, which
-// PODRUN_TEST_BUNDLE names; images come from the registry of hack/with-runtime.
+// TestScriptsOnEmbedded runs them with the runtime of the podrun-bundle in
+// PODRUN_TEST_BUNDLE; images come from the registry of hack/with-runtime.
 func TestScriptsOnEmbedded(t *testing.T) {
 	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
 	h := &harness{
@@ -127,20 +128,20 @@ func TestScriptsOnEmbedded(t *testing.T) {
 	t.Cleanup(func() { podrun("runtime", "down", "--force") })
 	h.endpoint = podrun("runtime", "up")
 	podrun("image", "pull", h.image, h.httpImage, h.registry+"/busybox:nonroot", h.registry+"/busybox:username")
-	// Scripts are run when the group has been left, which is before the cleanup.
+	// Subtests run after the group function returns, but before the cleanup.
 	t.Run("script", func(t *testing.T) { testscript.Run(t, h.params()) })
 }
 
-// harness is what the scripts of one run share. Without an endpoint each gets a
-// fake runtime.
+// harness is the state that the scripts of one run share. Without an endpoint, each
+// script gets a fake runtime.
 type harness struct {
-	profile                    critest.Profile // of the fake; of a real runtime only the name
+	profile                    critest.Profile // of the fake; for a real runtime only the name
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 }
 
 // smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
-// of which most depends on the runtime. `make test-scripts` runs all.
+// that depend most on the runtime. `make test-scripts` runs all.
 var smoke = []string{
 	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
@@ -159,8 +160,8 @@ func (h *harness) params() testscript.Params {
 	return p
 }
 
-// condition knows [fake], [real], [crio], which holds on CRI-O and on the fake with its
-// profile, and [cgroup1], which holds on cgroup v1.
+// condition evaluates [fake], [real], [crio], which is true on CRI-O and on the fake with
+// its profile, and [cgroup1], which is true on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
@@ -176,23 +177,23 @@ func (h *harness) condition(name string) (bool, error) {
 	return false, fmt.Errorf("no such condition")
 }
 
-// script is one script under way.
+// script is a running script.
 type script struct {
 	name, work string
 	cgroupRoot string
 	fake       *critest.Runtime // nil on a real runtime
-	client     *cri.Client      // the harness's own
+	client     *cri.Client      // the harness's own client
 	background map[string]*background
-	faults     map[string][]func() // by method, what ends each
-	words      *strings.Replacer   // fills in the archive's ${NAME}
+	faults     map[string][]func() // by method, functions that end the faults
+	words      *strings.Replacer   // replaces ${NAME} in the archive
 }
 
 type scriptKey struct{}
 
 func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// setup gives a script its runtime, its directories and its variables. Pods go
-// into a namespace of the script's name, which is how what they leave is found.
+// setup prepares a runtime, directories and variables for a script. Pods use a namespace
+// with the script's name, by which checkLeaks finds leftovers.
 func (h *harness) setup(env *testscript.Env) error {
 	s := &script{
 		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
@@ -236,17 +237,17 @@ func (h *harness) setup(env *testscript.Env) error {
 
 func (s *script) path(name string) string { return filepath.Join(s.work, name) }
 
-// variables are what scripts and their files may name.
+// variables returns the variables for scripts and their files.
 func (h *harness) variables(s *script) (map[string]string, error) {
 	vars := map[string]string{"IMAGE": h.image, "HTTP_IMAGE": h.httpImage, "REGISTRY": h.registry, "NS": s.name, "WORK": s.work}
 	if h.endpoint == "" {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is enough, on a busy machine as well, for a pod's first container to be
-	// started, a command in one to be run, or a pull to fail.
+	// LIMIT is enough, even on a busy machine, to start the first container of a pod, to
+	// run a command in one, or for a pull to fail.
 	vars["LIMIT"] = (4 * time.Second * slowness).String()
-	// DOWN is where no registry listens.
+	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()
 		if err != nil {
@@ -258,13 +259,13 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 	return vars, nil
 }
 
-// stuckRegistry is a registry that never answers, and ends with the script.
+// stuckRegistry starts a registry that never responds, and stops with the script.
 func stuckRegistry(env *testscript.Env) (address string, err error) {
 	return serveHTTP(env, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 }
 
-// serveFake puts a fake runtime on a socket, with the images that hack/images
-// builds for the real one.
+// serveFake serves a fake runtime on a socket, with the images that hack/images builds
+// for the real one.
 func (s *script) serveFake(env *testscript.Env, vars map[string]string, p critest.Profile) error {
 	rt := critest.New(critest.As(p))
 	busybox := func(tag string) critest.Image {
@@ -290,8 +291,8 @@ func (s *script) serveFake(env *testscript.Env, vars map[string]string, p crites
 	return nil
 }
 
-// fillIn replaces ${NAME} in the script's files, for the names of vars only:
-// what else has a dollar is a container's own business.
+// fillIn replaces ${NAME} in the script's files, but only for the names in vars: other
+// dollar signs are for containers.
 func (s *script) fillIn(vars map[string]string) error {
 	var pairs []string
 	for name, value := range vars {

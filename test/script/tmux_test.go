@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// longPod has a name, a label and an image that do not fit into 40 columns.
+// longPod has a name, a label and an image that exceed 40 columns.
 const longPod = `apiVersion: v1
 kind: Pod
 metadata: {name: a-pod-with-a-name-that-is-longer-than-a-narrow-terminal, labels: {app.example.com/component: a-value-that-is-long-as-well}}
@@ -69,7 +69,7 @@ func TestTerminalWidths(t *testing.T) {
 	})
 }
 
-// terminal is a terminal of some width, of a tmux of its own.
+// terminal is a terminal of a certain width, in its own tmux.
 type terminal struct {
 	t     *testing.T
 	race  *race
@@ -77,7 +77,7 @@ type terminal struct {
 	width int
 	env   []string
 	began bool
-	last  string // the command line that runs or has ended
+	last  string // the current or last command line
 }
 
 func newTerminal(t *testing.T, width int) *terminal {
@@ -110,9 +110,9 @@ func (w *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// run runs podrun in the terminal, until what is on it matches; the same command line
-// again is awaited further. It returns what is on the terminal, without breaks of lines
-// that are the terminal's, and fails if there are any.
+// run runs podrun in the terminal until the screen matches; with the same command line
+// again, it continues to wait. It returns the screen without line breaks by the terminal,
+// and fails if there are any.
 func (w *terminal) run(line, until string) string {
 	w.t.Helper()
 	if w.last != line {
@@ -143,13 +143,13 @@ func (w *terminal) run(line, until string) string {
 	}
 }
 
-// capture returns what is on the terminal and above it.
+// capture returns the screen and the scrollback of the terminal.
 func (w *terminal) capture(how string) string {
 	w.t.Helper()
 	return w.tmux("capture-pane", "-p", how, "-S", "-1000")
 }
 
-// contains checks what is on the terminal, wherever its lines break.
+// contains checks the screen, ignoring line breaks.
 func (w *terminal) contains(text string, parts ...string) {
 	w.t.Helper()
 	joined := strings.Join(strings.Fields(text), " ")

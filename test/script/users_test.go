@@ -69,8 +69,8 @@ func shellWords(line string) []string {
 	return append(words, word.String())
 }
 
-// TestUsersLines holds podrun to say in one line what to use instead of what it does
-// not have, and docs/kubectl-users.md to list it all.
+// TestUsersLines checks that podrun prints in one line what to use instead of commands
+// that it does not have, and that docs/kubectl-users.md lists all of them.
 func TestUsersLines(t *testing.T) {
 	dir := t.TempDir()
 	rt := critest.New()
@@ -125,7 +125,7 @@ this page. A pod may be named NAME, pod/NAME, pod NAME or po NAME in every comma
 An unsupported command fails with exit code 120 and prints what to use instead.
 `
 
-// saidInstead runs a line that podrun refuses, and returns what it says to use.
+// saidInstead runs a line that podrun refuses, and returns its suggestion.
 func saidInstead(t *testing.T, line string) string {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -141,7 +141,7 @@ func saidInstead(t *testing.T, line string) string {
 	return hint
 }
 
-// TestUsersLinesThatWork runs the lines that podrun does, against the fake runtime.
+// TestUsersLinesThatWork runs the lines that podrun supports, with the fake runtime.
 func TestUsersLinesThatWork(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")

@@ -1,5 +1,5 @@
-// Nftables prints a line for each nftables table of the host, for guests that have no
-// nft: the checks of test/guest compare what is left behind.
+// Nftables prints a line for each nftables table of the host, for guests without nft: the
+// checks in test/guest use it to find leftovers.
 package main
 
 import (
