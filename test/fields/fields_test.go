@@ -108,7 +108,7 @@ func TestOthers(t *testing.T) {
 }
 
 // idle checks that neither the presence nor the values of a row's fields affect what
-// podrun does, and that there is no warning about them.
+// podrun does, and that podrun does not warn about them.
 func idle(t *testing.T, r row, pod any, before outcome) {
 	t.Helper()
 	if says(before.problems.Warnings(), r.path, "") {
