@@ -28,7 +28,7 @@ var cases = []struct {
 	{"unmasked /proc, masked by the runtime", []func(*scene){unmasked, func(s *scene) { s.facts.Runtime.NoProcMount = true }},
 		[]string{"ProcMountNotSupported: spec.containers[0].securityContext.procMount: the runtime is configured to mask /proc in all containers"}},
 	{"masked by the runtime", []func(*scene){func(s *scene) { s.facts.Runtime.NoProcMount = true }}, nil},
-	{"another podrun's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", RootDir: "/srv/podrun"})}, []string{"AlreadyExists: metadata.name: pod default/web of a podrun with another root directory exists on this host (uid x)"}},
+	{"another podrun's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", RootDir: "/srv/podrun"})}, []string{"AlreadyExists: metadata.name: pod default/web exists in another podrun root directory on this host (uid x)"}},
 	{"another podrun's cpu", []func(*scene){requests("1", "1Mi"), here(host.Pod{Namespace: "default", Name: "hog", UID: "h", RootDir: "/srv/podrun", Ready: true, Requests: hog.Requests})},
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 	{"another podrun's port", []func(*scene){hostPort("TCP", "", 8080), here(host.Pod{Namespace: "default", Name: "other", UID: "o", RootDir: "/srv/podrun", Ready: true, HostPorts: holder.HostPorts})},
@@ -48,12 +48,12 @@ var cases = []struct {
 		s.settings.CgroupsPerQOS = false
 	}}, nil},
 
-	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet runs on this host (process 7) that uses the same runtime and would remove the pod"}},
+	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet (process 7) on this host uses the same runtime and would remove the pod"}},
 	{"kubelet on the runtime, allowed", []func(*scene){func(s *scene) {
 		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true}
 		s.options.AllowKubelet = true
 	}}, nil},
-	{"kubelet on the cgroups", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"} }}, []string{"KubeletRunning: : a kubelet runs on this host (process 7) that uses the same cgroup root and would remove the pod's cgroup"}},
+	{"kubelet on the cgroups", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"} }}, []string{"KubeletRunning: : a kubelet (process 7) on this host uses the same cgroup root and would remove the pod's cgroup"}},
 	{"kubelet on other cgroups", []func(*scene){func(s *scene) {
 		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"}
 		s.settings.CgroupRoot = "/podrun"
@@ -124,7 +124,7 @@ var cases = []struct {
 	{"SCTP, taken", []func(*scene){hostPort("SCTP", "10.0.0.1", 8080), sctp(true), listening(host.Listener{Protocol: "SCTP", IP: "10.0.0.1", Port: 8080, PID: 9, Process: "mme"})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/SCTP of the host is taken by process 9 (mme), which listens on 10.0.0.1:8080"}},
 	{"SCTP that the kernel has not", []func(*scene){hostPort("SCTP", "", 8080), sctp(false)},
-		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel does not support SCTP or has not loaded it: podrun cannot check for listeners on its ports, and containers may fail to listen"}},
+		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel does not support SCTP or has not loaded it: podrun cannot check for SCTP listeners, and containers may fail to listen"}},
 	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},
@@ -201,7 +201,7 @@ var cases = []struct {
 		`PodSecurity: spec: violates PodSecurity "restricted:latest": seccompProfile (pod or container "app" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`}},
 	{"an unknown level", []func(*scene){func(s *scene) { s.settings.PodSecurity = "strict" }}, []string{`InvalidSetting: : podSecurity is "strict": privileged, baseline or restricted`}},
 	{"more memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 512 << 20 }},
-		[]string{"LowOnmemory: spec: the pod requests 1Gi of memory, and this host has 512Mi free now"}},
+		[]string{"LowOnmemory: spec: the pod requests 1Gi of memory, but this host has only 512Mi free now"}},
 	{"less memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 2 << 30 }}, nil},
 	{"affinity by the node's name", []func(*scene){matchName(corev1.NodeSelectorOpIn, "here")}, nil},
 	{"affinity by another node's name", []func(*scene){matchName(corev1.NodeSelectorOpNotIn, "here")}, []string{

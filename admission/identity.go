@@ -62,7 +62,7 @@ func checkName(q question) problem.List {
 		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
-				Message: fmt.Sprintf("pod %s/%s of a podrun with another root directory exists on this host (uid %s)", p.Namespace, p.Name, p.UID),
+				Message: fmt.Sprintf("pod %s/%s exists in another podrun root directory on this host (uid %s)", p.Namespace, p.Name, p.UID),
 				Hint:    fmt.Sprintf("remove it with --root-dir %s, or choose another name", p.RootDir),
 			})
 		}

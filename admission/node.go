@@ -132,5 +132,5 @@ func checkShutdown(q question) problem.List {
 		return nil
 	}
 	return list(problem.Problem{Field: "spec", Reason: event.NodeShutdown, Message: "Pod was rejected as the node is shutting down.",
-		Hint: "wait until the host has booted again"})
+		Hint: "wait until the host has rebooted"})
 }

@@ -93,7 +93,7 @@ func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.Reso
 	if free.Sub(used[name]); free.Sign() < 0 {
 		free = apiresource.Quantity{}
 	}
-	return fmt.Sprintf("the pod requests %s of %s and %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
+	return fmt.Sprintf("the pod requests %s of %s, but only %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
 }
 
 // amount returns a quantity in the unit of the messages: milli-CPUs for CPU.

@@ -20,7 +20,7 @@ func checkPrivileged(q question) problem.List {
 		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
 			out = append(out, problem.Problem{
 				Field: field + ".securityContext.privileged", Reason: "FieldValueForbidden",
-				Message: "privileged containers are disallowed", Hint: "this host has --allow-privileged=false",
+				Message: "privileged containers are disallowed", Hint: "--allow-privileged=false is set on this host",
 			})
 		}
 	})

@@ -31,7 +31,7 @@ func checkSpare(q question) problem.List {
 		}
 		out = append(out, problem.Problem{
 			Field: "spec", Reason: "LowOn" + string(have.name), Warning: true,
-			Message: fmt.Sprintf("the pod requests %s of %s, and this host has %s free now", want.String(), have.name,
+			Message: fmt.Sprintf("the pod requests %s of %s, but this host has only %s free now", want.String(), have.name,
 				apiresource.NewQuantity(have.free>>20<<20, apiresource.BinarySI)),
 			Hint: "other programs use the rest",
 		})

@@ -238,8 +238,8 @@ func failed(g Group, op string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		e.Hint = "run as root"
-	case strings.Contains(err.Error(), "systemd not running"):
-		e.Hint = fmt.Sprintf("give --cgroup-driver=%s", host.DriverCgroupfs)
+	case strings.Contains(err.Error(), "systemd is not running"):
+		e.Hint = fmt.Sprintf("use --cgroup-driver=%s", host.DriverCgroupfs)
 	}
 	return e
 }

@@ -17,7 +17,7 @@ func (p Plan) updateBurstableWeight(planned bool) error {
 		}
 		milli, known, err := p.requested(g)
 		if err != nil {
-			return failed(g, "add up its pods", err)
+			return failed(g, "sum the CPU requests of its pods", err)
 		}
 		if known {
 			g.Resources.setWeight(p.Version, milli)

@@ -72,7 +72,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("mark the cgroups that a podrun made that was killed: %w", err)
+		return fmt.Errorf("mark the cgroups created by a podrun process that was killed: %w", err)
 	}
 	p.made()
 	return nil

@@ -35,6 +35,6 @@ func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bo
 func (p Plan) refusal(g Group) error {
 	owner := p.ownerOf(g)
 	return &problem.Error{Kind: problem.Refused, Object: "cgroup " + g.Path,
-		Err:  fmt.Errorf("it is the cgroup of a pod of the root directory %s", owner),
+		Err:  fmt.Errorf("it is the cgroup of a pod in the root directory %s", owner),
 		Hint: "remove metadata.uid from the manifest, or delete the other pod with --root-dir " + owner}
 }

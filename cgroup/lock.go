@@ -35,7 +35,7 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the cgroups that pods share: %w", err)
 	}
-	if err := hostfile.Lock(ctx, dir, "another podrun to change the cgroups that pods share"); err != nil {
+	if err := hostfile.Lock(ctx, dir, "another podrun process to change the cgroups that pods share"); err != nil {
 		return nil, err
 	}
 	if err := p.markInterrupted(ctx); err != nil {
@@ -64,7 +64,7 @@ func openLock(path string) (*os.File, error) {
 		dir = f
 		var st unix.Stat_t
 		if err = unix.Fstat(int(f.Fd()), &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
-			err = fmt.Errorf("%s has owner %d and mode %03o, want %d and 700; remove it", at, st.Uid, st.Mode&0o777, os.Geteuid())
+			err = fmt.Errorf("%s has owner %d and mode %03o instead of %d and 700; remove it", at, st.Uid, st.Mode&0o777, os.Geteuid())
 		}
 		if err != nil {
 			_ = f.Close()

@@ -16,7 +16,7 @@ import (
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
-			return failed(g, "grow the cgroup", context.Cause(ctx))
+			return failed(g, "increase the cgroup's limits", context.Cause(ctx))
 		}
 		if p.foreign(g) {
 			return p.refusal(g)
@@ -31,7 +31,7 @@ func Grow(ctx context.Context, p Plan) error {
 		}
 		g.Resources = more
 		if err := p.set(g); err != nil {
-			return failed(g, "grow the cgroup", err)
+			return failed(g, "increase the cgroup's limits", err)
 		}
 	}
 	return nil

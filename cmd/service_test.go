@@ -113,7 +113,7 @@ func TestServiceErrors(t *testing.T) {
 		"status without systemd":    {[]string{"status", "-o", "json"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\n"},
 		"a relative binary":         {[]string{"install", "--print", "--binary", "podrun"}, ExitUsage, `podrun: binary "podrun": systemd requires an absolute path`},
 		"a prefix and --now":        {[]string{"install", "--now", "--prefix", "/none"}, ExitUsage, "podrun: --now starts the service on this host"},
-		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, ExitRuntime, "podrun: podrun.service: make the directory of manifests: open /podrun-none"},
+		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, ExitRuntime, "podrun: podrun.service: create the manifest directory: open /podrun-none"},
 		"an unknown command":        {[]string{"enable"}, ExitUsage, `podrun: "enable" is not a command of podrun service`},
 	} {
 		t.Run(name, func(t *testing.T) {

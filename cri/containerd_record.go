@@ -59,7 +59,7 @@ func (c *Client) settled(ctx context.Context, call func() error, listed func(con
 
 // errNoRecords is returned by restore if the runtime does not have containerd's own
 // services.
-var errNoRecords = errors.New("only containerd can do this")
+var errNoRecords = errors.New("supported only with containerd")
 
 // restore creates containerd's record of a container if it is missing, and reports whether
 // it may have done so. Because containerd finds a task by its ID, the record requires

@@ -34,7 +34,7 @@ func TestRemovalWithoutARecord(t *testing.T) {
 		"the record is refused":    {sandbox: true, fault: "Create", err: refusal, want: []string{"get container info", "the runtime still lists it", "code = PermissionDenied", "restart the runtime"}},
 		"the record does not help": {sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists it", "restart the runtime"}},
 		"the container stays":      {fault: "RemoveContainer", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists it"}},
-		"not containerd":           {crio: true, sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "only containerd can do this", "restart the runtime"}},
+		"not containerd":           {crio: true, sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "supported only with containerd", "restart the runtime"}},
 		"the list is refused":      {fault: "ListContainers", err: refusal, want: []string{"get container info", "code = PermissionDenied"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,9 +106,9 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	case resp.StatusCode != http.StatusSwitchingProtocols:
 		// The status is known; the text only explains it.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		return nil, fmt.Errorf("it answered %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("it returned %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
 	case spoken != protocol:
-		return nil, fmt.Errorf("it speaks %q, not %s", spoken, protocol)
+		return nil, fmt.Errorf("it uses the protocol %q instead of %s", spoken, protocol)
 	}
 	return r, nil
 }

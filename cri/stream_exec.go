@@ -206,7 +206,7 @@ func pass(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
 	if err != nil {
 		_, _ = io.Copy(io.Discard, from)
-		return fmt.Errorf("pass the command's output on: %w", err)
+		return fmt.Errorf("write the command's output: %w", err)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func pass(to io.Writer, from io.Reader) error {
 // in older kubectl versions (k/k#73056): the connection was lost.
 func exitOf(end []byte) (int, error) {
 	if len(end) == 0 {
-		return 0, errors.New("the runtime closed the connection before the command ended")
+		return 0, errors.New("the runtime closed the connection before the command exited")
 	}
 	var s metav1.Status
 	if err := json.Unmarshal(end, &s); err != nil {

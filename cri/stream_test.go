@@ -81,7 +81,7 @@ func TestExecEnds(t *testing.T) {
 		{`{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated"}`, "command terminated", 0},
 		{`{"status":"Failure","reason":"InternalError","message":"no shim"}`, "no shim", 0},
 		// kubectl reported success in this case (k/k#73056).
-		{"", "the runtime closed the connection before the command ended", 0},
+		{"", "the runtime closed the connection before the command exited", 0},
 		{"exit 1", "read the command's exit status: invalid character", 0},
 	} {
 		server := httptest.NewServer(speaking(3, says(c.status)))
@@ -172,8 +172,8 @@ func TestExecNotStreamed(t *testing.T) {
 		{"http://" + l.Addr().String(), "connection refused"},
 		{"ftp://127.0.0.1/exec", "neither http nor https"},
 		{"http://[::1", "missing ']'"},
-		{raw(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\n\r\nno such token\n"), "it answered 404 Not Found: no such token"},
-		{raw(t, "HTTP/1.1 101 Switching Protocols\r\nX-Stream-Protocol-Version: channel.k8s.io\r\n\r\n"), `it speaks "channel.k8s.io", not v4.channel.k8s.io`},
+		{raw(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\n\r\nno such token\n"), "it returned 404 Not Found: no such token"},
+		{raw(t, "HTTP/1.1 101 Switching Protocols\r\nX-Stream-Protocol-Version: channel.k8s.io\r\n\r\n"), `it uses the protocol "channel.k8s.io" instead of v4.channel.k8s.io`},
 		{raw(t, "SSH-2.0-OpenSSH\r\n\r\n"), "malformed HTTP"},
 	} {
 		_, _, err := execAt(t.Context(), c.url, nil)

@@ -48,7 +48,7 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 			return errors.Join(err, merr)
 		}
 		if terr := c.deleteTask(ctx, id); terr != nil {
-			return fmt.Errorf("%w; containerd does not delete its task, which was never started: %w; restart containerd", err, terr)
+			return fmt.Errorf("%w; containerd did not delete its task, which was never started: %w; restart containerd", err, terr)
 		}
 		deleted[id] = true
 	}

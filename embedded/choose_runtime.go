@@ -110,7 +110,7 @@ func Choose(in ChooseInput) (Decision, error) {
 	switch {
 	case in.Wanted == ByFlag:
 		if !in.Archive && (in.Record == nil || in.Record.Kind != Own) {
-			return Decision{}, &problem.Error{Kind: problem.Runtime, Object: "--runtime=embedded", Err: errors.New("this podrun has no embedded runtime"),
+			return Decision{}, &problem.Error{Kind: problem.Runtime, Object: "--runtime=embedded", Err: errors.New("this podrun binary has no embedded runtime"),
 				Hint: "use podrun-bundle, or a runtime of this host"}
 		}
 		return Decision{Kind: Own, Record: fresh}, nil
@@ -178,14 +178,14 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 		}
 		hint := "start it"
 		if in.Archive {
-			hint += ", or use podrun's own runtime by --runtime=embedded"
+			hint += ", or use podrun's embedded runtime with --runtime=embedded"
 		} else {
 			hint += ", or set another socket with --container-runtime-endpoint"
 		}
 		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running: %s is installed, and %s does not exist", path, socket.Endpoint), Hint: hint}
 	}
 	if in.Archive && len(in.Pods) > 0 {
-		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, and there are pods of one that is not recorded: %s", shownPods(in.Pods)),
+		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, but pods of an unrecorded runtime exist: %s", shownPods(in.Pods)),
 			Hint: "start it, or set its socket with --runtime"}
 	}
 	if in.Archive {
@@ -200,8 +200,8 @@ func noRuntime(s *Survey, install string) error {
 	var sockets []string
 	for _, socket := range s.Sockets {
 		if socket.State == NoCRI {
-			return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: %s serves no CRI", socket.Endpoint),
-				Hint: "enable the CRI plugin of containerd (disabled_plugins in /etc/containerd/config.toml), or use podrun-bundle, which has a runtime of its own"}
+			return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: %s does not serve CRI", socket.Endpoint),
+				Hint: "enable the CRI plugin of containerd (disabled_plugins in /etc/containerd/config.toml), or use podrun-bundle, which contains a runtime"}
 		}
 		sockets = append(sockets, socket.Endpoint)
 	}
@@ -211,5 +211,5 @@ func noRuntime(s *Survey, install string) error {
 		install = "install one: " + install
 	}
 	return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: %s do not exist", strings.Join(sockets, " and ")),
-		Hint: install + "; 'podrun doctor' checks the host; podrun-bundle has a runtime of its own; --container-runtime-endpoint sets another socket"}
+		Hint: install + "; 'podrun doctor' checks the host; podrun-bundle contains a runtime; --container-runtime-endpoint sets another socket"}
 }

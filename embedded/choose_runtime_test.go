@@ -41,11 +41,11 @@ func TestChoose(t *testing.T) {
 		"a bare host":                                              {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
 		"a bare host, to read":                                     {in: ChooseInput{Survey: survey(Absent, Absent), Use: Reads, Archive: true}, want: Decision{Kind: Own, Notice: "using the embedded container runtime"}},
 		"a bare host without an archive":                           {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts}, err: "no container runtime found: |podrun-bundle", kind: problem.Runtime},
-		"Docker alone without an archive":                          {in: ChooseInput{Survey: survey(NoCRI, Absent, "containerd"), Use: Starts}, err: "serves no CRI|disabled_plugins", kind: problem.Runtime},
+		"Docker alone without an archive":                          {in: ChooseInput{Survey: survey(NoCRI, Absent, "containerd"), Use: Starts}, err: "does not serve CRI|disabled_plugins", kind: problem.Runtime},
 
 		"a socket that an uninstalled runtime left": {in: ChooseInput{Survey: survey(Stale, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
 		"a socket of a runtime that has ended":      {in: ChooseInput{Survey: survey(Stale, Absent, "containerd"), Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
-		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods of one that is not recorded: default/web|--runtime", kind: problem.Runtime},
+		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods of an unrecorded runtime exist: default/web|--runtime", kind: problem.Runtime},
 
 		"the record decides":                  {in: ChooseInput{Record: own, Use: Starts}, want: Decision{Kind: Own}},
 		"the record of another runtime":       {in: ChooseInput{Record: other, Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
@@ -60,7 +60,7 @@ func TestChoose(t *testing.T) {
 		"embedded beside pods of none":        {in: ChooseInput{Wanted: ByFlag, Use: Starts, Archive: true, Pods: pods}, err: "use the container runtime of this host: default/web", kind: problem.Refused},
 		"embedded again":                      {in: ChooseInput{Wanted: ByFlag, Record: own, Use: Starts, Archive: true, Pods: pods}, want: Decision{Kind: Own}},
 		"embedded, recorded, without archive": {in: ChooseInput{Wanted: ByFlag, Record: own, Use: Starts, Pods: pods}, want: Decision{Kind: Own}},
-		"embedded without an archive":         {in: ChooseInput{Wanted: ByFlag, Use: Starts}, err: "this podrun has no embedded runtime|podrun-bundle", kind: problem.Runtime},
+		"embedded without an archive":         {in: ChooseInput{Wanted: ByFlag, Use: Starts}, err: "this podrun binary has no embedded runtime|podrun-bundle", kind: problem.Runtime},
 		"many pods are counted":               {in: ChooseInput{Wanted: crio, Record: own, Use: Acts, Pods: []string{"a/a", "b/b", "c/c", "d/d", "e/e"}}, err: "a/a, b/b, c/c and 2 more", kind: problem.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	case errors.Is(err, ErrNewerChoice):
 		hint = "use the newer podrun that wrote it, or set the runtime with --runtime"
 	}
-	return nil, &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: err, Hint: hint}
+	return nil, &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: err, Hint: hint}
 }
 
 // ErrLostChoice means that the record was truncated or is not a file.

@@ -71,7 +71,7 @@ func stopStrays(ctx context.Context, l Layout) error {
 		errs = nil
 		for _, p := range running {
 			if err := endProcess(ctx, p.PID, p.Alive, 0); err != nil {
-				errs = append(errs, fmt.Errorf("end process %d: %w", p.PID, err))
+				errs = append(errs, fmt.Errorf("terminate process %d: %w", p.PID, err))
 			}
 		}
 		if ctx.Err() != nil {

@@ -90,10 +90,10 @@ func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	}
 	for _, dir := range groups {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("make a cgroup of its own: %w", err)
+			return fmt.Errorf("create its cgroup: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return fmt.Errorf("move it into a cgroup of its own: %w", err)
+			return fmt.Errorf("move it into its cgroup: %w", err)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if said := lastWords(l, from); said != "" {
 		err = fmt.Errorf("%w; it wrote: %s", err, said)
 	}
-	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows all of its log"}
+	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows its complete log"}
 }
 
 // remember adds the variables of the command that starts the daemon to the recorded ones,
@@ -172,7 +172,7 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		return d, err
 	}
 	if _, d.StartTime, err = readStat(d.PID); err != nil {
-		return d, fmt.Errorf("it ended at once: %w", err)
+		return d, fmt.Errorf("it exited immediately: %w", err)
 	}
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -208,7 +208,7 @@ func awaitReady(ctx context.Context, l Layout, d Daemon) error {
 // pause waits for a moment while a daemon runs.
 func pause(ctx context.Context, d Daemon) error {
 	if !d.Alive() {
-		return fmt.Errorf("process %d ended", d.PID)
+		return fmt.Errorf("process %d exited", d.PID)
 	}
 	return wait.Sleep(ctx, 3*time.Millisecond)
 }
@@ -228,7 +228,7 @@ func WriteChoice(l Layout, c Choice) error {
 		err = hostfile.Write(l.Choice(), data, 0o640)
 	}
 	if err != nil {
-		return &problem.Error{Kind: problem.Runtime, Op: "record which runtime is used", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Op: "record the container runtime", Err: err}
 	}
 	return nil
 }

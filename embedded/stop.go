@@ -58,7 +58,7 @@ func endProcess(ctx context.Context, pid int, alive func() bool, grace time.Dura
 			return err
 		}
 	}
-	return errors.New("it does not end by SIGKILL")
+	return errors.New("it did not exit after SIGKILL")
 }
 
 // AwaitEnd waits at most within for a daemon to exit, and reports whether it has exited.

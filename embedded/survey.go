@@ -96,7 +96,7 @@ func CheckHost(ctx context.Context, l Layout, need int64) error {
 		return refuse(fmt.Errorf("%s is on a file system that is mounted with noexec: the runtime's programs cannot be executed there", l.RootDir), "set a directory on another file system with --root-dir, or remount without noexec")
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return refuse(fmt.Errorf("the file system of %s has %d MB free, and the runtime takes %d MB", l.RootDir, free>>20, need>>20), "free space, or set a directory on another file system with --root-dir")
+		return refuse(fmt.Errorf("the file system of %s has %d MB free, but the runtime requires %d MB", l.RootDir, free>>20, need>>20), "free space, or set a directory on another file system with --root-dir")
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (
 	select {
 	case result := <-done:
 		if result != "done" {
-			return 0, fmt.Errorf("start %s: its job ended as %q", unit, result)
+			return 0, fmt.Errorf("start %s: its job finished with result %q", unit, result)
 		}
 	case <-ctx.Done():
 		return 0, fmt.Errorf("start %s: %w", unit, context.Cause(ctx))
@@ -64,7 +64,7 @@ func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (
 	}
 	pid, ok := main.Value.Value().(uint32)
 	if !ok || pid == 0 {
-		return 0, errors.New(unit + " ended at once")
+		return 0, errors.New(unit + " exited immediately")
 	}
 	return int(pid), nil
 }

@@ -159,7 +159,7 @@ func TestUnpackRefusesADamagedArchive(t *testing.T) {
 		archive func(*testing.T) Archive
 		want    string
 	}{
-		"another digest": {func(t *testing.T) Archive { a := packed(t, plain, nil); a.Digest = otherDigest; return a }, "this podrun is damaged"},
+		"another digest": {func(t *testing.T) Archive { a := packed(t, plain, nil); a.Digest = otherDigest; return a }, "this podrun binary is damaged"},
 		"cut": {func(t *testing.T) Archive {
 			a := packed(t, plain, nil)
 			whole, err := io.ReadAll(a.Reader())

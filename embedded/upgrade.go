@@ -29,7 +29,7 @@ func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Refused, Object: "embedded runtime",
-		Err:  fmt.Errorf("containerd %s of this podrun is older than %s, which is in use and whose data it may not be able to read", containerdOf(after), containerdOf(before)),
+		Err:  fmt.Errorf("containerd %s in this podrun binary is older than the running %s and may not be able to read its data", containerdOf(after), containerdOf(before)),
 		Hint: "use a newer podrun-bundle, or --force; 'podrun runtime down' removes the data"}
 }
 

@@ -40,7 +40,7 @@ func TestBackOffSurvivesItsProcess(t *testing.T) {
 		if _, err := attempt(4 * time.Second); err == nil || r.tries["app:1"] != 1 {
 			t.Fatalf("%v after %v", err, r.tries)
 		}
-		if _, err := attempt(5 * time.Second); err == nil || r.tries["app:1"] != 1 || !strings.Contains(err.Error(), "an earlier pull failed; the next attempt is in 6s") {
+		if _, err := attempt(5 * time.Second); err == nil || r.tries["app:1"] != 1 || !strings.Contains(err.Error(), "a previous pull failed; the next attempt is in 6s") {
 			t.Fatalf("%v after %v", err, r.tries)
 		}
 		if took, err := attempt(time.Minute); err != nil || r.tries["app:1"] != 3 || took != 21*time.Second {

@@ -43,7 +43,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	} else if left > 0 {
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, 0))
 		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
-			Err: fmt.Errorf("an earlier pull failed; the next attempt is in %s", left.Round(time.Second))})
+			Err: fmt.Errorf("a previous pull failed; the next attempt is in %s", left.Round(time.Second))})
 	}
 	for {
 		if p.sleep(ctx, p.left(key)) != nil {

@@ -140,7 +140,7 @@ func (s *Pulls) Stop() {
 func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	j, ok := s.jobs[container]
 	if !ok {
-		return Result{}, fmt.Errorf("container %s: its image is not in the plan", container)
+		return Result{}, fmt.Errorf("container %s: the plan does not include its image", container)
 	}
 	c, first := j.image.container(container)
 	select {

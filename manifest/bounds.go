@@ -118,7 +118,7 @@ func (d *document) aliasBounds() problem.List {
 	if total := w.of(&root); total.bytes <= maxDocument && total.values <= maxValues {
 		return nil
 	}
-	p := d.tooLarge("its aliases make it larger than %d MiB, or give it more than %d values", maxDocument>>20, maxValues)
+	p := d.tooLarge("with its aliases expanded, the document is larger than %d MiB or has more than %d values", maxDocument>>20, maxValues)
 	p.Hint = "write the document without so many aliases"
 	return problem.List{p}
 }

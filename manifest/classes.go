@@ -67,7 +67,7 @@ func setPriority(spec *corev1.PodSpec, classes map[string]*schedulingv1.Priority
 	}
 	if spec.Priority != nil && *spec.Priority != value {
 		bad("spec.priority", "FieldValueForbidden",
-			fmt.Sprintf("%d is not the priority of the class %s, which is %d", *spec.Priority, spec.PriorityClassName, value), "leave it out")
+			fmt.Sprintf("%d differs from the value of the PriorityClass %s, which is %d", *spec.Priority, spec.PriorityClassName, value), "remove the field")
 		return
 	}
 	spec.Priority = &value
@@ -92,7 +92,7 @@ func globalDefault(classes map[string]*schedulingv1.PriorityClass) *schedulingv1
 func setRuntimeClass(spec *corev1.PodSpec, class *nodev1.RuntimeClass, bad func(field, reason, message, hint string)) {
 	if o := class.Overhead; o != nil {
 		if len(spec.Overhead) > 0 && !equality.Semantic.DeepEqual(spec.Overhead, o.PodFixed) {
-			bad("spec.overhead", "FieldValueForbidden", fmt.Sprintf("it is not the overhead of the RuntimeClass %s", class.Name), "leave it out")
+			bad("spec.overhead", "FieldValueForbidden", fmt.Sprintf("it differs from the overhead of the RuntimeClass %s", class.Name), "remove the field")
 		} else {
 			spec.Overhead = maps.Clone(o.PodFixed)
 		}
@@ -104,7 +104,7 @@ func setRuntimeClass(spec *corev1.PodSpec, class *nodev1.RuntimeClass, bad func(
 		want := class.Scheduling.NodeSelector[key]
 		if have, ok := spec.NodeSelector[key]; ok && have != want {
 			bad("spec.nodeSelector", "FieldValueForbidden",
-				fmt.Sprintf("it wants %s=%s, the RuntimeClass %s wants %s=%s", key, have, class.Name, key, want), "")
+				fmt.Sprintf("%s=%s conflicts with the RuntimeClass %s, which sets %s=%s", key, have, class.Name, key, want), "")
 			continue
 		}
 		if spec.NodeSelector == nil {

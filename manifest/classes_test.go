@@ -48,7 +48,7 @@ func TestWithClasses(t *testing.T) {
 		{name: "unknown class", spec: "priorityClassName: no-such", want: fields{"priorityClassName": "no-such"},
 			problems: "spec.priorityClassName: no PriorityClass with name no-such was found"},
 		{name: "another priority", spec: "priorityClassName: high, priority: 5", want: fields{"priorityClassName": "high", "priority": 5.0},
-			problems: "spec.priority: 5 is not the priority of the class high, which is 1000"},
+			problems: "spec.priority: 5 differs from the value of the PriorityClass high, which is 1000"},
 		{name: "a runtime class without more", spec: "runtimeClassName: plain", want: fields{"runtimeClassName": "plain"}},
 		{name: "overhead and scheduling", spec: "runtimeClassName: vm, nodeSelector: {disk: ssd}", want: fields{"runtimeClassName": "vm",
 			"overhead": fields{"cpu": "250m", "memory": "120Mi"}, "nodeSelector": fields{"disk": "ssd", "virt": "yes"},
@@ -59,7 +59,7 @@ func TestWithClasses(t *testing.T) {
 		{name: "contradictions", spec: `runtimeClassName: vm, overhead: {cpu: "1"}, nodeSelector: {virt: "no"}`,
 			want: fields{"runtimeClassName": "vm", "overhead": fields{"cpu": "1"}, "nodeSelector": fields{"virt": "no"},
 				"tolerations": []any{fields{"key": "virt", "operator": "Exists"}}},
-			problems: "spec.overhead: it is not the overhead of the RuntimeClass vm\nspec.nodeSelector: it wants virt=no, the RuntimeClass vm wants virt=yes"},
+			problems: "spec.overhead: it differs from the overhead of the RuntimeClass vm\nspec.nodeSelector: virt=no conflicts with the RuntimeClass vm, which sets virt=yes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := "containers: [{name: app, image: x}]"

@@ -24,12 +24,12 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	}
 	p := it.problem(object, it.field(fmt.Sprintf("spec.volumes[%d]", index)), "ClusterField", "")
 	if l.opts.StrictClusterFields {
-		p.Message = fmt.Sprintf("volume %q holds the token of a cluster's service account, and there is no cluster", spec.Volumes[index].Name)
-		p.Hint = "take the volume and its mounts out, or run without --strict-cluster-fields"
+		p.Message = fmt.Sprintf("volume %q is for a service account token, which requires a cluster", spec.Volumes[index].Name)
+		p.Hint = "remove the volume and its mounts, or run without --strict-cluster-fields"
 		l.add(p)
 		return
 	}
-	p.Message = fmt.Sprintf("volume %q is left out, with its mounts: it holds the token of a cluster's service account", spec.Volumes[index].Name)
+	p.Message = fmt.Sprintf("volume %q and its mounts are ignored: it is for the service account token of a cluster", spec.Volumes[index].Name)
 	p.Warning = true
 	l.add(p)
 

@@ -69,7 +69,7 @@ status:
 // that only an API server sets.
 func TestExported(t *testing.T) {
 	objects, warnings := load(t, exported, Options{})
-	want := []string{`f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" is left out, with its mounts: it holds the token of a cluster's service account`}
+	want := []string{`f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" and its mounts are ignored: it is for the service account token of a cluster`}
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Error(diff)
 	}
@@ -94,7 +94,7 @@ func TestExported(t *testing.T) {
 
 func TestStrictClusterFields(t *testing.T) {
 	_, problems := Load([]Source{{"f", []byte(exported)}}, Options{StrictClusterFields: true})
-	want := `f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" holds the token of a cluster's service account, and there is no cluster (take the volume and its mounts out, or run without --strict-cluster-fields)`
+	want := `f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" is for a service account token, which requires a cluster (remove the volume and its mounts, or run without --strict-cluster-fields)`
 	if got := problems.Errors().String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -25,7 +25,7 @@ func SetGates(gates map[string]bool) problem.List {
 		case !ok:
 			p.Message = "unknown feature gate, ignored"
 		case gate.LockToDefault && gate.Default != gates[name]:
-			p.Message = "cannot be changed any more, ignored"
+			p.Message = "can no longer be changed, ignored"
 		case utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != gates[name]: // otherwise the registry would log needlessly
 			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{name: gates[name]}); err != nil {
 				p.Message = err.Error()

@@ -21,10 +21,10 @@ func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 		p := it.problem(object, field, "FieldValueInvalid", fmt.Sprintf("%q is relative", source.Path))
 		switch {
 		case l.opts.WorkingDir == "":
-			p.Hint = "write an absolute path, or give --relative-host-paths to resolve it against the manifest's directory"
+			p.Hint = "write an absolute path, or use --relative-host-paths to resolve it against the manifest's directory"
 			l.add(p)
 		case strings.Contains(it.doc.file, "://"):
-			p.Hint = "write an absolute path: a manifest of a URL has no directory on this host"
+			p.Hint = "write an absolute path: a manifest from a URL has no directory on this host"
 			l.add(p)
 		default:
 			dir := l.opts.WorkingDir // also for standard input

@@ -13,8 +13,8 @@ func TestRelativeHostPaths(t *testing.T) {
 		{file: "pod.yaml", path: ".", dir: "/work", want: "/work"},
 		{file: "-", path: "src", dir: "/work", want: "/work/src"},
 		{file: "pod.yaml", path: "/src", want: "/src"},
-		{file: "pod.yaml", path: "./src", err: `spec.volumes[0].hostPath.path: "./src" is relative (write an absolute path, or give --relative-host-paths`},
-		{file: "https://example.com/pod.yaml", path: "./src", dir: "/work", err: "a manifest of a URL has no directory"},
+		{file: "pod.yaml", path: "./src", err: `spec.volumes[0].hostPath.path: "./src" is relative (write an absolute path, or use --relative-host-paths`},
+		{file: "https://example.com/pod.yaml", path: "./src", dir: "/work", err: "a manifest from a URL has no directory"},
 		{file: "pod.yaml", path: "/a/../b", dir: "/work", err: "must not contain '..'"},
 	} {
 		text := head + "  volumes: [{name: v, hostPath: {path: '" + test.path + "'}}]\n"

@@ -36,7 +36,7 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 		l.opts.Validate = Strict
 	case Strict, Warn, Ignore:
 	default:
-		l.add(problem.Problem{Reason: "FieldValueNotSupported", Message: fmt.Sprintf("validation %q is not known", opts.Validate), Hint: "strict, warn or ignore"})
+		l.add(problem.Problem{Reason: "FieldValueNotSupported", Message: fmt.Sprintf("unknown validation mode %q", opts.Validate), Hint: "use strict, warn or ignore"})
 		return l.objects, l.problems
 	}
 	for _, s := range sources {
@@ -122,7 +122,7 @@ const ReasonNoPod = "NoPod"
 
 // noPod returns the problem of an input without a pod.
 func noPod(sources []Source, objects *Objects) problem.Problem {
-	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
+	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "add a Pod, or a workload with a pod template such as a Deployment or a Job"}
 	if len(sources) == 1 {
 		p.File = sources[0].Name
 	}
@@ -174,7 +174,7 @@ func (l *loader) object(it item, depth int) {
 	}
 	// Some validation takes time proportional to the square of an object's size.
 	if len(it.raw) > maxDocument {
-		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, more than an API server takes", maxDocument>>20)))
+		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, the limit of an API server", maxDocument>>20)))
 		return
 	}
 	if values, _ := weighJSON(it.raw); values > maxObjectValues {
@@ -236,7 +236,7 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 func (l *loader) claim(it item, kind, name string) bool {
 	key := kind + " " + name
 	if first, ok := l.seen[key]; ok {
-		p := it.problem(key, "metadata.name", "FieldValueDuplicate", "given twice"+secondOf(first, it.doc.file))
+		p := it.problem(key, "metadata.name", "FieldValueDuplicate", "defined twice"+secondOf(first, it.doc.file))
 		p.Hint = "rename one of them"
 		l.add(p)
 		return false

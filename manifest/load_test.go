@@ -171,7 +171,7 @@ func TestGates(t *testing.T) {
 	objects, warnings := load(t, head+"  volumes:\n  - name: v\n    projected:\n      sources:\n      - clusterTrustBundle: {name: b, path: p}\n      - configMap: {name: m}\n", Options{})
 	want := []string{
 		"f:1: Pod default/a: volume \"v\" (Projected) has no sources provided",
-		"f:12: Pod default/a: spec.volumes[0].projected.sources[0].clusterTrustBundle: ignored: Kubernetes has the feature gate of this field off by default",
+		"f:12: Pod default/a: spec.volumes[0].projected.sources[0].clusterTrustBundle: ignored: the feature gate of this field is disabled by default in Kubernetes",
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Error(diff)
@@ -180,7 +180,7 @@ func TestGates(t *testing.T) {
 		t.Errorf("sources: %v", s)
 	}
 	problems := SetGates(map[string]bool{"NoSuchGate": true, "SidecarContainers": false, "NodeSwap": true})
-	if want := "featureGates.NoSuchGate: unknown feature gate, ignored\nfeatureGates.SidecarContainers: cannot be changed any more, ignored"; problems.String() != want || len(problems.Errors()) > 0 {
+	if want := "featureGates.NoSuchGate: unknown feature gate, ignored\nfeatureGates.SidecarContainers: can no longer be changed, ignored"; problems.String() != want || len(problems.Errors()) > 0 {
 		t.Errorf("problems: %s", problems)
 	}
 }

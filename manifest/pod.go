@@ -38,11 +38,11 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	l.tokenVolumes(it, object, &pod.Spec)
 	if pod.UID != "" && !identity.SafeUID(string(pod.UID)) {
 		p := it.problem(object, "metadata.uid", "FieldValueInvalid", "a UID is 1 to 128 letters, digits and dashes: it becomes part of a path")
-		p.Hint = "take metadata.uid out; podrun makes one"
+		p.Hint = "remove metadata.uid; podrun generates one"
 		l.add(p)
 	}
 	if pod.Name == "" && pod.GenerateName != "" {
-		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command needs metadata.name: it makes no random names"))
+		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command requires metadata.name: it does not generate names"))
 		return
 	}
 	if !l.count(it, object, &pod.Spec) {
@@ -92,12 +92,12 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	case !l.opts.ToEnd:
 	case spec.RestartPolicy == "":
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "is not set: Never is used, for the pod is to come to an end")
+		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "is not set: defaults to Never, because the pod must complete")
 		p.Warning = true
 		l.add(p)
 	case spec.RestartPolicy == corev1.RestartPolicyAlways:
-		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "a pod with restartPolicy Always never ends")
-		p.Hint, p.Kind = "give --restart-policy=Never or OnFailure", problem.Usage
+		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "a pod with restartPolicy Always never completes")
+		p.Hint, p.Kind = "use --restart-policy=Never or OnFailure", problem.Usage
 		l.add(p)
 	}
 }
@@ -162,7 +162,7 @@ func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *
 	}
 	kept.TypeMeta = pod.TypeMeta
 	for _, path := range missing(pod, &kept) {
-		p := it.problem(object, it.field(path), "FeatureGateDisabled", "ignored: Kubernetes has the feature gate of this field off by default")
+		p := it.problem(object, it.field(path), "FeatureGateDisabled", "ignored: the feature gate of this field is disabled by default in Kubernetes")
 		p.Warning = true
 		l.add(p)
 	}

@@ -22,10 +22,10 @@ func TestProblems(t *testing.T) {
 		opts Options
 		want []string
 	}{
-		"empty":         {text: "", want: []string{"f: no objects in input (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
-		"only comments": {text: "# a\n---\n# b\n...\n", want: []string{"f: no objects in input (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
+		"empty":         {text: "", want: []string{"f: no objects in input (add a Pod, or a workload with a pod template such as a Deployment or a Job)"}},
+		"only comments": {text: "# a\n---\n# b\n...\n", want: []string{"f: no objects in input (add a Pod, or a workload with a pod template such as a Deployment or a Job)"}},
 		"no pod": {text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", want: []string{
-			"f: no pod in the input, only 1 ConfigMap (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
+			"f: no pod in the input, only 1 ConfigMap (add a Pod, or a workload with a pod template such as a Deployment or a Job)"}},
 		"broken YAML, with the line of the file": {text: head + "---\na: b\n c: d\n", want: []string{
 			"f:10: not valid YAML: mapping values are not allowed in this context (quote a value that has a colon and a space in it, and check the indentation)"}},
 		"broken JSON": {text: "{\n  \"kind\": \"Pod\",\n  \"a\" 1\n}\n", want: []string{
@@ -44,29 +44,29 @@ func TestProblems(t *testing.T) {
 		"an unknown kind": {text: "apiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", want: []string{
 			"f:2: Gadget a: kind: podrun does not read kind Gadget of v1 (remove it, or skip it with --skip-kinds=Gadget)"}},
 		"an unknown kind, ignored": {text: head + "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
-			"podrun does not use these objects and skips them: Gadget (a)"}},
+			"podrun skips these objects, which it does not support: Gadget (a)"}},
 		"unknown kinds that are named": {text: head + "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: np}\n",
 			opts: Options{SkipKinds: []string{"gadget", "NetworkPolicy"}}, want: []string{
-				"podrun does not use these objects and skips them: Gadget (a), NetworkPolicy (np)"}},
+				"podrun skips these objects, which it does not support: Gadget (a), NetworkPolicy (np)"}},
 		"kinds of a cluster are one warning": {text: head + "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems: [{metadata: {name: r}}]\n", want: []string{
-			"podrun does not use these objects and skips them: Ingress (i), Role (r), Service (a, b)"}},
+			"podrun skips these objects, which it does not support: Ingress (i), Role (r), Service (a, b)"}},
 		"a foreign kind of the name of one of a cluster's": {text: "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\n", want: []string{
 			"f:2: Service a: kind: podrun does not read kind Service of serving.knative.dev/v1 (remove it, or skip it with --skip-kinds=Service, or every custom resource with --skip-kinds=custom)"}},
 		"a kind that restricts pods": {text: head + "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
 			"f:10: LimitRange a: kind: podrun does not enforce a LimitRange (remove it, or skip it with --skip-kinds=LimitRange)"}},
 		"nothing but skipped kinds": {text: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", want: []string{
-			"podrun does not use these objects and skips them: Namespace (a)",
-			"f: no pod in the input, only 1 Namespace (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
+			"podrun skips these objects, which it does not support: Namespace (a)",
+			"f: no pod in the input, only 1 Namespace (add a Pod, or a workload with a pod template such as a Deployment or a Job)"}},
 		"custom resources": {text: head + object("monitoring.coreos.com/v1", "ServiceMonitor", "m") + object("monitoring.coreos.com/v1", "PrometheusRuleList", "l") +
 			object("cluster.x-k8s.io/v1", "Machine", "x") + object("batch.volcano.sh/v1alpha1", "Job", "j"), opts: Options{SkipKinds: []string{"Custom"}}, want: []string{
-			"podrun does not use these objects and skips them: Job (j), Machine (x), PrometheusRuleList (l), ServiceMonitor (m)"}},
+			"podrun skips these objects, which it does not support: Job (j), Machine (x), PrometheusRuleList (l), ServiceMonitor (m)"}},
 		"what is no custom resource": {text: head + object("v1", "Gadget", "a") + object("extensions/v1beta1", "Gadget", "b") + object("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "c"), opts: Options{SkipKinds: []string{"custom"}}, want: []string{
 			"f:10: Gadget a: kind: podrun does not read kind Gadget of v1 (remove it, or skip it with --skip-kinds=Gadget)",
 			"f:14: Gadget b: kind: podrun does not read kind Gadget of extensions/v1beta1 (remove it, or skip it with --skip-kinds=Gadget)",
 			"f:18: VolumeSnapshot c: kind: podrun does not read kind VolumeSnapshot of snapshot.storage.k8s.io/v1 (remove it, or skip it with --skip-kinds=VolumeSnapshot)"}},
 		"custom resources that restrict pods": {text: head + object("cilium.io/v2", "CiliumNetworkPolicy", "a") + object("projectcalico.org/v3", "GlobalNetworkPolicy", "b"), opts: Options{SkipKinds: []string{"custom", "globalnetworkpolicy"}, IgnoreUnknownKinds: true}, want: []string{
 			"f:10: CiliumNetworkPolicy a: kind: podrun does not enforce a CiliumNetworkPolicy (remove it, or skip it with --skip-kinds=CiliumNetworkPolicy)",
-			"podrun does not use these objects and skips them: GlobalNetworkPolicy (b)"}},
+			"podrun skips these objects, which it does not support: GlobalNetworkPolicy (b)"}},
 		"a misspelled kind is never ignored": {text: "apiVersion: v1\nkind: pod\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
 			"f:2: pod a: kind: podrun does not read kind pod of v1 (did you mean Pod?)"}},
 
@@ -89,9 +89,9 @@ func TestProblems(t *testing.T) {
 			want: []string{
 				"f:8: Pod default/a: spec.containers[0].tty: must be true or false, not a string (write the value without quotes)",
 				"f:9: Pod default/a: spec.containers[0].args: must be a list, not a string (begin each entry with \"- \")",
-				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML takes y, n, yes, no, on and off for true or false)", // N is a no in YAML 1.1
+				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)", // N is a no in YAML 1.1
 				"f:11: Pod default/a: spec.containers[0].env[0].value: must be a string, not a number (quote the value)",
-				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML takes y, n, yes, no, on and off for true or false)",
+				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[memory]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 				"f:15: Pod default/a: spec.containers[0].ports[0].containerPort: must be a number, not a string (write the value without quotes)",
@@ -112,11 +112,11 @@ func TestProblems(t *testing.T) {
 		"a label's key with dots and a slash": {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n    ok: ok\n    a.b/c: 'x y'\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
 			"f:5: Pod default/a: metadata.labels: Invalid value: \"x y\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"}},
 		"an unsafe UID": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: ../../etc}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
-			"f:3: Pod default/a: metadata.uid: a UID is 1 to 128 letters, digits and dashes: it becomes part of a path (take metadata.uid out; podrun makes one)"}},
+			"f:3: Pod default/a: metadata.uid: a UID is 1 to 128 letters, digits and dashes: it becomes part of a path (remove metadata.uid; podrun generates one)"}},
 		"two pods of one name": {text: head + "---\n" + head, want: []string{
-			"f:11: Pod default/a: metadata.name: given twice (first at line 1) (rename one of them)"}},
+			"f:11: Pod default/a: metadata.name: defined twice (first at line 1) (rename one of them)"}},
 		"generateName without a suffix": {text: "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
-			"f:3: Pod: metadata.generateName: this command needs metadata.name: it makes no random names"}},
+			"f:3: Pod: metadata.generateName: this command requires metadata.name: it does not generate names"}},
 		"a warning of the API": {text: head + "    env: [{name: A, value: a}, {name: A, value: b}]\n", want: []string{
 			"f:8: Pod default/a: spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply"}},
 		"lists within lists": {text: `{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{"kind":"List"}]}]}]}]}`, want: []string{
@@ -124,8 +124,8 @@ func TestProblems(t *testing.T) {
 		"in a list": {text: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    containers:\n    - name: c\n      foo: 1\n", want: []string{
 			"f:9: Pod default/a: spec.containers[0].image: Required value",
 			"f:10: Pod default/a: spec.containers[0].foo: unknown field \"foo\""}},
-		"an unknown way to validate": {text: head, opts: Options{Validate: "harsh"}, want: []string{"validation \"harsh\" is not known (strict, warn or ignore)"}},
-		"UTF-16 cut short":           {text: "\xff\xfea", want: []string{"f: the text says that it is UTF-16 and has an odd number of bytes"}},
+		"an unknown way to validate": {text: head, opts: Options{Validate: "harsh"}, want: []string{"unknown validation mode \"harsh\" (use strict, warn or ignore)"}},
+		"UTF-16 cut short":           {text: "\xff\xfea", want: []string{"f: the text is marked as UTF-16 but has an odd number of bytes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := Load([]Source{{Name: "f", Data: []byte(tc.text)}}, tc.opts)
@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 // TestProblemsOfSeveralFiles: if a name occurs in two files, the problem names both files.
 func TestProblemsOfSeveralFiles(t *testing.T) {
 	_, problems := Load([]Source{{"a.yaml", []byte(head)}, {"b.yaml", []byte("\n" + head)}}, Options{})
-	want := "b.yaml:4: Pod default/a: metadata.name: given twice (first at a.yaml:1) (rename one of them)"
+	want := "b.yaml:4: Pod default/a: metadata.name: defined twice (first at a.yaml:1) (rename one of them)"
 	if problems.String() != want {
 		t.Errorf("got  %s\nwant %s", problems, want)
 	}

@@ -38,7 +38,7 @@ type ReadOptions struct {
 // If ctx ends, the error wraps the cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
-		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file is given"), Hint: "name a file, a directory, an https URL, or - for standard input"}
+		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file was specified"), Hint: "specify a file, a directory, an https URL, or - for standard input"}
 	}
 	var sources []Source
 	var problems problem.List
@@ -46,7 +46,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 	stdin := false
 	for _, name := range names {
 		if name == "-" && stdin {
-			problems = append(problems, problem.Problem{File: name, Reason: "Unreadable", Message: "standard input is named twice", Hint: "name - once"})
+			problems = append(problems, problem.Problem{File: name, Reason: "Unreadable", Message: "standard input is specified twice", Hint: "specify - once"})
 			continue
 		}
 		stdin = stdin || name == "-"
@@ -69,7 +69,7 @@ type reader struct {
 func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List) {
 	switch {
 	case name == "":
-		return nil, unreadable(name, "the name of a file is empty", "")
+		return nil, unreadable(name, "a file name is empty", "")
 	case name == "-":
 		if r.Stdin == nil {
 			return nil, unreadable(name, "there is no standard input", "")
@@ -113,7 +113,7 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 		}
 	}
 	if len(sources) == 0 && len(problems) == 0 && !r.EmptyDirs {
-		return nil, unreadable(dir, "the directory has no manifest", "podrun reads its *.yaml, *.yml and *.json, not its subdirectories; name a file to read another")
+		return nil, unreadable(dir, "the directory has no manifest", "podrun reads *.yaml, *.yml and *.json files in it, not in subdirectories; specify other files by name")
 	}
 	return sources, problems
 }

@@ -123,7 +123,7 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 			kinds[i] += " (" + text + ")"
 		}
 	}
-	return problem.Problem{Reason: "SkippedKinds", Message: "podrun does not use these objects and skips them: " + strings.Join(kinds, ", "), Warning: true}
+	return problem.Problem{Reason: "SkippedKinds", Message: "podrun skips these objects, which it does not support: " + strings.Join(kinds, ", "), Warning: true}
 }
 
 // misspelled returns the kind that the author of an unknown kind probably meant, or "". The

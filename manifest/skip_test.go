@@ -22,7 +22,7 @@ func TestClusterObjects(t *testing.T) {
 		text += object(apiVersion, kind, "a")
 	}
 	objects, warnings := load(t, text, Options{})
-	want := []string{"podrun does not use these objects and skips them: APIService (a), CSIDriver (a), EndpointSlice (a), Endpoints (a), IngressClass (a), " +
+	want := []string{"podrun skips these objects, which it does not support: APIService (a), CSIDriver (a), EndpointSlice (a), Endpoints (a), IngressClass (a), " +
 		"MutatingAdmissionPolicy (a), MutatingAdmissionPolicyBinding (a), MutatingWebhookConfiguration (a), StorageClass (a), " +
 		"ValidatingAdmissionPolicy (a), ValidatingAdmissionPolicyBinding (a), ValidatingWebhookConfiguration (a)"}
 	if diff := cmp.Diff(want, warnings); diff != "" {

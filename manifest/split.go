@@ -41,7 +41,7 @@ func utf8Text(data []byte) ([]byte, error) {
 		return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 	}
 	if len(data)%2 != 0 {
-		return nil, fmt.Errorf("the text says that it is UTF-16 and has an odd number of bytes")
+		return nil, fmt.Errorf("the text is marked as UTF-16 but has an odd number of bytes")
 	}
 	units := make([]uint16, 0, len(data)/2-1)
 	for i := 2; i < len(data); i += 2 {

@@ -85,7 +85,7 @@ func sliceErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 // unmarshalError tries to decode a type that decodes itself, such as a quantity.
 func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	if t == quantityType && resource.QuantityExceedsLimits(strings.Trim(string(raw), `"`)) {
-		return []typeError{{path: path, bounds: true, hint: "write it shorter, such as 128Mi or 500m",
+		return []typeError{{path: path, bounds: true, hint: "use a shorter form, such as 128Mi or 500m",
 			message: "not a valid quantity: " + resource.ErrQuantityLimits.Error()}}
 	}
 	err := reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw)
@@ -116,7 +116,7 @@ func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	case t.Kind() == reflect.String && kindOf(raw) == "a number":
 		e.hint = "quote the value"
 	case t.Kind() == reflect.String && kindOf(raw) == "true or false":
-		e.hint = "quote the value; YAML takes y, n, yes, no, on and off for true or false"
+		e.hint = "quote the value; YAML reads y, n, yes, no, on and off as true or false"
 	case kindOf(raw) == "a string" && want != "base64 text":
 		e.hint = "write the value without quotes"
 	case want == "base64 text" && kindOf(raw) == "a string":

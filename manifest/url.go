@@ -15,7 +15,7 @@ import (
 
 const urlTimeout = 30 * time.Second
 
-var errPlainHTTP = errors.New("http is refused: anybody on the way could change the manifest")
+var errPlainHTTP = errors.New("http is not supported: a manifest could be changed in transit")
 
 // url fetches a manifest over https or, from this host itself, over http.
 func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem) {
@@ -38,7 +38,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		return Source{}, &unreadable(name, fmt.Sprintf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)), statusHint(resp.StatusCode))[0]
+		return Source{}, &unreadable(name, fmt.Sprintf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)), statusHint(resp.StatusCode))[0]
 	}
 	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
@@ -105,7 +105,7 @@ func statusHint(code int) string {
 	case code == http.StatusNotFound || code == http.StatusGone:
 		return "check the URL"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "fetch it with credentials yourself and pass it by -"
+		return "download it with credentials and pass it on standard input (-)"
 	case code >= 500:
 		return "try again later"
 	}

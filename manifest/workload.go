@@ -81,7 +81,7 @@ func (l *loader) workload(it item, h header) {
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
 	}
-	note := it.problem(l.objectName(h), "", "PodTemplate", fmt.Sprintf("podrun runs one pod of the template of this %s, and does nothing else that it asks for", h.Kind))
+	note := it.problem(l.objectName(h), "", "PodTemplate", fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind))
 	note.Warning = true
 	l.add(note)
 	l.takePod(it, pod, h.Kind)

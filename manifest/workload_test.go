@@ -33,7 +33,7 @@ func TestWorkloads(t *testing.T) {
 			if diff := cmp.Diff([]string{"ns", "web", "", "l", "a", kind + " web", "Pod"}, got); diff != "" {
 				t.Error(diff)
 			}
-			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod of the template of this %s, and does nothing else that it asks for", kind, kind)}
+			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", kind)}
 			if diff := cmp.Diff(want, warnings); diff != "" {
 				t.Error(diff)
 			}

@@ -11,7 +11,7 @@ import (
 func (e *Engine) Attach(ctx context.Context, t ExecTarget, s Streams) error {
 	err := e.Client.Attach(ctx, t.ID, s)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w; the container goes on", err)
+		err = fmt.Errorf("%w; the container keeps running", err)
 	}
 	if err != nil {
 		_, err = t.fault("attach", err)

@@ -80,7 +80,7 @@ func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]s
 	}
 	mine, err := store.ProvisionedClaims(e.Layout(), id.UID)
 	if err != nil {
-		return refuse(errors.New("its claims are not known, because its checkpoint cannot be read"), "omit --delete-volumes")
+		return refuse(errors.New("cannot determine its claims: its checkpoint cannot be read"), "omit --delete-volumes")
 	}
 	if len(mine) == 0 {
 		return nil, nil

@@ -74,7 +74,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	}
 	// Tar pads its output; its error is the one from done.
 	if n, _ := io.CopyN(io.Discard, r, maxPadding+1); n > maxPadding {
-		endless := errors.New("tar sends data after the end of the archive")
+		endless := errors.New("tar sent data after the end of the archive")
 		cancel(endless)
 		r.CloseWithError(endless)
 		<-done
@@ -161,8 +161,8 @@ func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Stre
 	code, err := e.Exec(ctx, t, ExecOptions{Command: command, Streams: s})
 	switch {
 	case err != nil && code == ExecNotFound:
-		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: errors.New("its image has no tar, by which files are copied"),
-			Hint: "copy a single file by 'podrun exec -i " + t.Pod.Name + " -- sh -c \"cat > FILE\" < FILE', or mount a volume"}
+		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: errors.New("its image has no tar, which podrun cp requires"),
+			Hint: "copy a single file with 'podrun exec -i " + t.Pod.Name + " -- sh -c \"cat > FILE\" < FILE', or mount a volume"}
 	case err != nil:
 		return err
 	case code != 0:

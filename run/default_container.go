@@ -19,7 +19,7 @@ const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {
-		name, asked = pod.Annotations[annotationDefaultContainer], "container (its annotation names it)"
+		name, asked = pod.Annotations[annotationDefaultContainer], "container (from its default-container annotation)"
 	}
 	var inits []string
 	for _, c := range lifecycle.SpecContainers(pod) {

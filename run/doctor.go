@@ -187,9 +187,9 @@ func (d Diagnosis) Refusal() error {
 	}
 	switch {
 	case len(checks) > 0:
-		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run pods: %s", strings.Join(checks, ", ")), Hint: "the report says how to fix it"}
+		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run pods: %s", strings.Join(checks, ", ")), Hint: "see the fixes in the report"}
 	case len(refused) > 0:
-		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run %s", strings.Join(refused, ", ")), Hint: "the report says why"}
+		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host cannot run %s", strings.Join(refused, ", ")), Hint: "see the report"}
 	}
 	return nil
 }

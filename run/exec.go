@@ -41,7 +41,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	t := ExecTarget{Pod: seen.id}
 	t.Container, t.Among, err = chooseContainer(seen.pod, container)
 	if err != nil {
-		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.id.String(), Err: err, Hint: "name one by -c"}
+		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.id.String(), Err: err, Hint: "select one with -c"}
 	}
 	for _, c := range lifecycle.SpecContainers(seen.pod) {
 		if c.Container.Name == t.Container {
@@ -60,7 +60,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 }
 
 // ErrEnded is the cause of the error if a container exits during an operation.
-var ErrEnded = errors.New("is not running: it has ended just now")
+var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
 func (t ExecTarget) notRunning(c *lifecycle.Container) error {
@@ -71,11 +71,11 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	case c.State == lifecycle.Created:
 		err.Err = errors.New("is not running: it has not been started yet")
 	case c.State == lifecycle.Exited && c.Reason != "":
-		err.Err = fmt.Errorf("is not running: it has exited with %d (%s)", c.ExitCode, c.Reason)
+		err.Err = fmt.Errorf("is not running: it exited with code %d (%s)", c.ExitCode, c.Reason)
 	case c.State == lifecycle.Exited:
-		err.Err = fmt.Errorf("is not running: it has exited with %d", c.ExitCode)
+		err.Err = fmt.Errorf("is not running: it exited with code %d", c.ExitCode)
 	default:
-		err.Err = errors.New("is not running: the runtime does not know its state")
+		err.Err = errors.New("is not running: the runtime reports its state as unknown")
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	case err == nil:
 		return code, nil
 	case limited.Err() != nil && !unreachable:
-		err = fmt.Errorf("%w; the command may still run in the container", err)
+		err = fmt.Errorf("%w; the command may still be running in the container", err)
 	case limited.Err() == nil && o.In == nil && !o.TTY && (unreachable || status.Code(err) == codes.Unimplemented):
 		return e.execSync(ctx, t, o)
 	}
@@ -146,7 +146,7 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 		err = err2
 	}
 	if err != nil {
-		return t.fault("exec", fmt.Errorf("pass the command's output on: %w", err))
+		return t.fault("exec", fmt.Errorf("write the command's output: %w", err))
 	}
 	return int(resp.GetExitCode()), nil
 }

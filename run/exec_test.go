@@ -32,7 +32,7 @@ func TestChooseContainer(t *testing.T) {
 		{container("i"), container("a", "b"), "b", "", "b", "", nil},
 		{container("i"), container("a", "b"), "b", "a", "a", "", nil},
 		{container("i"), container("a", "b"), "", "c", "", `it has no container "c"; it has a, b, i (init)`, nil},
-		{nil, container("a", "b"), "c", "", "", `it has no container (its annotation names it) "c"; it has a, b`, nil},
+		{nil, container("a", "b"), "c", "", "", `it has no container (from its default-container annotation) "c"; it has a, b`, nil},
 		{nil, nil, "", "", "", "it has no containers", nil},
 	} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: c.inits, Containers: c.apps}}

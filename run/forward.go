@@ -100,7 +100,7 @@ func remotePort(s seen, name string) (int, error) {
 			}
 		}
 	}
-	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container has a port %q", name)}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name)}
 }
 
 // forwarder forwards the connections of one command.
@@ -138,7 +138,7 @@ func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 			})
 		}
 		if len(errs) == len(hosts) {
-			return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Op: "listen", Err: errs[0], Hint: "choose another port of this host: LOCAL:REMOTE, or :REMOTE for any"}
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Op: "listen", Err: errs[0], Hint: "choose another local port (LOCAL:REMOTE), or any free one (:REMOTE)"}
 		}
 	}
 	return nil

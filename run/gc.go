@@ -63,7 +63,7 @@ func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 		case o.AllRootDirs && isDir(sb.RootDir):
 			dirs = append(dirs, sb.RootDir)
 		default:
-			out = append(out, Leftover{Kind: "pod", Name: sb.Pod.String(), Kept: true, Why: "it is of the root directory " + sb.RootDir})
+			out = append(out, Leftover{Kind: "pod", Name: sb.Pod.String(), Kept: true, Why: "it belongs to the root directory " + sb.RootDir})
 		}
 	}
 	var errs []error
@@ -99,7 +99,7 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	err := l.remove(ctx)
 	if l.Removed = err == nil; err != nil {
 		l.Error = err.Error()
-		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove the rest of it", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove leftovers", Err: err}
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 		case owner.Removes() && owner.UID == k.ID.UID:
 			l.Why = "its removal was interrupted"
 		case !store.HasCheckpoint(e.Layout(), k.ID.UID):
-			l.Why = "it has a sandbox and no checkpoint"
+			l.Why = "it has a sandbox but no checkpoint"
 		default:
 			continue
 		}
@@ -181,7 +181,7 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 		if !a.Managed || a.RootDir != e.Layout().RootDir || sandboxes[a.Sandbox] || !older(a.File) {
 			continue
 		}
-		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox of that ID (pod " + a.Pod.String() + ")",
+		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox with this ID (pod " + a.Pod.String() + ")",
 			remove: func(ctx context.Context) error { return cni.Remove(ctx, a.RootDir, []cni.Attachment{a}, nil) }})
 	}
 	return out, nil
@@ -204,7 +204,7 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 		if c.GetAnnotations()[identity.AnnotationGeneration] == "" || sandboxes[c.GetPodSandboxId()] || time.Since(time.Unix(0, c.GetCreatedAt())) < gcAge {
 			continue
 		}
-		out = append(out, Leftover{Kind: "container", Name: c.GetId(), Why: "its sandbox is gone",
+		out = append(out, Leftover{Kind: "container", Name: c.GetId(), Why: "its sandbox no longer exists",
 			remove: func(ctx context.Context) error { return e.Client.RemoveContainer(ctx, c.GetId()) }})
 	}
 	return out, nil
@@ -236,17 +236,17 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 		if pods[g.UID] || time.Since(g.Made) < gcAge || !ours && !shared {
 			continue
 		}
-		l := Leftover{Kind: "cgroup", Name: "pod" + g.UID, Why: "its pod is gone", Kept: g.InUse}
+		l := Leftover{Kind: "cgroup", Name: "pod" + g.UID, Why: "its pod no longer exists", Kept: g.InUse}
 		settings := e.Settings
 		if !ours && g.RootDir != "" {
 			if isDir(g.RootDir) {
 				continue
 			}
 			settings.RootDir = g.RootDir
-			l.Why = "its root directory " + g.RootDir + " is gone"
+			l.Why = "its root directory " + g.RootDir + " no longer exists"
 		}
 		if g.InUse {
-			l.Why += "; it has processes: end them first"
+			l.Why += "; processes run in it: terminate them first"
 		}
 		plan := cgroup.Leftovers(g.UID, facts.Cgroup, settings)
 		l.remove = func(ctx context.Context) error {
@@ -272,7 +272,7 @@ func (e *Engine) leftLinks() []Leftover {
 		if _, err := os.Stat(target); !os.IsNotExist(err) {
 			continue
 		}
-		out = append(out, Leftover{Kind: "link", Name: link, Why: "the log that it leads to is gone",
+		out = append(out, Leftover{Kind: "link", Name: link, Why: "its target log no longer exists",
 			remove: func(context.Context) error { return os.Remove(link) }})
 	}
 	return out
@@ -290,7 +290,7 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 		uid := entry.Name()[strings.LastIndexByte(entry.Name(), '_')+1:]
 		if !pods[uid] {
 			out = append(out, Leftover{Kind: "logs", Name: filepath.Join(e.Layout().PodLogsDir, entry.Name()), Kept: true,
-				Why: "they carry no mark of podrun's: delete --keep-logs leaves such"})
+				Why: "another program or 'podrun delete --keep-logs' may have left them: remove them manually"})
 		}
 	}
 	return out

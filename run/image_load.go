@@ -35,16 +35,16 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 		return nil, fmt.Errorf("read the archive: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return nil, &problem.Error{Kind: problem.Image, Object: "the archive", Err: err}
+		return nil, &problem.Error{Kind: problem.Image, Object: "image archive", Err: err}
 	}
 	defer done()
 	names, err := archive.Load(ctx, conn, file)
 	if status.Code(err) == codes.Unimplemented {
-		return nil, notContainerd("one that does not let images in")
+		return nil, notContainerd("a runtime without its image services")
 	}
 	if err != nil {
-		return names, &problem.Error{Kind: problem.Image, Object: "the archive", Err: errors.New(imagepull.Detail(err)),
-			Hint: "it is a tar of 'docker save' or of an OCI layout, as it is or packed by gzip"}
+		return names, &problem.Error{Kind: problem.Image, Object: "image archive", Err: errors.New(imagepull.Detail(err)),
+			Hint: "use a tar archive from 'docker save' or of an OCI layout, optionally compressed with gzip"}
 	}
 	return names, e.seen(ctx, names)
 }
@@ -58,7 +58,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 		for {
 			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 			if err != nil {
-				return imageError(name, "find it", err)
+				return imageError(name, "get its status", err)
 			}
 			if found != nil {
 				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found.Id); err != nil {
@@ -67,7 +67,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				break
 			}
 			if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
-				return imageError(name, "find it", err)
+				return imageError(name, "get its status", err)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func tarFile(ctx context.Context, dir string, archive io.Reader) (file *os.File,
 		}
 		from = &ratioReader{from: unpacked, size: sizeOf(f), packed: read}
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasPrefix(magic, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(magic, []byte("BZh")):
-		return nil, nil, errors.New("is packed by zstd, xz or bzip2: unpack it first, as in 'zstdcat FILE | podrun image load -'")
+		return nil, nil, errors.New("is compressed with zstd, xz or bzip2: decompress it first, as in 'zstdcat FILE | podrun image load -'")
 	case ok:
 		if sizeOf(f) > 0 {
 			_, err := f.Seek(0, io.SeekStart)
@@ -91,10 +91,10 @@ func sizeOf(f *os.File) int64 {
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
 	if err != nil {
-		return nil, fmt.Errorf("copy it to the root directory: %w", err)
+		return nil, fmt.Errorf("copy the archive to the root directory: %w", err)
 	}
 	if _, err := io.Copy(f, r); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy it to the root directory: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("copy the archive to the root directory: %w", err), f.Close())
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -152,7 +152,7 @@ func (r *ratioReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	r.n += int64(n)
 	if r.n > maxUnpacked && r.n > maxRatio*max(r.size, r.packed.n) {
-		return 0, fmt.Errorf("it unpacks to more than %d times its size: if it is an image, unpack it first, as in 'zcat FILE | podrun image load -'", maxRatio)
+		return 0, fmt.Errorf("it decompresses to more than %d times its size: if it is an image, decompress it first, as in 'zcat FILE | podrun image load -'", maxRatio)
 	}
 	return n, err
 }

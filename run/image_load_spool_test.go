@@ -63,7 +63,7 @@ func TestS13PackedZeros(t *testing.T) {
 		if err == nil {
 			file.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "unpacks to more than 100 times its size") {
+		if err == nil || !strings.Contains(err.Error(), "decompresses to more than 100 times its size") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 10<<20 {

@@ -89,7 +89,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 		for _, i := range plan.Images {
 			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
 			if err != nil {
-				return nil, imageError(i.Name, "find it", err)
+				return nil, imageError(i.Name, "get its status", err)
 			}
 			used[found.GetId()] = true
 		}
@@ -166,7 +166,7 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 		at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
 		switch {
 		case err != nil:
-			errs = append(errs, imageError(name, "find it", err))
+			errs = append(errs, imageError(name, "get its status", err))
 		case found == nil || at < 0:
 			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "'podrun image ls' lists the images"})
 		case slices.Contains(images[at].Names, embedded.PauseImage):
@@ -192,9 +192,9 @@ const imageHeld = "image is in use by a container"
 // imageInUse returns the error for an image in use, which containerd removes only with
 // force.
 func (e *Engine) imageInUse(ctx context.Context, name string) error {
-	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or use --force"}
+	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
 	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
-		out.Hint = "delete what uses it first: CRI-O does not remove an image that a container has"
+		out.Hint = "delete the pods that use it first: CRI-O does not remove an image that a container uses"
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		switch {
 		case c == nil && r.Container == "":
 		case c == nil && r.Previous:
-			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has no earlier run")}
+			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has no previous instance")}
 		case c == nil:
 			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
 		default:
@@ -57,7 +57,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	if len(out) == 0 {
 		missing := "a log yet"
 		if r.Previous {
-			missing = "an earlier run"
+			missing = "a previous instance"
 		}
 		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("none of its containers has " + missing)}
 	}

@@ -116,7 +116,7 @@ func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) er
 			}
 			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
 				Err:  fmt.Errorf("already exists (%s)", phase),
-				Hint: "--replace removes it first, metadata.generateName gives each run a name"})
+				Hint: "use --replace to remove it first, or metadata.generateName for a unique name"})
 		}
 	}
 	return errors.Join(errs...)

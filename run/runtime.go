@@ -57,8 +57,8 @@ func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 
 // Reasons why an embedded runtime does not run that are not faults.
 var (
-	errNotUsed = errors.New("is not used yet")
-	errStopped = errors.New("was not started since this host was booted")
+	errNotUsed = errors.New("has not been used yet")
+	errStopped = errors.New("has not been started since this host booted")
 )
 
 // wanted returns the value of --runtime: auto, embedded or an endpoint.
@@ -120,9 +120,9 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 			return "", err
 		}
 	case record == nil:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errNotUsed, Hint: "'podrun apply' starts it, as 'podrun runtime up' does"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errNotUsed, Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
 	default:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up'; 'podrun apply', 'podrun run' and 'podrun serve' start it, too"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up'; 'podrun apply', 'podrun run' and 'podrun serve' also start it"}
 	}
 	return r.layout.Endpoint(), nil
 }
@@ -194,7 +194,7 @@ func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) erro
 		return err
 	}
 	if r.wanted() == embedded.Auto && now != nil && (now.Kind != c.Kind || now.Endpoint != c.Endpoint) {
-		return &problem.Error{Kind: problem.Runtime, Err: errors.New("another podrun has chosen another container runtime at the same time"), Hint: "run the command again"}
+		return &problem.Error{Kind: problem.Runtime, Err: errors.New("another podrun process chose a different container runtime at the same time"), Hint: "run the command again"}
 	}
 	return embedded.WriteChoice(r.layout, c)
 }
@@ -257,7 +257,7 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 	digest := embedded.PickDigest(last, record, own, unpacked)
 	switch {
 	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive, and none is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary contains no runtime, and none is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
 	case digest == own:
 		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
 	}
@@ -310,7 +310,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 			r.restoreNetwork(ctx)
 			wait = time.Second
 		} else if err = r.start(ctx); err == nil {
-			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had ended: podrun has started it again"}})
+			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had exited: podrun restarted it"}})
 		}
 		if err == nil {
 			continue

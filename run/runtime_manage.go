@@ -68,7 +68,7 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	}
 	state = "is " + s.State
 	if s.Upgradable() {
-		state += "; 'podrun runtime upgrade' starts the version of this podrun"
+		state += "; 'podrun runtime upgrade' starts the version in this podrun binary"
 	}
 	collision, _ = r.collision(ctx) // unknown if not root, or the routes cannot be read
 	return state, collision
@@ -79,7 +79,7 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 // start, Upgrade restarts the old one. Unless force is set, it refuses an older containerd.
 func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
-		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive to upgrade to"), Hint: "use podrun-bundle"}
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary contains no runtime to upgrade to"), Hint: "use podrun-bundle"}
 	}
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	if _, err := r.launch(ctx, last.Digest); err != nil {
 		return err
 	}
-	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "the version that ran before was started again"}})
+	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "podrun restarted the previous version"}})
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	return refuse(fmt.Errorf("%d pods use it: %s", len(pods), strings.Join(pods[:min(5, len(pods))], ", ")), "delete them ('podrun delete --all --all-namespaces'), or use --force, which does that first")
+	return refuse(fmt.Errorf("%d pods use it: %s", len(pods), strings.Join(pods[:min(5, len(pods))], ", ")), "delete them ('podrun delete --all --all-namespaces'), or use --force, which deletes them first")
 }
 
 // HasPods reports whether the embedded runtime has pods.

@@ -157,8 +157,8 @@ func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	if e, ok := errors.AsType[*problem.Error](lost); ok {
 		err = e.Err
 	}
-	return &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: fmt.Errorf("%w; no runtime that answers has the pods of this root directory", err),
-		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + "), which records it again"}
+	return &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: fmt.Errorf("%w; none of the available runtimes has the pods of this root directory", err),
+		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + ") to record it again"}
 }
 
 // recordRecovered writes a recovered choice, for the next command.
@@ -175,7 +175,7 @@ func (r *Runtime) recordRecovered(ctx context.Context, c embedded.Choice) error 
 		return nil
 	}
 	if err == nil {
-		r.Note("recovered the record of the container runtime, which could not be read: " + r.layout.Choice())
+		r.Note("recovered the unreadable record of the container runtime: " + r.layout.Choice())
 	}
 	return err
 }

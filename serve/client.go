@@ -40,9 +40,9 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 		return resp.Body, nil
 	case err == nil:
 		_ = resp.Body.Close() // all cases below return an error
-		failed.Err = fmt.Errorf("its API answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		failed.Err = fmt.Errorf("its API returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case nodeapi.IsAbsent(err):
-		failed.Err, failed.Hint = errors.New("does not run with an API at "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
+		failed.Err, failed.Hint = errors.New("no API server listens on "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
 	case errors.Is(err, os.ErrPermission):
 		failed.Hint = "use sudo"
 	}
@@ -74,7 +74,7 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 	defer body.Close()
 	var out []SourceState
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out); err != nil {
-		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API answered something else than sources: %w", err)}
+		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API returned an invalid list of sources: %w", err)}
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, erro
 	for _, name := range names {
 		found, err := s.engine.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 		if err != nil {
-			return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "find it", Err: err}
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "get its status", Err: err}
 		}
 		wanted[found.GetId()] = true
 	}

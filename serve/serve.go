@@ -108,7 +108,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 		}
 	}
 	if err != nil {
-		e.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("watch the state of pods, which podrun polls instead: %w", err))})
+		e.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("watch the pods' state: %w; podrun polls it instead", err))})
 		if w != nil {
 			_ = w.Close()
 		}

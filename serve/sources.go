@@ -40,7 +40,7 @@ func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error)
 	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
 	data, err := store.ReadState(e.Layout().DirIdentities())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
+		return nil, fmt.Errorf("read the saved state of the manifest directories: %w", err)
 	}
 	var identities map[string]source.Identity
 	if json.Unmarshal(data, &identities) == nil {
@@ -163,7 +163,7 @@ func (s *sources) keep(snapshot *source.Snapshot) error {
 		err = store.WriteState(s.node.Layout().DirIdentities(), data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep what is known of the manifest directories: %w", err)
+		return fmt.Errorf("save the state of the manifest directories: %w", err)
 	}
 	s.known = string(data)
 	return nil

@@ -49,7 +49,7 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 				if message := found.notShared(path, *m.MountPropagation); message != "" {
 					out = append(out, problem.Problem{Object: "Pod " + p.ID.String(),
 						Field:  fmt.Sprintf("spec.%s[%d].volumeMounts[%d].mountPropagation", list.name, i, j),
-						Reason: "FailedMount", Message: message, Hint: "share the host's mount: mount --make-rshared"})
+						Reason: "FailedMount", Message: message, Hint: "make the host's mount shared: mount --make-rshared"})
 				}
 			}
 		}

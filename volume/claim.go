@@ -23,7 +23,7 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	claim := in.Claims[ref.ClaimName]
 	if in.ClaimDir != "" && (claim == nil || in.PersistentVolumes[claim.Spec.VolumeName] == nil) {
 		if _, _, err := Provision(in.ClaimDir, in.ID.Namespace, ref.ClaimName, claim); err != nil {
-			return refuse("claimName", err.Error(), fmt.Sprintf("set --pvc %s=PATH for a device or directory of your own", ref.ClaimName))
+			return refuse("claimName", err.Error(), fmt.Sprintf("use --pvc %s=PATH to bind another device or directory", ref.ClaimName))
 		}
 	}
 	if claim == nil {
@@ -86,7 +86,7 @@ func (in Input) wrongNode(pv *corev1.PersistentVolume) *problem.Problem {
 	}
 	p := problem.Problem{Field: "claimName", Reason: "FailedMount",
 		Message: fmt.Sprintf("PersistentVolume %s: no matching NodeSelectorTerms", pv.Name),
-		Hint:    fmt.Sprintf("this node is %s; set labels with --node-labels", in.NodeName)}
+		Hint:    fmt.Sprintf("this node has the labels %s; set labels with --node-labels", in.NodeName)}
 	if err != nil {
 		p.Message, p.Kind = fmt.Sprintf("PersistentVolume %s: %v", pv.Name, err), problem.Manifest
 	}

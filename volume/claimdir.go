@@ -45,7 +45,7 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := hostfile.Lock(ctx, dir, "the process that locks "+path); err != nil {
+	if err := hostfile.Lock(ctx, dir, "the process that has locked "+path); err != nil {
 		return nil, err
 	}
 	return dir, nil

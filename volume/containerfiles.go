@@ -35,11 +35,11 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
-		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+		return "", fmt.Errorf("container %s: create its termination log: %w", container, err)
 	}
 	defer f.Close()
 	if err := f.Chmod(0o666); err != nil {
-		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+		return "", fmt.Errorf("container %s: create its termination log: %w", container, err)
 	}
 	return path, nil
 }
@@ -105,7 +105,7 @@ func keepTail(path string, keep int64) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("shorten %s: %w", path, err)
+		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -114,13 +114,13 @@ func keepTail(path string, keep int64) error {
 	}
 	tail := make([]byte, keep)
 	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
-		return fmt.Errorf("shorten %s: %w", path, err)
+		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	if err := f.Truncate(0); err != nil { // first: the disk may be full
-		return fmt.Errorf("shorten %s: %w", path, err)
+		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	if _, err := f.WriteAt(tail, 0); err != nil {
-		return fmt.Errorf("shorten %s: %w", path, err)
+		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	return nil
 }

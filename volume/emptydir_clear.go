@@ -23,7 +23,7 @@ func RemoveContents(ctx context.Context, layout identity.Layout, uid string) err
 	err := unmounted(ctx, layout, uid, func(pods int) error { return clearEmptyDirs(ctx, pods, uid) })
 	if err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "clear its volumes", Err: err,
-			Hint: "the remaining files are in " + layout.Volumes(uid)}
+			Hint: "remaining files: " + layout.Volumes(uid)}
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ func envValue(text, key string) (string, error) {
 		name, value, ok := strings.Cut(line, "=")
 		switch {
 		case !ok:
-			return "", fmt.Errorf("line %d: there is no '='", lines)
+			return "", fmt.Errorf("line %d: no '='", lines)
 		case name == "":
 			return "", fmt.Errorf("line %d: the variable has no name", lines)
 		case strings.TrimRight(name, " \t") != name:
-			return "", fmt.Errorf("line %d: there is a blank before '='", lines)
+			return "", fmt.Errorf("line %d: white space before '='", lines)
 		}
 		if strings.TrimLeft(value, " \t") != value {
 			if name == key {
@@ -45,7 +45,7 @@ func envValue(text, key string) (string, error) {
 		}
 		after, text, _ = strings.Cut(after, "\n")
 		if after = strings.Trim(after, " \t\r"); after != "" && after[0] != '#' {
-			return "", fmt.Errorf("line %d: there is more after the closing quote", lines)
+			return "", fmt.Errorf("line %d: unexpected text after the closing quote", lines)
 		}
 		if name == key {
 			return value, nil

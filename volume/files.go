@@ -88,11 +88,11 @@ func checkPath(at string) error {
 	case strings.ContainsRune(at, 0):
 		return fmt.Errorf("path %s contains a NUL byte", shortened(at))
 	case len(at) > longestPath:
-		return fmt.Errorf("path %s has %d bytes, more than the %d of a path", shortened(at), len(at), longestPath)
+		return fmt.Errorf("path %s has %d bytes, more than the limit of %d for a path", shortened(at), len(at), longestPath)
 	}
 	for _, name := range names {
 		if len(name) > longestName {
-			return fmt.Errorf("path %s has a name of %d bytes, more than the %d of a file", shortened(at), len(name), longestName)
+			return fmt.Errorf("path %s has a file name of %d bytes, more than the limit of %d", shortened(at), len(name), longestName)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func makeFiles(ctx context.Context, v Volume, f *Files) error {
 	for _, at := range f.Nested {
 		dir, err := safepath.MakeDirs(fd, at)
 		if err != nil {
-			return fmt.Errorf("make the mount point %s: %w", at, err)
+			return fmt.Errorf("create the mount point %s: %w", at, err)
 		}
 		unix.Close(dir)
 	}

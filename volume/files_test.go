@@ -241,14 +241,14 @@ func TestEnvValue(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"A":             "line 1: there is no '='",
+		"A":             "line 1: no '='",
 		"\n='x'":        "line 2: the variable has no name",
-		"A ='x'":        "line 1: there is a blank before '='",
+		"A ='x'":        "line 1: white space before '='",
 		"A=x":           "line 1: the value is not in single quotes",
 		"A=\"x\"":       "line 1: the value is not in single quotes",
 		"B='x\ny'\nA=x": "line 3: the value is not in single quotes",
 		"A='x":          "line 1: the single quote is not closed",
-		"A='x'y":        "line 1: there is more after the closing quote",
+		"A='x'y":        "line 1: unexpected text after the closing quote",
 	} {
 		if _, err := envValue(bad, "A"); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", bad, err, want)

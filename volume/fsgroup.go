@@ -32,7 +32,7 @@ func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodF
 		return nil
 	}
 	if err := giveTree(ctx, fd, int(gid), readWriteBits); err != nil {
-		return fmt.Errorf("give %s to group %d: %w", path, gid, err)
+		return fmt.Errorf("change the group of %s to %d: %w", path, gid, err)
 	}
 	return nil
 }

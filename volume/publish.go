@@ -43,7 +43,7 @@ func (p *publisher) publish() error {
 	if p.gid != nil {
 		// First, before creating anything: with setgid, new links get the group.
 		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
-			return fmt.Errorf("give the volume to group %d: %w", *p.gid, err)
+			return fmt.Errorf("change the group of the volume to %d: %w", *p.gid, err)
 		}
 	}
 	current := p.current()
@@ -137,7 +137,7 @@ func (p *publisher) hasBelow(dir string) bool {
 func (p *publisher) write() (string, error) {
 	name := fmt.Sprintf("%s%d", time.Now().UTC().Format(timeFormat), rand.Uint32())
 	if err := unix.Mkdirat(p.dir, name, 0o755); err != nil {
-		return "", fmt.Errorf("make %s: %w", name, err)
+		return "", fmt.Errorf("create %s: %w", name, err)
 	}
 	fd, err := safepath.OpenSubdir(p.dir, name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *publisher) write() (string, error) {
 		return name, nil
 	}
 	if err := giveTree(p.ctx, fd, int(*p.gid), readOnlyBits); err != nil {
-		return "", fmt.Errorf("give the files to group %d: %w", *p.gid, err)
+		return "", fmt.Errorf("change the group of the files to %d: %w", *p.gid, err)
 	}
 	return name, nil
 }
@@ -174,7 +174,7 @@ func (p *publisher) fill(root int) error {
 			if dir != "." {
 				var err error
 				if next, err = safepath.MakeDirs(root, dir); err != nil {
-					return fmt.Errorf("make %s: %w", dir, err)
+					return fmt.Errorf("create %s: %w", dir, err)
 				}
 			}
 			if parent != root {
@@ -201,7 +201,7 @@ func (p *publisher) swap(name string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("swap %s: %w", dataName, err)
+		return fmt.Errorf("replace %s: %w", dataName, err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string, do func(pod
 	}
 	if err := unmounted(ctx, layout, uid, do); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "remove its directory", Err: err,
-			Hint: "the remaining files are in " + layout.Pod(uid)}
+			Hint: "remaining files: " + layout.Pod(uid)}
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ const (
 const maxWarnings = 100
 
 var (
-	errDeep   = fmt.Errorf("its path is longer than %d bytes, or more than %d directories deep", maxPath, maxDepth)
-	errSparse = errors.New("is a sparse file, whose holes would be written: let tar write it without --sparse")
+	errDeep   = fmt.Errorf("its path has more than %d bytes or more than %d levels", maxPath, maxDepth)
+	errSparse = errors.New("is a sparse file, whose holes would be filled: create the archive without tar --sparse")
 )
 
 // checkPath returns an error for a path that exceeds the limits.
@@ -50,7 +50,7 @@ func (w *warnings) add(format string, args ...any) {
 
 func (w *warnings) end() {
 	if w.n > maxWarnings {
-		w.warn(fmt.Sprintf("%d more are left out", w.n-maxWarnings))
+		w.warn(fmt.Sprintf("%d more files are skipped", w.n-maxWarnings))
 	}
 }
 

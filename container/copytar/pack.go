@@ -86,7 +86,7 @@ func (p *packer) pack(examined *os.File, name string) error {
 		}
 		return p.header(info, name, string(target[:n]))
 	}
-	p.add("%s is left out: it is no file, directory or symlink", examined.Name())
+	p.add("%s is skipped: it is not a regular file, directory or symbolic link", examined.Name())
 	return nil
 }
 

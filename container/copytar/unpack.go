@@ -21,7 +21,7 @@ import (
 var ErrEmpty = errors.New("the archive is empty")
 
 // errOutside reports that an entry is not below the requested path.
-var errOutside = errors.New("its name is not below the path that was asked for")
+var errOutside = errors.New("its name is not below the requested path")
 
 // Unpack writes the entry top of a tar stream to the path to: to becomes the name of the
 // entry, or, if to is an existing directory, receives the content of the entry. Files get
@@ -113,9 +113,9 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 		}
 		return u.root.Link(old, name)
 	case tar.TypeSymlink:
-		u.add("%q is left out: it is a symlink, to %q", entry.Name, entry.Linkname)
+		u.add("%q is skipped: it is a symbolic link to %q", entry.Name, entry.Linkname)
 	default:
-		u.add("%q is left out: it is no file, directory or link", entry.Name)
+		u.add("%q is skipped: it is not a regular file, directory or link", entry.Name)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 		return err
 	}
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
-		return fmt.Errorf("%s exists and is no regular file", name)
+		return fmt.Errorf("%s exists and is not a regular file", name)
 	}
 	// Another user may replace the file by a FIFO: do not wait for it.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
@@ -151,7 +151,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 		return err
 	}
 	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("%s is no regular file", name), err, f.Close())
+		return errors.Join(fmt.Errorf("%s is not a regular file", name), err, f.Close())
 	}
 	if err := f.Truncate(0); err != nil {
 		return errors.Join(err, f.Close())

@@ -132,7 +132,7 @@ func (s *stream) ended(ctx context.Context) (bool, error) {
 		return false, context.Cause(ctx)
 	}
 	if err != nil {
-		return false, fmt.Errorf("does the container still run: %w", err)
+		return false, fmt.Errorf("check whether the container is running: %w", err)
 	}
 	s.over = !alive
 	return s.over, nil

@@ -22,7 +22,7 @@ type record struct {
 
 // Reasons why a line is not in the CRI format.
 var (
-	errNoTime   = errors.New("it does not begin with a time")
+	errNoTime   = errors.New("it does not begin with a timestamp")
 	errNoStream = errors.New("it names neither stdout nor stderr")
 	errNoTag    = errors.New("it has no tag")
 )

@@ -194,7 +194,7 @@ func (s *stream) piece(p piece) error {
 		return s.w.take(p.record)
 	}
 	if !s.corrupt && s.src.Warn != nil {
-		s.src.Warn(s.wrap(fmt.Errorf("%s holds a line that is not in the CRI format; such lines are left out: %w", s.path, p.err)))
+		s.src.Warn(s.wrap(fmt.Errorf("%s contains a line that is not in the CRI format; such lines are skipped: %w", s.path, p.err)))
 	}
 	s.corrupt = true
 	return nil

@@ -101,7 +101,7 @@ func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 		case err != nil:
 			return nil, err
 		case seen > maxDirEntries || len(out) > maxRotated:
-			return nil, fmt.Errorf("its directory has more than %d files, or it has more than %d rotated ones: remove those that are not needed", maxDirEntries, maxRotated)
+			return nil, fmt.Errorf("its directory has more than %d files, or it has more than %d rotated ones: remove the files that are not needed", maxDirEntries, maxRotated)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-var errNotOnlyFile = errors.New("it is not a regular file with one name")
+var errNotOnlyFile = errors.New("it is not a regular file, or has several hard links")
 
 // links returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {

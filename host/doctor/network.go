@@ -57,7 +57,7 @@ func cni(in Input) Finding {
 	case c.Config == "":
 		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Fix: in.fixCNI()}
 		if _, said := in.refused("NetworkNotReady"); !in.down() && !said {
-			f = pass("cni", "the network is not configured in %s but elsewhere", c.ConfDir)
+			f = pass("cni", "the network is configured outside %s", c.ConfDir)
 		}
 		return f
 	case c.Problem != "":
@@ -82,7 +82,7 @@ func addresses(in Input) Finding {
 	local := func(text string) bool { ip := net.ParseIP(text); return ip != nil && ip.IsLoopback() }
 	switch {
 	case len(f.NodeIPs) == 0 || slices.ContainsFunc(f.NodeIPs, local):
-		return Finding{Check: "addresses", Status: Warn, Summary: "the host has only a loopback address: status.hostIP is of no use to pods",
+		return Finding{Check: "addresses", Status: Warn, Summary: "the host has only a loopback address: pods cannot use status.hostIP",
 			Fix: "set one with --node-ip"}
 	case f.DefaultRoute == "":
 		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods have no external network, and registries may be unreachable",

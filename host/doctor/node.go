@@ -16,7 +16,7 @@ func root(in Input) Finding {
 	if in.Checkup.Root {
 		return pass("root", "podrun runs as root")
 	}
-	return Finding{Check: "root", Status: Fail, Summary: "podrun creates cgroups and mounts and must run as root", Fix: "sudo podrun doctor"}
+	return Finding{Check: "root", Status: Fail, Summary: "podrun must run as root to create cgroups and mounts", Fix: "sudo podrun doctor"}
 }
 
 // facts checks whether podrun can read all facts on which plans depend.
@@ -194,10 +194,10 @@ func bytes(n int64) string {
 func leftovers(in Input) Finding {
 	return in.requireRuntime("leftovers", func() Finding {
 		if len(in.Leftovers) == 0 {
-			return pass("leftovers", "none of podruns that were killed")
+			return pass("leftovers", "no leftovers of killed podrun processes")
 		}
 		shown := in.Leftovers[:min(3, len(in.Leftovers))]
-		return Finding{Status: Warn, Summary: fmt.Sprintf("%d of podruns that were killed: %s", len(in.Leftovers), strings.Join(shown, ", ")),
-			Fix: "podrun gc --dry-run shows them, podrun gc removes them"}
+		return Finding{Status: Warn, Summary: fmt.Sprintf("%d leftovers of killed podrun processes: %s", len(in.Leftovers), strings.Join(shown, ", ")),
+			Fix: "run 'podrun gc' to remove them ('podrun gc --dry-run' lists them)"}
 	})
 }

@@ -157,7 +157,7 @@ func handlers(in Input) Finding {
 	return in.requireRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
 		if !r.HandlersOK {
-			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: podrun passes RuntimeClasses on unchecked, and refuses user namespaces (hostUsers: false) and recursive read-only mounts, which the runtime would ignore"}
+			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: podrun does not check RuntimeClasses, and refuses user namespaces (hostUsers: false) and recursive read-only mounts, which the runtime would ignore"}
 		}
 		var all []string
 		for name, h := range r.Handlers {
@@ -275,7 +275,7 @@ func oomScore(in Input) Finding {
 		case may == nil:
 			return Finding{Status: Skip, Summary: "the runtime's process is not visible to podrun"}
 		case !*may && restricts == nil:
-			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it cannot set the OOM scores of sandboxes that a kubelet sets", in.Checkup.RuntimePID),
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it cannot set the OOM score that a kubelet sets for sandboxes", in.Checkup.RuntimePID),
 				Fix: "grant the capability if sandboxes fail"}
 		case !*may:
 			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),

@@ -25,7 +25,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "use cgroupfs or systemd, or remove it to use the runtime's driver")
 	}
 	if b := kc.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
-		f.invalid("memorySwap.swapBehavior", fmt.Sprintf("%q is not a behaviour", b), "NoSwap or LimitedSwap")
+		f.invalid("memorySwap.swapBehavior", fmt.Sprintf("%q is not a swap behavior", b), "use NoSwap or LimitedSwap")
 	}
 	if d := kc.RuntimeRequestTimeout.Duration; d < 0 {
 		f.invalid("runtimeRequestTimeout", fmt.Sprintf("%s is negative", d), "")
@@ -51,7 +51,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	for i, s := range kc.AllowedUnsafeSysctls {
 		at, example := fmt.Sprintf("allowedUnsafeSysctls[%d]", i), "such as net.core.somaxconn or kernel.shm*"
 		if !sysctlPattern().MatchString(s) || len(s) > 253 {
-			f.invalid(at, fmt.Sprintf("%q is neither a sysctl nor a prefix of one with a *", s), example)
+			f.invalid(at, fmt.Sprintf("%q is neither a sysctl nor a prefix that ends in *", s), example)
 		} else if ns, name, _ := sysctl.GetNamespace(s); ns == sysctl.UnknownNamespace {
 			f.invalid(at, fmt.Sprintf("%q is not namespaced: a pod would set it for the whole host", name), example)
 		}
@@ -116,7 +116,7 @@ func (f *file) checkNumbers(kc *kubelet.KubeletConfiguration) {
 		f.invalid("maxParallelImagePulls", fmt.Sprintf("%d is not positive", pulls), "")
 	}
 	if pulls > 1 && deref(kc.SerializeImagePulls, false) {
-		f.invalid("maxParallelImagePulls", fmt.Sprintf("%d at a time while serializeImagePulls is true", pulls), "set serializeImagePulls to false")
+		f.invalid("maxParallelImagePulls", fmt.Sprintf("must not be %d while serializeImagePulls is true", pulls), "set serializeImagePulls to false")
 	}
 }
 

@@ -29,7 +29,7 @@ func ParseDevices(given []string) (map[string][]string, error) {
 		case !cdiID().MatchString(id):
 			return nil, fmt.Errorf("%q: %q is not a CDI device, such as example.com/gpu=0", one, id)
 		case slices.Contains(seen, id):
-			return nil, fmt.Errorf("%q: the device is set twice", one)
+			return nil, fmt.Errorf("%q: the device is specified twice", one)
 		}
 		seen, out[name] = append(seen, id), append(out[name], id)
 	}

@@ -96,7 +96,7 @@ func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
 		return base
 	}
 	if line := seen[f.kind]; line > 0 {
-		f.add("kind", "FieldValueInvalid", fmt.Sprintf("%s is given at line %d already", f.kind, line), "keep one document of each kind", false)
+		f.add("kind", "FieldValueInvalid", fmt.Sprintf("%s is already defined at line %d", f.kind, line), "keep one document of each kind", false)
 		return base
 	}
 	seen[f.kind] = f.line("kind")
@@ -157,7 +157,7 @@ func (f *file) decode(data []byte) map[string]json.RawMessage {
 	}
 	for _, p := range places {
 		if p.again > 0 {
-			f.addAt(f.first+p.line-1, p.path, "FieldDuplicate", fmt.Sprintf("given at line %d already", f.first+p.again-1), "", f.kind == kubeletKind)
+			f.addAt(f.first+p.line-1, p.path, "FieldDuplicate", fmt.Sprintf("already defined at line %d", f.first+p.again-1), "", f.kind == kubeletKind)
 		}
 	}
 	return fields
@@ -210,7 +210,7 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 			continue
 		}
 		if holdsQuantities(target.Type()) && resource.JSONExceedsLimits(fields[name]) {
-			f.invalid(name, "it contains a quantity "+resource.ErrQuantityLimits.Error(), "write it shorter, such as 128Mi or 500m")
+			f.invalid(name, "it contains a quantity "+resource.ErrQuantityLimits.Error(), "use a shorter form, such as 128Mi or 500m")
 			continue
 		}
 		loose, err := kjson.UnmarshalStrict(fields[name], target.Addr().Interface())

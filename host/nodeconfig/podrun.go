@@ -116,7 +116,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 		f.invalid("startOrder", fmt.Sprintf("%q is not %s", o, strings.Join(StartOrders, " or ")), "")
 	}
 	if n := pc.Profile; n != nil && !slices.Contains(Profiles, *n) {
-		f.invalid("profile", fmt.Sprintf("there is no profile %q", *n), strings.Join(Profiles, ", "))
+		f.invalid("profile", fmt.Sprintf("unknown profile %q", *n), strings.Join(Profiles, ", "))
 	}
 	if u := deref(pc.UserNamespaces, UserNamespacesPod); !slices.Contains(UserNamespaceModes, u) {
 		f.invalid("userNamespaces", fmt.Sprintf("%q is not %s", u, strings.Join(UserNamespaceModes, " or ")), "")
@@ -177,13 +177,13 @@ func (f *file) checkSources(dirs []string) {
 		at := fmt.Sprintf("sources[%d]", i)
 		if strings.HasPrefix(dir, "https://") {
 			if u, err := url.Parse(dir); err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(dir) >= maxPath {
-				f.invalid(at, "not a URL such as https://host/path, without credentials", "give credentials with --source-header-file")
+				f.invalid(at, "not a URL such as https://host/path, without credentials", "pass credentials with --source-header-file")
 			}
 		} else {
 			f.checkPath(at, dir)
 		}
 		if slices.Contains(dirs[:i], dir) {
-			f.invalid(at, fmt.Sprintf("%q is given twice", dir), "")
+			f.invalid(at, fmt.Sprintf("%q is specified twice", dir), "")
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (f *file) checkDevices(devices map[string][]string) {
 			if _, err := ParseDevices([]string{name + "=" + id}); err != nil {
 				f.invalid(at, err.Error(), "")
 			} else if slices.Contains(seen, id) {
-				f.invalid(at, fmt.Sprintf("%q is given twice", id), "")
+				f.invalid(at, fmt.Sprintf("%q is specified twice", id), "")
 			}
 			seen = append(seen, id)
 			if f.tooMany("devices", len(seen)) {

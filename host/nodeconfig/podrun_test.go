@@ -79,8 +79,8 @@ func TestParsePodrunProblems(t *testing.T) {
 		line int
 	}{
 		"unknown field":          {"rootdir: /r\n", "rootdir: unknown field", 3},
-		"duplicate field":        {"rootDir: /r\nrootDir: /s\n", "rootDir: given at line 3 already", 4},
-		"duplicate key":          {"nodeLabels:\n  a: b\n  a: c\n", "nodeLabels[a]: given at line 4 already", 5},
+		"duplicate field":        {"rootDir: /r\nrootDir: /s\n", "rootDir: already defined at line 3", 4},
+		"duplicate key":          {"nodeLabels:\n  a: b\n  a: c\n", "nodeLabels[a]: already defined at line 4", 5},
 		"kubelet's field":        {"maxPods: 3\n", "maxPods: unknown field", 3},
 		"wrong type":             {"sources: /etc\n", "sources: string is not a valid list", 3},
 		"wrong type of mapping":  {"devices: [a]\n", "devices: array is not a valid mapping", 3},
@@ -88,7 +88,7 @@ func TestParsePodrunProblems(t *testing.T) {
 		"empty path":             {"rootDir: ''\n", `rootDir: "" is not an absolute path`, 3},
 		"relative path":          {"containerLogsDir: logs\n", `containerLogsDir: "logs" is not an absolute path`, 3},
 		"relative source":        {"sources:\n- /a\n- b\n", `sources[1]: "b" is not an absolute path`, 5},
-		"source twice":           {"sources: [/a, /a]\n", `sources[1]: "/a" is given twice`, 3},
+		"source twice":           {"sources: [/a, /a]\n", `sources[1]: "/a" is specified twice`, 3},
 		"many sources":           {"sources: [" + strings.Repeat("/a,", 65) + "]\n", "sources: 65 directories, more than the limit of 64", 3},
 		"name of the node":       {"hostnameOverride: Edge_1\n", `hostnameOverride: "Edge_1" is not a valid name of a node`, 3},
 		"address":                {"nodeIP: [localhost]\n", `nodeIP[0]: "localhost" is not an IP address`, 3},
@@ -98,16 +98,16 @@ func TestParsePodrunProblems(t *testing.T) {
 		"claim":                  {"persistentVolumeClaims:\n  A: /srv\n", "persistentVolumeClaims[A]: not a valid name of a claim", 4},
 		"claim's directory":      {"persistentVolumeClaims:\n  a.b: srv/../a\n", `persistentVolumeClaims[a.b]: "srv/../a" is not an absolute path`, 4},
 		"device":                 {"devices:\n  gpu: [a]\n", `devices[gpu][0]: "gpu=a": "gpu" is not the name of an extended resource`, 4},
-		"device twice":           {"devices: {e.x/a: [e.x/g=0], e.x/b: [e.x/g=0]}\n", `devices[e.x/b][0]: "e.x/g=0" is given twice`, 3},
+		"device twice":           {"devices: {e.x/a: [e.x/g=0], e.x/b: [e.x/g=0]}\n", `devices[e.x/b][0]: "e.x/g=0" is specified twice`, 3},
 		"auth":                   {"registryAuth: auth.json\n", `registryAuth: "auth.json" is not an absolute path`, 3},
 		"retry":                  {"retryPull: never\n", `retryPull: "never" is not auto or always`, 3},
 		"negative limit":         {"pullTimeout: -1s\n", "pullTimeout: -1s is negative", 3},
 		"limit without unit":     {"pullStallTimeout: '3'\n", "pullStallTimeout: time: missing unit in duration", 3},
-		"profile":                {"profile: hard\n", `profile: there is no profile "hard"`, 3},
+		"profile":                {"profile: hard\n", `profile: unknown profile "hard"`, 3},
 		"user namespaces":        {"userNamespaces: always\n", `userNamespaces: "always" is not pod or prefer`, 3},
 		"security level":         {"podSecurity: strict\n", `podSecurity: "strict" is not a level`, 3},
 		"namespace":              {"namespace: a.b\n", `namespace: "a.b" is not a valid namespace`, 3},
-		"twice":                  {"---\n" + beginPodrun, "kind: PodrunConfiguration is given at line 2 already", 5},
+		"twice":                  {"---\n" + beginPodrun, "kind: PodrunConfiguration is already defined at line 2", 5},
 		"another kind after it":  {"---\napiVersion: v1\nkind: Pod\n", `kind: "Pod" is not a kind of settings`, 5},
 		"not YAML after it":      {"---\na: b: c\n", "not valid YAML", 0},
 		"of another version":     {"---\napiVersion: podrun.dev/v1\nkind: PodrunConfiguration\n", "apiVersion: must be podrun.dev/v1alpha1", 4},
@@ -130,8 +130,8 @@ func TestParsePodrunProblems(t *testing.T) {
 					line += shift
 				}
 				for n := range 8 { // lines in the message
-					if shift > 0 && strings.HasSuffix(want, fmt.Sprintf("line %d already", n)) {
-						want = strings.Replace(want, fmt.Sprintf("line %d ", n), fmt.Sprintf("line %d ", n+shift), 1)
+					if shift > 0 && strings.HasSuffix(want, fmt.Sprintf(" line %d", n)) {
+						want = strings.Replace(want, fmt.Sprintf(" line %d", n), fmt.Sprintf(" line %d", n+shift), 1)
 						break
 					}
 				}

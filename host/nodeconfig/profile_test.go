@@ -41,7 +41,7 @@ func TestProfile(t *testing.T) {
 		t.Errorf("without a profile: %+v, %s", s, problems)
 	}
 	for _, wrong := range []string{"Hardened", "''", "none"} {
-		if _, problems := Parse([]byte(beginPodrun+"profile: "+wrong+"\n"), Default()); len(problems) != 1 || problems[0].Line != 3 || !strings.Contains(problems[0].String(), "there is no profile") || problems[0].Hint != "hardened" {
+		if _, problems := Parse([]byte(beginPodrun+"profile: "+wrong+"\n"), Default()); len(problems) != 1 || problems[0].Line != 3 || !strings.Contains(problems[0].String(), "unknown profile") || problems[0].Hint != "hardened" {
 			t.Errorf("profile %s: %s", wrong, problems)
 		}
 	}

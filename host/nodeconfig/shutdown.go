@@ -57,7 +57,7 @@ func (f *file) checkShutdown(kc *kubelet.KubeletConfiguration) {
 		}
 	}
 	if critical > all {
-		f.invalid("shutdownGracePeriodCriticalPods", fmt.Sprintf("%s is more than shutdownGracePeriod, which is %s", critical, all), "it is a part of shutdownGracePeriod")
+		f.invalid("shutdownGracePeriodCriticalPods", fmt.Sprintf("%s is more than shutdownGracePeriod, which is %s", critical, all), "it is part of shutdownGracePeriod")
 	}
 	const byPriority = "shutdownGracePeriodByPodPriority"
 	periods := kc.ShutdownGracePeriodByPodPriority

@@ -47,7 +47,7 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 			return nil, err
 		}
 		if len(images[i].names) == 0 {
-			return nil, fmt.Errorf("image %s has no name in the archive: save it by name", images[i].target.Digest)
+			return nil, fmt.Errorf("image %s has no name in the archive: save the image by its name", images[i].target.Digest)
 		}
 		if err := forHost(images[i].names[0], images[i].platforms, platform{runtime.GOOS, runtime.GOARCH}); err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 		return err
 	}
 	if answer.Offset < 0 || answer.Offset > b.desc.Size {
-		return fmt.Errorf("an earlier load stopped at %d of %d bytes", answer.Offset, b.desc.Size)
+		return fmt.Errorf("a previous load stopped at %d of %d bytes", answer.Offset, b.desc.Size)
 	}
 	from := a.open(span{b.where.at + answer.Offset, b.where.size - answer.Offset})
 	if b.data != nil {

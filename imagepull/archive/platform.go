@@ -77,5 +77,5 @@ func forHost(name string, has []platform, host platform) error {
 			list = append(list, p.String())
 		}
 	}
-	return fmt.Errorf("image %s is for %s, and this host is %s", name, strings.Join(list, ", "), host)
+	return fmt.Errorf("image %s is for %s, but this host is %s", name, strings.Join(list, ", "), host)
 }

@@ -33,7 +33,7 @@ func (c Claim) String() string {
 }
 
 // ofStatus is the claim for all fields of a pod's status.
-var ofStatus = Claim{Note: "computed as by the kubelet; 'podrun get NAME -o yaml' prints it"}
+var ofStatus = Claim{Note: "computed as in the kubelet; 'podrun get NAME -o yaml' prints it"}
 
 var table = sync.OnceValue(func() map[string]Claim {
 	out := map[string]Claim{}

@@ -22,7 +22,7 @@ type Kind struct {
 	of             reflect.Type
 }
 
-const oneOfTemplate = "podrun runs one pod from its template, of the object's name"
+const oneOfTemplate = "podrun runs one pod from its template, with the object's name"
 
 // Kinds lists all kinds that podrun reads, the Pod first.
 var Kinds = []Kind{

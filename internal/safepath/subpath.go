@@ -27,7 +27,7 @@ const (
 )
 
 // ErrOutside reports that a path leads out of the volume.
-var ErrOutside = errors.New("it leads out of the volume")
+var ErrOutside = errors.New("it leads outside the volume")
 
 // OpenSubpath opens a path inside the directory volume with O_PATH, for a bind mount. It
 // creates missing components as directories with the mode of the volume's directory. It
@@ -45,7 +45,7 @@ func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) 
 	fd, err := v.open(ctx, subpath)
 	if errors.Is(err, unix.ENOENT) {
 		if err := v.makeDirs(ctx, subpath); err != nil {
-			return nil, fmt.Errorf("make subPath %q of %s: %w", subpath, volume, err)
+			return nil, fmt.Errorf("create subPath %q of %s: %w", subpath, volume, err)
 		}
 		fd, err = v.open(ctx, subpath)
 	}
@@ -113,7 +113,7 @@ func openat2(ctx context.Context, root int, path string, how uint64) (int, error
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		return -1, fmt.Errorf("%w: files are renamed continuously while podrun opens the path (%d tries): stop the process that renames them", err, againTries)
+		return -1, fmt.Errorf("%w: files are renamed continuously while podrun opens the path (%d attempts): stop the process that renames them", err, againTries)
 	case errors.Is(err, unix.ENOSYS):
 		return -1, fmt.Errorf("openat2: %w: subPath requires Linux 5.6 or newer", err)
 	}

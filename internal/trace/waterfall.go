@@ -28,7 +28,7 @@ func (t Trace) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%10.2f %10.2f  %s  %s\n", float64(s.Begin)/1000, float64(s.Duration)/1000, t.bar(s), name)
 	}
 	if t.Dropped > 0 {
-		fmt.Fprintf(&b, "%d more spans are not shown\n", t.Dropped)
+		fmt.Fprintf(&b, "%d more spans not shown\n", t.Dropped)
 	}
 	fmt.Fprintf(&b, "%10.2f %10s  end\n", float64(t.Duration)/1000, "")
 	_, err := io.WriteString(w, b.String())

@@ -16,7 +16,7 @@ import (
 )
 
 // errLost ends a long call of a command that no longer owns its pod.
-var errLost = errors.New("another podrun has taken the pod over")
+var errLost = errors.New("another podrun process took over the pod")
 
 // deletedError means that another podrun has deleted the pod.
 type deletedError struct{ by string }

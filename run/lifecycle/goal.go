@@ -71,7 +71,7 @@ func ParseGoal(text string) (Goal, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%q is not started, ready, completed, delete, condition=TYPE[=STATUS] or phase=PHASE", text)
+	return "", fmt.Errorf("%q is not one of started, ready, completed, delete, condition=TYPE[=STATUS] and phase=PHASE", text)
 }
 
 // phase returns the phase that the goal names, or "".
@@ -112,7 +112,7 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 	kind, want := g.condition()
 	for _, c := range status.Conditions {
 		if strings.EqualFold(string(c.Type), kind) && c.Message != "" {
-			return fmt.Sprintf("its condition %s is not %s: %s", c.Type, want, c.Message)
+			return fmt.Sprintf("condition %s is not %s: %s", c.Type, want, c.Message)
 		}
 	}
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
@@ -142,9 +142,9 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		switch {
 		case have == nil && obs.hasEnded(pod, c, obs.Latest(c.Name)):
 		case have == nil || have.State == Created || have.State == Unknown:
-			return false, fmt.Sprintf("container %s is not started", c.Name)
+			return false, fmt.Sprintf("container %s has not started", c.Name)
 		case have.State == Exited && !mine[have.ID] && !obs.hasEnded(pod, c, have):
-			return false, fmt.Sprintf("container %s is to be restarted", c.Name)
+			return false, fmt.Sprintf("container %s is waiting to be restarted", c.Name)
 		case have.State == Running && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
 			return false, fmt.Sprintf("the postStart hook of container %s has not finished", c.Name)
 		}

@@ -29,7 +29,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
 		return true, next, "its sandbox has no IP address"
 	case obs.restartsInNewSandbox():
-		return true, next, "its containers were killed for a new sandbox"
+		return true, next, "its containers were killed to replace the sandbox"
 	}
 	return false, s.Attempt, ""
 }

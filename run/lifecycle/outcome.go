@@ -25,7 +25,7 @@ func ParseExitPolicy(text string) (ExitPolicy, error) {
 	case ExitAny, ExitAll, ExitNone:
 		return p, nil
 	}
-	return "", fmt.Errorf("%q is not any, all or none", text)
+	return "", fmt.Errorf("%q is not one of any, all and none", text)
 }
 
 // Ended describes how one container terminated.

@@ -21,7 +21,7 @@ func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) 
 	}
 	data, err := json.Marshal(n.Settings)
 	if err != nil {
-		return fmt.Errorf("pod %s: keep its settings: %w", t.Plan.ID, err)
+		return fmt.Errorf("pod %s: save its settings: %w", t.Plan.ID, err)
 	}
 	origin := o.Origin
 	if o.FromCheckpoint {
@@ -51,7 +51,7 @@ func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 		return s
 	}
 	if err := json.Unmarshal(r.Origin.Settings, &s); err != nil {
-		n.WarnOnce(problem.Problem{Object: "pod of UID " + r.UID, Message: "its settings cannot be read, podrun uses the node's: " + err.Error()})
+		n.WarnOnce(problem.Problem{Object: "pod of UID " + r.UID, Message: "its saved settings cannot be read, podrun uses the node's: " + err.Error()})
 		return n.Settings
 	}
 	s.RootDir, s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint = n.Settings.RootDir, n.Settings.ContainerRuntimeEndpoint, n.Settings.ImageServiceEndpoint

@@ -53,7 +53,7 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 		return prepare.Seen{Facts: *replay}, nil
 	}
 	go initEncoders()
-	defer trace.Begin(ctx, "read this host's facts", "")()
+	defer trace.Begin(ctx, "read the host's facts", "")()
 	if ahead := n.ahead.Swap(nil); ahead.Fresh() {
 		wanted.Facts.Ahead = ahead
 	}

@@ -75,7 +75,7 @@ func Reserve(p *prepare.Plan) error {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
 	}
 	if err := recordIDRange(p); err != nil {
-		return fmt.Errorf("pod %s: hold its range of host IDs: %w", p.ID, err)
+		return fmt.Errorf("pod %s: reserve its range of host IDs: %w", p.ID, err)
 	}
 	if err := recordDevices(p); err != nil {
 		return err
@@ -96,7 +96,7 @@ func recordIDRange(p *prepare.Plan) error {
 	}
 	for uid, other := range taken {
 		if other == first && uid != p.ID.UID {
-			return fmt.Errorf("the range from %d was taken by pod %s while this pod was admitted; apply it again", first, uid)
+			return fmt.Errorf("pod %[2]s took the range that starts at %[1]d while this pod was admitted; apply it again", first, uid)
 		}
 	}
 	data, err := prepare.MarshalIDRange(first)
@@ -147,7 +147,7 @@ func recordDevices(p *prepare.Plan) error {
 		err = store.WriteStateUnsynced(p.Layout.Devices(p.ID.UID), data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep which devices it has: %w", p.ID, err)
+		return fmt.Errorf("pod %s: record its devices: %w", p.ID, err)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func syncDevices(targets []prepare.Target) error {
 			continue
 		}
 		if err := hostfile.Sync(t.Plan.Layout.Devices(t.Plan.ID.UID)); err != nil {
-			return fmt.Errorf("pod %s: keep which devices it has: %w", t.Plan.ID, err)
+			return fmt.Errorf("pod %s: record its devices: %w", t.Plan.ID, err)
 		}
 	}
 	return nil

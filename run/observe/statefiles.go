@@ -18,7 +18,7 @@ import (
 // readRestarted reads the IDs of the containers that a restart of all containers ended;
 // nothing if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
-	ids, err := readJSON[[]string](l.Restarted(uid), "which containers were restarted together")
+	ids, err := readJSON[[]string](l.Restarted(uid), "the record of containers that were restarted together")
 	if err != nil || ids == nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 // readPendingRestarts reads which containers podrun kills to start them again; nothing if
 // there is none.
 func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.PendingRestart, error) {
-	return readJSON[map[string]lifecycle.PendingRestart](l.PendingRestarts(uid), "which containers are being restarted")
+	return readJSON[map[string]lifecycle.PendingRestart](l.PendingRestarts(uid), "the record of containers that are being restarted")
 }
 
 // readJSON reads the value of a state file: the zero value if the file does not exist, or if
@@ -93,7 +93,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 
 // readProbed reads the last results of probes; nothing if none has run.
 func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
-	return readJSON[map[string]lifecycle.Probed](l.ProbeResults(uid), "the results of probes")
+	return readJSON[map[string]lifecycle.Probed](l.ProbeResults(uid), "the probe results")
 }
 
 // ProbedAt is when the results of a pod's probes were written down; zero if none were.
@@ -109,7 +109,7 @@ func ProbedAt(l identity.Layout, uid string) time.Time {
 // counts as not started, except for the pod's cgroup: setting values that it already has
 // is harmless.
 func readResize(l identity.Layout, uid string) (*lifecycle.Resize, error) {
-	r, err := readJSON[*lifecycle.Resize](l.Resize(uid), "the resize that has not ended")
+	r, err := readJSON[*lifecycle.Resize](l.Resize(uid), "the resize that has not finished")
 	if err != nil {
 		return &lifecycle.Resize{}, err
 	}

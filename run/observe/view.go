@@ -68,7 +68,7 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	}
 	if k.Leftover() {
 		pod.Status.Reason = "CheckpointMissing"
-		pod.Status.Message = fmt.Sprintf("the pod has a sandbox and no checkpoint: its removal was interrupted, or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
+		pod.Status.Message = fmt.Sprintf("the pod has a sandbox but no checkpoint: its removal was interrupted, or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
 	}
 	if k.LostSecrets != nil && !d.Ended {
 		pod.Status.Reason, pod.Status.Message = "SecretsLost", problem.WithHint(k.LostSecrets)

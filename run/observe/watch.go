@@ -152,9 +152,9 @@ func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observe
 }
 
 var (
-	errBackOffEnded = fmt.Errorf("the back-off has ended")
-	errOtherEnded   = fmt.Errorf("another container has ended")
-	errWoken        = fmt.Errorf("something was found out")
+	errBackOffEnded = fmt.Errorf("the back-off has expired")
+	errOtherEnded   = fmt.Errorf("another container has exited")
+	errWoken        = fmt.Errorf("an asynchronous result arrived")
 	// ErrRelist means that the pod must be observed again.
 	ErrRelist = fmt.Errorf("the pod must be observed again")
 )

@@ -61,7 +61,7 @@ func (p *Pod) KeepStartFailure(name, reason, message string) error {
 func (p *Pod) Keep(now lifecycle.Kept) error {
 	data, err := json.Marshal(now)
 	if err != nil {
-		return fmt.Errorf("pod %s: keep its status: %w", p.Plan.ID, err)
+		return fmt.Errorf("pod %s: save its status: %w", p.Plan.ID, err)
 	}
 	file := p.Plan.Layout.SavedStatus(p.Plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
@@ -76,7 +76,7 @@ func (p *Pod) Keep(now lifecycle.Kept) error {
 		err = write(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep its status: %w", p.Plan.ID, err)
+		return fmt.Errorf("pod %s: save its status: %w", p.Plan.ID, err)
 	}
 	p.Observed.Kept = now
 	return nil

@@ -26,7 +26,7 @@ func (p *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", p.Plan.ID, err)
+		return nil, fmt.Errorf("pod %s: wait for its volumes to be mounted: %w", p.Plan.ID, err)
 	}
 	return l, nil
 }

@@ -14,13 +14,13 @@ func (p *Pod) OnlyOurs() error {
 	for _, sb := range p.Observed.Sandboxes {
 		if sb.RootDir != "" {
 			return &problem.Error{Kind: problem.Refused, Object: "pod " + p.Plan.ID.String(),
-				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
-				Hint: "use that one: --root-dir " + sb.RootDir}
+				Err:  fmt.Errorf("its sandbox %s belongs to another root directory", observe.ShortID(sb.ID)),
+				Hint: "use --root-dir " + sb.RootDir}
 		}
 		if !sb.Managed {
 			return &problem.Error{Kind: problem.Refused, Object: "pod " + p.Plan.ID.String(),
-				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
-				Hint: "use the tool that made it"}
+				Err:  fmt.Errorf("its sandbox %s was not created by podrun", observe.ShortID(sb.ID)),
+				Hint: "use the tool that created it"}
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	}
 	err := store.KeepState(p.Plan.Layout.PendingRestarts(p.Plan.ID.UID), all, len(all) > 0)
 	if err != nil {
-		err = fmt.Errorf("pod %s: record which containers are restarted: %w", p.Plan.ID, err)
+		err = fmt.Errorf("pod %s: record the restarting containers: %w", p.Plan.ID, err)
 	}
 	switch {
 	case err == nil:

@@ -45,7 +45,7 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 	p.Observed.Probes = now
 	data, err := json.Marshal(now)
 	if err != nil {
-		return fmt.Errorf("keep the results of probes: %w", err)
+		return fmt.Errorf("save the probe results: %w", err)
 	}
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", p.Plan.ID, err)
+		return fmt.Errorf("pod %s: save the probe results: %w", p.Plan.ID, err)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (p *Pod) BeginResize(was *corev1.Pod) error {
 // KeepResize records the progress of a resize; nil means none.
 func (p *Pod) KeepResize(r *lifecycle.Resize) error {
 	if err := store.KeepState(p.Plan.Layout.Resize(p.Plan.ID.UID), r, r != nil); err != nil {
-		return fmt.Errorf("pod %s: keep its resize: %w", p.Plan.ID, err)
+		return fmt.Errorf("pod %s: save its resize: %w", p.Plan.ID, err)
 	}
 	p.Observed.Resize = r
 	return nil

@@ -34,7 +34,7 @@ func (p *Plan) imageProblems() problem.List {
 			}
 			if !RunsHere(here, p.Facts) {
 				out = append(out, problem.Problem{Field: field + ".image", Reason: "ImagePlatform",
-					Message: fmt.Sprintf("image %q is for %s/%s, and this host is %s/%s", image.Name, here.OS, here.Arch, p.Facts.OS, p.Facts.Arch),
+					Message: fmt.Sprintf("image %q is for %s/%s, but this host is %s/%s", image.Name, here.OS, here.Arch, p.Facts.OS, p.Facts.Arch),
 					Hint:    "remove it with 'podrun image rm' and pull it for this host, or install an emulator (qemu-user-static)"})
 			}
 		}

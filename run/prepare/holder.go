@@ -14,14 +14,14 @@ func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.L
 	if !held {
 		return nil
 	}
-	of, remove := "of the root directory "+dir, "delete that pod with --root-dir "+dir
+	of, remove := "in the root directory "+dir, "delete that pod with --root-dir "+dir
 	if dir == "" {
-		of, remove = "of an older podrun with another root directory", "delete that pod with its --root-dir"
+		of, remove = "of an older podrun version with another root directory", "delete that pod with its --root-dir"
 	}
 	hint := "remove metadata.uid from the manifest: podrun generates one; or " + remove
 	if generated {
 		hint = remove + ", or set another UID in metadata.uid"
 	}
 	return problem.List{{Object: "Pod " + p.ID.String(), Field: "metadata.uid", Reason: "AlreadyExists",
-		Message: fmt.Sprintf("the cgroup of UID %q is that of a pod %s", p.ID.UID, of), Hint: hint}}
+		Message: fmt.Sprintf("the cgroup of UID %q belongs to a pod %s", p.ID.UID, of), Hint: hint}}
 }

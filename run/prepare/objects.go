@@ -66,7 +66,7 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 		key := pod.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
 		if claim := bound.Claims[key]; input.Claims[key] == nil && claim != nil {
 			out = append(out, problem.Problem{Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), Reason: "ClaimNotFound", Warning: true,
-				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: its volume is %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
+				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: podrun uses its bound volume %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
 				Hint:    "add it to the input"})
 		}
 	}
@@ -98,7 +98,7 @@ func (t Target) objectProblems(was Here) problem.List {
 	for _, name := range t.frozen {
 		out = append(out, problem.Problem{Reason: "FieldValueForbidden", Kind: problem.Manifest,
 			Message: name + ": data is immutable when `immutable` is set",
-			Hint:    "use another object with another name, or replace the pod with --force"})
+			Hint:    "create an object with another name, or replace the pod with --force"})
 	}
 	if len(t.live) == 0 || was.Made.SecretsLost { // the changes are unknown
 		return out

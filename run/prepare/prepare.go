@@ -180,8 +180,8 @@ func tooMuchText(bytes int) problem.List {
 		return nil
 	}
 	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
-		Message: fmt.Sprintf("with this pod, the variables, arguments and supplemental groups of all containers, and the files of their volumes, exceed %d MiB", maxText>>20),
-		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
+		Message: fmt.Sprintf("the environment variables, arguments, supplemental groups and volume files of all containers in the input exceed %d MiB with this pod", maxText>>20),
+		Hint:    "use fewer ConfigMap and Secret keys, or apply the pods one by one"}}
 }
 
 // withoutVaguer drops the problem that a container cannot be created if p explains it and refers to a

@@ -61,13 +61,13 @@ func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	}
 	for _, v := range pod.Spec.Volumes {
 		if !idMapped(v) {
-			return "volume " + v.Name + " may not support ID-mapped mounts, or belongs to users of the host"
+			return "volume " + v.Name + " may not support ID-mapped mounts, or its files belong to host users"
 		}
 	}
 	if sc := pod.Spec.SecurityContext; sc != nil {
 		for _, id := range append([]*int64{sc.RunAsUser, sc.RunAsGroup, sc.FSGroup}, pointers(sc.SupplementalGroups)...) {
 			if outside(id) {
-				return fmt.Sprintf("ID %d is outside of the range of a user namespace", *id)
+				return fmt.Sprintf("ID %d is outside the range of a user namespace", *id)
 			}
 		}
 	}
@@ -99,12 +99,12 @@ func whyContainer(c *corev1.Container) string {
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 		for name := range list {
 			if strings.Contains(string(name), "/") {
-				return fmt.Sprintf("its device %s belongs to users of the host", name)
+				return fmt.Sprintf("its device %s belongs to host users", name)
 			}
 		}
 	}
 	if len(c.VolumeDevices) > 0 {
-		return "its block devices belong to users of the host"
+		return "its block devices belong to host users"
 	}
 	sc := c.SecurityContext
 	if sc == nil {
@@ -115,7 +115,7 @@ func whyContainer(c *corev1.Container) string {
 	}
 	for _, id := range []*int64{sc.RunAsUser, sc.RunAsGroup} {
 		if outside(id) {
-			return fmt.Sprintf("ID %d is outside of the range of a user namespace", *id)
+			return fmt.Sprintf("ID %d is outside the range of a user namespace", *id)
 		}
 	}
 	if sc.Capabilities != nil {
@@ -142,7 +142,7 @@ func pointers(ids []int64) []*int64 {
 // setting userNamespaces has no effect on the pod.
 func (t Target) userNamespace() string {
 	if first, has := t.Plan.IDRange(); has && manifest.HasPreferredUserNamespace(t.Plan.Pod) {
-		return fmt.Sprintf("host IDs %d-%d, by the setting userNamespaces", first, uint64(first)+identity.UserNSLength-1)
+		return fmt.Sprintf("host IDs %d-%d, from the setting userNamespaces", first, uint64(first)+identity.UserNSLength-1)
 	}
 	if t.hostUsers != "" {
 		return "none: " + t.hostUsers

@@ -69,5 +69,5 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 func (l *loop) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.pod.Plan.ID.String(),
 		Err:  fmt.Errorf("was changed by %s", by.Shown()),
-		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
+		Hint: "'podrun get' shows the current pod; apply this manifest again to restore its definition"}
 }

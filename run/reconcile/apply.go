@@ -246,9 +246,9 @@ func failedWhy(status corev1.PodStatus) string {
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {
 			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-				return fmt.Sprintf("has failed: container %s exited with %d (%s)", c.Name, t.ExitCode, t.Reason)
+				return fmt.Sprintf("failed: container %s exited with %d (%s)", c.Name, t.ExitCode, t.Reason)
 			}
 		}
 	}
-	return "has failed"
+	return "failed"
 }

@@ -100,7 +100,7 @@ func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again
 		if err := old.Remove(ctx, stop.RemoveOptions{Stopped: func() { a.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return pod.InStep(a.pod.Plan.ID, "remove the pod that is replaced", err)
+			return pod.InStep(a.pod.Plan.ID, "remove the replaced pod", err)
 		}
 	}
 	return nil

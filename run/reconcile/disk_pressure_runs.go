@@ -33,7 +33,7 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 			continue // belongs to another program
 		}
 		if err := n.Client.RemoveContainer(ctx, c.Id); err != nil {
-			errs = append(errs, fmt.Errorf("pod %s: remove an earlier run (%s): %w", id, observe.ShortID(c.Id), err))
+			errs = append(errs, fmt.Errorf("pod %s: remove a previous instance of a container (%s): %w", id, observe.ShortID(c.Id), err))
 			continue
 		}
 		name := c.Labels[identity.LabelContainerName]

@@ -16,7 +16,9 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
 	}
-	err = fmt.Errorf("%w while %s", err, waiting)
+	if waiting != "" {
+		err = fmt.Errorf("%w: %s", err, waiting)
+	}
 	if ctx.Err() == nil {
 		return pod.RuntimeError(l.pod.Plan.ID, err)
 	}
@@ -80,7 +82,7 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 	if timedOut(ctx) {
 		late := DeadlineError(id, err, "")
 		if p.RemovedAtEnd {
-			late.Hint = "increase --timeout; with --rm=false the pod stays for 'podrun logs' and 'podrun describe'"
+			late.Hint = "increase --timeout; --rm=false keeps the pod for 'podrun logs' and 'podrun describe'"
 		}
 		return late
 	}
@@ -91,7 +93,7 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 // command was waiting for; it may be empty.
 func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error {
 	if waiting != "" {
-		cause = fmt.Errorf("%w while %s", cause, waiting)
+		cause = fmt.Errorf("%w: %s", cause, waiting)
 	}
 	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
 		Hint: "increase --timeout; 'podrun get' and 'podrun logs' show the progress"}

@@ -181,7 +181,7 @@ func (l *loop) restartAll(ctx context.Context) error {
 		ended[c.ID] = true
 	}
 	if err := store.KeepState(l.pod.Plan.Layout.Restarted(l.pod.Plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
-		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", l.pod.Plan.ID, err)
+		return fmt.Errorf("pod %s: record the restart of its containers: %w", l.pod.Plan.ID, err)
 	}
 	l.pod.Observed.Restarted = ended
 	return nil

@@ -186,13 +186,13 @@ func (l *loop) confirms(goal lifecycle.Goal) bool {
 // missing describes why a goal does not hold.
 func (l *loop) missing(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
-		return fmt.Sprintf("ephemeral container %s is not started", name)
+		return fmt.Sprintf("ephemeral container %s has not started", name)
 	}
 	switch goal {
 	case lifecycle.GoalCompleted:
 		return "the pod has not completed"
 	case lifecycle.GoalNever:
-		return "supervising the pod"
+		return ""
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
 		done, waiting := lifecycle.StartedGoal(l.pod.Spec(), l.pod.Observed, l.mine)
 		if !done || goal == lifecycle.GoalStarted {

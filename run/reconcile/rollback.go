@@ -38,7 +38,7 @@ func (a *applying) rollback(ctx context.Context) error {
 	}
 	if kept {
 		a.pod.Node.SendWarnings(problem.List{{Object: "pod " + a.pod.Plan.ID.String(), Warning: true,
-			Message: "podrun does not remove the pod: another podrun is still starting it"}})
+			Message: "podrun does not remove the pod: another podrun process is still starting it"}})
 		return nil
 	}
 	if r.Generation != a.lease.Lock.Mine {

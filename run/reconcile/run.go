@@ -125,6 +125,6 @@ func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if !w.lease.Lock.Live(r) {
 		return false, nil
 	}
-	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " has taken it over"}})
+	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " took it over"}})
 	return true, nil
 }

@@ -46,7 +46,7 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	}
 	c := *found
 	if h.pod.Observed.Hooks[c.ID] == lifecycle.HookFailed {
-		return h.failHook(ctx, c, errors.New("failed while another podrun ran it"))
+		return h.failHook(ctx, c, errors.New("failed while another podrun process ran it"))
 	}
 	claim, err := h.claimHook(c.ID)
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed erro
 // awaitHook waits, without the pod's lock, for another podrun that is running the hook.
 func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	h.pod.Node.SendWarnings(problem.List{{Object: "pod " + h.pod.Plan.ID.String(), Warning: true,
-		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
+		Message: fmt.Sprintf("waiting for another podrun process that runs the postStart hook of container %s", c.Name)}})
 	err := h.lease.Do(ctx, h.lease.Ended, func(ctx context.Context) error { return h.hookFree(ctx, c.ID) })
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (h *Hooks) hookMark(containerID string) string {
 // may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
 	if err := os.MkdirAll(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", h.pod.Plan.ID, err)
+		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (h *Hooks) markHook(containerID string, state lifecycle.HookState) error {
 		return err
 	}
 	if err := store.WriteState(h.hookMark(containerID), []byte(state), 0o640); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", h.pod.Plan.ID, err)
+		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
 	}
 	h.pod.Observed.SetHook(containerID, state)
 	return nil

@@ -25,10 +25,10 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 			continue
 		}
 		if err := st.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
-			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
+			return fmt.Errorf("remove a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
 		if err := st.removeLog(c); err != nil {
-			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
+			return fmt.Errorf("remove the log of a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
 		st.pod.Observed.Drop(c.ID)
 		if c.Unmade {

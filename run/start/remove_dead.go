@@ -26,14 +26,14 @@ func (st *Starter) removeDead(ctx context.Context) error {
 			continue
 		}
 		if err := st.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
-			return pod.RuntimeError(st.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+			return pod.RuntimeError(st.pod.Plan.ID, fmt.Errorf("remove the stopped sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }
 		st.pod.Observed.Sandboxes = slices.DeleteFunc(st.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
 		for _, c := range st.pod.Observed.Containers {
 			if of(c.SandboxID) {
 				if err := st.removeLog(c); err != nil {
-					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", st.pod.Plan.ID, observe.ShortID(c.ID), err)
+					return fmt.Errorf("pod %s: remove the log of a previous container instance (%s): %w", st.pod.Plan.ID, observe.ShortID(c.ID), err)
 				}
 			}
 		}

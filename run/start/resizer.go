@@ -44,7 +44,7 @@ func (r *Resizer) Resize(ctx context.Context) error {
 		r.pod.Emit(event.Warning, event.ResizeError, "", pod.ResizeMessage("Pod resize error", r.pod.Spec(), failed.Error))
 	}
 	r.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + r.pod.Plan.ID.String(), Op: "resize", Err: err,
-		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})
+		Hint: "the pod keeps its current resources until a retry succeeds; apply the previous resources to revert the change"})
 	return r.pod.KeepResize(&failed)
 }
 
@@ -56,7 +56,7 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 	if sb := r.pod.Observed.Sandbox(); sb != nil {
 		linux := r.pod.Plan.Sandbox.Config.GetLinux()
 		if err := r.pod.Node.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
-			return fmt.Errorf("update it in the runtime: %w", err)
+			return fmt.Errorf("update the sandbox in the runtime: %w", err)
 		}
 	}
 	if err := r.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, r.pod.Plan.Cgroup) }); err != nil {
@@ -119,7 +119,7 @@ func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Contain
 		case err != nil:
 			errs = append(errs, fmt.Errorf("read the memory usage of container %s: %w", c.Name, err))
 		case used == nil:
-			errs = append(errs, fmt.Errorf("the memory usage of container %s is not known", c.Name))
+			errs = append(errs, fmt.Errorf("the memory usage of container %s is unknown", c.Name))
 		case used.GetValue() >= uint64(want):
 			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, want, used.GetValue()))
 		}

@@ -90,7 +90,7 @@ func joinErrors(ctx context.Context, concurrent, err error) error {
 // syncAndMakeVolumes performs the steps that do not require the sandbox while the runtime creates it: it
 // makes the checkpoint durable and creates the volumes. It uses no field of st that changes.
 func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool) (err error) {
-	defer trace.Begin(ctx, "beside the sandbox", st.pod.Plan.ID.String())()
+	defer trace.Begin(ctx, "checkpoint and volumes, while the sandbox is created", st.pod.Plan.ID.String())()
 	var synced error
 	var wait sync.WaitGroup
 	if durable {
@@ -214,7 +214,7 @@ func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {
 			return err
 		}
-		return &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "make control group", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "create the pod's cgroup", Err: err}
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "expected cgroupsPath to be of format"):
-		return "the runtime uses the systemd cgroup driver: use --cgroup-driver=systemd, or let the runtime use cgroupfs"
+		return "the runtime uses the systemd cgroup driver: use --cgroup-driver=systemd, or configure the runtime to use cgroupfs"
 	case strings.Contains(text, "can't get final child's PID"):
 		return "the runtime may not lower oom_score_adj: " + runtime.LowerOOM()
 	}

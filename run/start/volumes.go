@@ -66,7 +66,7 @@ func (v *Volumes) make(ctx context.Context) error {
 		return volume.Apply(ctx, v.pod.Plan.Volumes)
 	}
 	if err := volume.MakePodDir(v.pod.Plan.Volumes); err != nil {
-		return pod.InStep(v.pod.Plan.ID, "make its directories", err)
+		return pod.InStep(v.pod.Plan.ID, "create its directories", err)
 	}
 	dir, err := v.pod.LockDir(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	const head = 1 << 10 // maximum size of the first lines, in bytes
 	if len(data) > identity.MaxCheckpoint-head {
 		return &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Op: "write the checkpoint",
-			Err:  fmt.Errorf("the pod and the objects it uses have %d MiB, more than the limit of %d MiB", len(data)>>20, identity.MaxCheckpoint>>20),
+			Err:  fmt.Errorf("the pod and the objects it uses take %d MiB, more than the limit of %d MiB", len(data)>>20, identity.MaxCheckpoint>>20),
 			Hint: "use smaller ConfigMaps and Secrets"}
 	}
 	token := ""

@@ -51,7 +51,7 @@ func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]b
 		used, err := ProvisionedClaims(layout, other.UID)
 		if err != nil {
 			return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
-				Err:  fmt.Errorf("the claims that pod %s uses are not known, because its checkpoint cannot be read", other),
+				Err:  fmt.Errorf("cannot determine which claims pod %s uses: its checkpoint cannot be read", other),
 				Hint: "delete it first, or omit --delete-volumes"}
 		}
 		for path := range used {

@@ -139,7 +139,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
-		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or stop the other podrun"}
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or stop the other podrun process"}
 	}
 	return err
 }

@@ -370,4 +370,4 @@ func (l *PodLock) forgetUncreated() {
 
 // ErrChanged reports that another podrun changed the pod. The caller must observe the pod and decide
 // again.
-var ErrChanged = errors.New("another podrun changed the pod")
+var ErrChanged = errors.New("another podrun process changed the pod")

@@ -52,7 +52,7 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory 
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("keep a copy of a remote source: %w", err)
+		return fmt.Errorf("save a copy of a remote source: %w", err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func RemoveOtherCopies(layout identity.Layout, names []string) error {
 		}
 	}
 	if err = errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("remove copies of URLs that are no sources any more: %w", err)
+		return fmt.Errorf("remove the copies of URLs that are no longer sources: %w", err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 // LostSecrets returns the error (kind Failed) for a pod whose Secrets were kept in memory and are lost.
 func LostSecrets(id identity.Pod) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
-		Err:  errors.New("its Secrets were kept in memory only (--secrets=memory) and are lost, as they are when the host is rebooted"),
+		Err:  errors.New("its Secrets, which were kept in memory only (--secrets=memory), were lost, for example in a reboot"),
 		Hint: "apply its manifest again, with its Secrets"}
 }
 
@@ -92,7 +92,7 @@ func makePrivate(dir string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s has owner %d and mode %o, want a directory of %d and mode 700; remove it", dir, st.Uid, st.Mode, os.Geteuid())
+		return fmt.Errorf("%s has owner %d and mode %o instead of being a directory with owner %d and mode 700; remove it", dir, st.Uid, st.Mode, os.Geteuid())
 	}
 	return nil
 }

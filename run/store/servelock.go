@@ -91,7 +91,7 @@ func removeTemporaries(dir string, age time.Duration) {
 // MakeStateDir creates a state directory if it is missing.
 func MakeStateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("make a directory of state: %w", err)
+		return fmt.Errorf("create a state directory: %w", err)
 	}
 	return nil
 }

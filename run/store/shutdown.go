@@ -25,7 +25,7 @@ func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) er
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("keep whether this host shuts down: %w", err)
+		return fmt.Errorf("record that this host shuts down: %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: read which file asks for it: %w", id, err)
+		return nil, fmt.Errorf("pod %s: read its source record: %w", id, err)
 	}
 	var r SourceRecord
 	if json.Unmarshal(data, &r) != nil {
@@ -51,7 +51,7 @@ func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error 
 		err = WriteState(layout.Source(id), data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep which file asks for it: %w", id, err)
+		return fmt.Errorf("pod %s: write its source record: %w", id, err)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error 
 // RemoveSource removes a pod's source record, if it has one.
 func RemoveSource(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.Source(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("pod %s: forget which file asked for it: %w", id, err)
+		return fmt.Errorf("pod %s: remove its source record: %w", id, err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 		err = WriteState(layout.Unstarted(), data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("keep which pods could not be started: %w", err)
+		return fmt.Errorf("record the pods that could not be started: %w", err)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read which pods could not be started: %w", err)
+		return nil, fmt.Errorf("read the record of pods that could not be started: %w", err)
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {

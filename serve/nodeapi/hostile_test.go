@@ -152,8 +152,8 @@ func TestListenUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ path, group, want string }{
-		{path, "", "no socket"},
-		{filepath.Join(dir, strings.Repeat("x", 120)), "", "at most 107 bytes"},
+		{path, "", "is not a socket"},
+		{filepath.Join(dir, strings.Repeat("x", 120)), "", "longer than 107 bytes"},
 		{filepath.Join(dir, "y"), "no-such-group", "no-such-group"},
 	} {
 		if _, err := ListenUnix(Socket{Path: test.path, Group: test.group}); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -193,7 +193,7 @@ func TestSocketPathLength(t *testing.T) {
 			t.Error(err)
 		}
 		path = filepath.Join(dir, "new", strings.Repeat("x", 108-len(dir)-len("/new/")))
-		if _, err := ListenUnix(Socket{Path: path}); err == nil || !strings.Contains(err.Error(), "at most 107 bytes") {
+		if _, err := ListenUnix(Socket{Path: path}); err == nil || !strings.Contains(err.Error(), "longer than 107 bytes") {
 			t.Errorf("%d bytes: %v", len(path), err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestSocketLink(t *testing.T) {
 	if err := os.WriteFile(at.Link, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenUnix(at); err == nil || !strings.Contains(err.Error(), "no socket is at "+at.Link) {
+	if _, err := ListenUnix(at); err == nil || !strings.Contains(err.Error(), at.Link+" exists and is not a socket") {
 		t.Errorf("a file in the place of the link: %v", err)
 	}
 	if _, err := os.Lstat(at.Path); !os.IsNotExist(err) {

@@ -89,7 +89,7 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 	m.lastSeen = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_pleg_last_seen_seconds",
 		Help: "Time of the last complete listing of the runtime's pods, in seconds since 1970."})
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_evictions",
-		Help: "Pods that were evicted, by the signal of why."}, []string{"eviction_signal"})
+		Help: "Number of evicted pods, by eviction signal."}, []string{"eviction_signal"})
 	m.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_total",
 		Help: "Calls of the container runtime."}, []string{"operation_type"})
 	m.callErrors = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_errors_total",

@@ -22,14 +22,14 @@ import (
 func outsideContainers(c *net.UnixConn) error {
 	cred, err := credentials(c)
 	if err != nil {
-		return fmt.Errorf("the client is not known: %w", err)
+		return fmt.Errorf("cannot identify the client: %w", err)
 	}
 	if cred.Pid == 0 {
 		return errors.New("the client is in another PID namespace")
 	}
 	pidfd, err := pidfdOf(c, int(cred.Pid))
 	if err != nil {
-		return fmt.Errorf("process %d, which connected, is not known: %w", cred.Pid, err)
+		return fmt.Errorf("cannot identify the client, process %d: %w", cred.Pid, err)
 	}
 	defer unix.Close(pidfd)
 	groups, err := cgroupsOf(fmt.Sprint(cred.Pid))
@@ -38,7 +38,7 @@ func outsideContainers(c *net.UnixConn) error {
 		err = unix.PidfdSendSignal(pidfd, 0, nil, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("process %d, which connected, is not known: %w", cred.Pid, err)
+		return fmt.Errorf("cannot identify the client, process %d: %w", cred.Pid, err)
 	}
 	own, err := cgroupsOf("self")
 	if err != nil {

@@ -40,11 +40,11 @@ func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, erro
 			fail(w, http.StatusMethodNotAllowed, "use GET or POST")
 			return
 		case r.Header.Get("Upgrade") == "":
-			fail(w, http.StatusBadRequest, "the request upgrades to no other protocol (Upgrade: SPDY/3.1 or websocket)")
+			fail(w, http.StatusBadRequest, "the request must upgrade the connection (Upgrade: SPDY/3.1 or websocket)")
 			return
 		case r.ContentLength != 0:
 			w.Header().Set("Connection", "close")
-			fail(w, http.StatusRequestEntityTooLarge, "requests have no body")
+			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")
 			return
 		}
 		s.slotted(s.streams, true, w, r, func(w http.ResponseWriter, r *http.Request) {
@@ -80,13 +80,13 @@ func streamRequest(r *http.Request) (StreamRequest, error) {
 		}
 	}
 	if len(out.Command) > maxCommand {
-		errs = append(errs, fmt.Errorf("a command has at most %d words", maxCommand))
+		errs = append(errs, fmt.Errorf("the command has more than %d arguments", maxCommand))
 	}
 	if out.Container != "" && !out.Stdin && !out.Stdout && !out.Stderr {
 		errs = append(errs, errors.New("one of input, output and error must be set"))
 	}
 	if out.TTY && out.Stderr {
-		errs = append(errs, errors.New("with tty there is no error stream"))
+		errs = append(errs, errors.New("stderr must not be set together with tty"))
 	}
 	return out, errors.Join(errs...)
 }

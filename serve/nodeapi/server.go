@@ -124,7 +124,7 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			// The server reads the rest of the body in order to reuse the connection.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
-			fail(w, http.StatusRequestEntityTooLarge, "requests have no body")
+			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")
 			return
 		}
 		s.slotted(slots, stream, w, r, h)
@@ -139,7 +139,7 @@ func (s *endpoint) slotted(slots chan struct{}, stream bool, w http.ResponseWrit
 		defer func() { <-slots }()
 	default:
 		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusTooManyRequests, "too many requests at a time: repeat the request later")
+		fail(w, http.StatusTooManyRequests, "too many concurrent requests: retry later")
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -125,7 +125,7 @@ func TestEndpoints(t *testing.T) {
 		{"/containerLogs/ns/web/app?tailLines=-1", 400, "tailLines"},
 		{"/containerLogs/ns/web/app?follow=perhaps", 400, "follow"},
 		{"/containerLogs/ns/web/app?sinceTime=now", 400, "sinceTime"},
-		{"/exec/ns/web/app", 400, "the request upgrades to no other protocol"},
+		{"/exec/ns/web/app", 400, "the request must upgrade the connection"},
 		{"/pods/x", 404, ""},
 	} {
 		if code, body := get(t, c, test.path); code != test.code || !strings.Contains(body, test.want) {

@@ -52,7 +52,7 @@ func ListenUnix(s Socket) (net.Listener, error) {
 
 func (s Socket) listen() (net.Listener, error) {
 	if len(s.Path) > maxSocketPath {
-		return nil, fmt.Errorf("the path of a socket has at most %d bytes", maxSocketPath)
+		return nil, fmt.Errorf("the socket path is longer than %d bytes", maxSocketPath)
 	}
 	gid, mode, dirMode := -1, fs.FileMode(0o600), fs.FileMode(0o700)
 	if s.Group != "" {
@@ -143,7 +143,7 @@ func replaceable(path string, types fs.FileMode) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && info.Mode()&types == 0:
-		return fmt.Errorf("a file that is no socket is at %s: remove it, or choose another path", path)
+		return fmt.Errorf("%s exists and is not a socket: remove it, or choose another path", path)
 	}
 	return err
 }

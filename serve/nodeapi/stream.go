@@ -69,7 +69,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	var watcher *Watcher
 	if watch || only { // before the journals are read, so that no event is missed
 		if watcher = s.backend.Feed.Watch(); watcher == nil {
-			fail(w, http.StatusTooManyRequests, "too many watches at a time")
+			fail(w, http.StatusTooManyRequests, "too many concurrent watches")
 			return
 		}
 		defer watcher.Stop()

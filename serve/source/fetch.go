@@ -78,12 +78,12 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 	case resp.StatusCode == http.StatusNotModified && etag != "":
 		return answer{unchanged: true}, nil
 	case resp.StatusCode == http.StatusNotModified:
-		return answer{}, errors.New("the server answered 304 Not Modified although podrun has no copy")
+		return answer{}, errors.New("the server returned 304 Not Modified although podrun has no copy")
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
 		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
-		return answer{retryAfter: after}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return answer{retryAfter: after}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
-		return answer{}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return answer{}, fmt.Errorf("the server returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.ContentLength > manifest.MaxSource:
 		return answer{}, errLarge
 	}

@@ -109,7 +109,7 @@ spec:
 ---
 `, "\t", " ") + a, want: Good, image: "a", problems: "CronJob default/nightly: podrun serve does not run CronJobs"}},
 		"a kind that is ignored alone": {{text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {}\n", want: Good, problems: "Service"}},
-		"generateName":                 {{at: 5 * s, text: strings.Replace(a, "name: web", "generateName: web", 1), want: Broken, problems: "makes no random names"}},
+		"generateName":                 {{at: 5 * s, text: strings.Replace(a, "name: web", "generateName: web", 1), want: Broken, problems: "does not generate names"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var prev *File

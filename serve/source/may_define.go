@@ -18,7 +18,7 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 			continue
 		}
 		if d.stale {
-			return true, d.kind() + " " + printable(d.Path) + " was not read since podrun started"
+			return true, d.kind() + " " + printable(d.Path) + " has not been read since podrun started"
 		}
 		if d.State != Present {
 			return true, d.kind() + " " + printable(d.Path) + " is unreachable: " + d.Why
@@ -27,12 +27,12 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 		for j := range d.Files {
 			f := &d.Files[j]
 			if f.Path == path && f.Objects == nil {
-				return true, "file " + printable(path) + " was not valid since podrun started"
+				return true, "file " + printable(path) + " has not been valid since podrun started"
 			}
 			known = known || f.Path == path
 		}
 		if !known && d.young {
-			return true, "directory " + printable(d.Path) + " was found only a moment ago"
+			return true, "directory " + printable(d.Path) + " appeared only a moment ago"
 		}
 		return false, ""
 	}

@@ -62,7 +62,7 @@ func NewRemotes(o RemoteOptions) (*Remotes, error) {
 		}
 	}
 	if len(hosts) > 1 && o.HeaderFile != "" {
-		return nil, errors.New("--source-header-file: the URLs have several hosts, each of which would get the headers: use one host")
+		return nil, errors.New("--source-header-file: podrun would send the headers to all hosts of the URLs: use URLs of one host")
 	}
 	return r, nil
 }

@@ -142,7 +142,7 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
 	if err != nil {
 		*unkept = append(*unkept, problem.Problem{File: printable(dir), Reason: "SourceNotKept", Warning: true, Message: err.Error(),
-			Hint: "without a network, the next boot of this host does not have its pods"})
+			Hint: "if this host boots without a network, podrun cannot start the pods of this source"})
 	}
 	return d
 }

@@ -177,7 +177,7 @@ func TestReadUnmounted(t *testing.T) {
 	identity := s.Dirs[0].Identity
 	unmount()
 	s, news := settled(t, r)
-	if pods(s) != "web=a" || s.Dirs[0].State != Unreachable || !strings.Contains(news, "another, empty directory is at this path") {
+	if pods(s) != "web=a" || s.Dirs[0].State != Unreachable || !strings.Contains(news, "the directory was replaced by an empty one") {
 		t.Errorf("unmounted: %s %s %s", pods(s), s.Dirs[0].State, news)
 	}
 	if _, again := settled(t, r); again != "" {

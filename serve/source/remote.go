@@ -28,11 +28,11 @@ func CheckRemote(name string) error {
 	case err != nil:
 		return errors.New("not a valid URL: write https://host/path")
 	case u.Scheme != "https":
-		return errors.New("not an https URL: a process on the way could change the manifests of another one")
+		return errors.New("not an https URL: http manifests can be changed in transit")
 	case u.Hostname() == "":
 		return errors.New("the URL names no host")
 	case u.User != nil:
-		return errors.New("the URL has credentials, which every user of this host can read: use --source-header-file")
+		return errors.New("the URL contains credentials, which every user of this host can read: use --source-header-file")
 	case u.Fragment != "":
 		return errors.New("the URL has a fragment")
 	case len(name) > maxURL:
@@ -148,7 +148,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 	case c.err != nil:
 		d.State, d.Why = Unreachable, c.err.Error()
 	case !c.have:
-		d.State, d.Why = Unreachable, "it was not read yet"
+		d.State, d.Why = Unreachable, "it has not been read yet"
 	}
 	return d
 }

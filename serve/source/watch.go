@@ -156,8 +156,8 @@ func (f *follower) run(ctx context.Context) {
 			delay = f.retry
 			if !f.failed {
 				f.report(problem.Problem{File: printable(f.dir), Reason: "WatchFailed", Warning: true,
-					Message: "cannot be watched: " + err.Error() + "; changes are found every " + f.retry.String(),
-					Hint:    "increase fs.inotify.max_user_watches and fs.inotify.max_user_instances by sysctl"})
+					Message: "cannot be watched: " + err.Error() + "; podrun polls it for changes every " + f.retry.String(),
+					Hint:    "increase fs.inotify.max_user_watches and fs.inotify.max_user_instances with sysctl"})
 			}
 			f.failed = true
 		}

@@ -142,7 +142,7 @@ func TestWatchWithoutInotify(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if len(reports) != 2 || !strings.Contains(reports[0], "cannot be watched: no space left on device; changes are found every 10ms") || !strings.Contains(reports[1], "is watched again") {
+	if len(reports) != 2 || !strings.Contains(reports[0], "cannot be watched: no space left on device; podrun polls it for changes every 10ms") || !strings.Contains(reports[1], "is watched again") {
 		t.Errorf("reported: %q", reports)
 	}
 }

@@ -133,7 +133,7 @@ func Decide(s Situation) Step {
 	case !s.Exists:
 		return Step{Do: Forget}
 	case s.Run:
-		return Step{Do: Wait, Why: "podrun run made the pod"}
+		return Step{Do: Wait, Why: "podrun run created the pod"}
 	case s.Source == Gone && !s.FromSource && !s.Doomed:
 		return Step{Do: Release}
 	case s.Doomed, s.Source == Gone:

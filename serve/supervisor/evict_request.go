@@ -22,7 +22,7 @@ type eviction struct {
 const cleanup = 30 * time.Second
 
 // errSlow means that an eviction has begun and is still in progress.
-var errSlow = errors.New("the eviction takes long")
+var errSlow = errors.New("the eviction is still in progress")
 
 // askEviction requests the eviction from the pod's goroutine and waits for its completion.
 // It returns the error of the eviction, the error of ctx, errSlow, or an error that states
@@ -32,7 +32,7 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	p.mu.Lock()
 	if p.eviction != nil {
 		p.mu.Unlock()
-		return errors.New("an earlier eviction has not ended")
+		return errors.New("another eviction of the pod is in progress")
 	}
 	p.eviction = asked
 	p.mu.Unlock()

@@ -68,7 +68,7 @@ func (u *imageUse) collect(ctx context.Context, s *Supervisor) error {
 		return err
 	}
 	if _, err := u.remove(ctx, s, imagegc.Expired(list, u.records, policy, now), math.MaxInt64); err != nil {
-		return fmt.Errorf("remove images that were not used for %s: %w", policy.MaxAge, err)
+		return fmt.Errorf("remove images that have not been used for %s: %w", policy.MaxAge, err)
 	}
 	facts, err := s.options.Stats.Node(ctx)
 	if err != nil {
@@ -112,14 +112,14 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			u.records = imagegc.Records{}
-			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read when images were used: %s: %w; podrun begins again", file, err)))
+			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read the image usage records: %s: %w; podrun creates new records", file, err)))
 		}
 		u.read = true
 	}
 	list, err := s.options.Images.List(ctx, s.wantedImages())
 	now := time.Now()
 	if err != nil {
-		return nil, now, fmt.Errorf("find images that nothing uses: %w", err)
+		return nil, now, fmt.Errorf("find unused images: %w", err)
 	}
 	u.records = imagegc.Observe(u.records, list, 2*collectEvery, now)
 	data, err := json.Marshal(u.records)
@@ -127,7 +127,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 		err = store.WriteStateUnsynced(file, data, 0o600)
 	}
 	if err != nil && !store.CannotWrite(err) {
-		s.current().WarnOnce(problem.WarningOf(fmt.Errorf("keep when images were used: %w", err)))
+		s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the image usage records: %w", err)))
 	}
 	return list, now, nil
 }

@@ -133,7 +133,7 @@ func (p *pod) release(in stepInput) {
 		return
 	}
 	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
-		Message: "no longer defined by " + source.Shown(in.path) + ", and kept: a command applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
+		Message: "no longer defined by " + source.Shown(in.path) + ", but kept: a command has applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
 }
 
 // drain discards pending signals, because everything is read again.

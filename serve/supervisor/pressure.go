@@ -132,7 +132,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
 		}
 		if err != nil && !store.CannotWrite(err) { // a full disk is already known
-			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("keep the pressure of the node: %w", err)))
+			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))
 		}
 	}
 	if !changed {

@@ -88,7 +88,7 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && s.shutdown.reported != err.Error() {
 			s.shutdown.reported = err.Error()
-			s.report(fmt.Errorf("pods are not stopped before the host shuts down: %w", err))
+			s.report(fmt.Errorf("podrun cannot stop pods before the host shuts down: %w", err))
 		}
 		if err != nil {
 			_ = wait.Sleep(ctx, delay) // the loop checks ctx
@@ -143,7 +143,7 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 		case begun, ok = <-h.Events():
 		}
 		if !ok {
-			return fmt.Errorf("the connection to logind has ended")
+			return fmt.Errorf("the connection to logind was closed")
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
 	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
 		s.current().WarnOnce(problem.Problem{Object: "node", Warning: true,
-			Message: fmt.Sprintf("logind delays a shutdown by %s at most, and pods may take %s", most, periods),
+			Message: fmt.Sprintf("logind delays a shutdown by at most %s, but pods may take %s to terminate", most, periods),
 			Hint:    "run 'podrun service install', or increase InhibitDelayMaxSec in logind.conf"})
 	}
 }
@@ -196,7 +196,7 @@ func (s *Supervisor) shutDown(ctx context.Context) {
 				e := reconcile.Eviction{Grace: stop.Grace, Shutdown: shutdown.Reason, Message: shutdown.Message}
 				err := byObject[stop.Pod].askEviction(bounded, e)
 				if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil {
-					err = fmt.Errorf("it has not ended within the %s of its group, and the shutdown continues", g.Period)
+					err = fmt.Errorf("it did not terminate within the %s of its group, and the shutdown continues", g.Period)
 				}
 				if err != nil && ctx.Err() == nil {
 					s.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))

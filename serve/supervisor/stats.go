@@ -175,7 +175,7 @@ func (s *stats) uncounted(ctx context.Context, p *corev1.Pod, err error) {
 		return
 	}
 	w := problem.WarningOf(err)
-	w.Message = fmt.Sprintf("ephemeral storage of pod %s/%s: files that the runtime mounts into it are not counted: %s", p.Namespace, p.Name, w.Message)
+	w.Message = fmt.Sprintf("ephemeral storage of pod %s/%s: cannot count files that the runtime mounts into its containers: %s", p.Namespace, p.Name, w.Message)
 	s.node.WarnOnce(w)
 }
 

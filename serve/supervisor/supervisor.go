@@ -88,7 +88,7 @@ type Supervisor struct {
 }
 
 // errChanged ends a step because the pod's situation requires another one.
-var errChanged = errors.New("the situation of the pod has changed")
+var errChanged = errors.New("the pod's state changed")
 
 // pollEvery is the interval at which state on disk is read if its changes are not signaled;
 // it is also polled to find pods whose owner was killed.

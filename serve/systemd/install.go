@@ -61,7 +61,7 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	}
 	for _, dir := range o.Dirs {
 		if err := s.makeDir(dir); err != nil {
-			return failure("make the directory of manifests", err, "")
+			return failure("create the manifest directory", err, "")
 		}
 	}
 	if err := s.create(o.Settings, o.Created); err != nil {
@@ -88,7 +88,7 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	}
 	for _, step := range steps {
 		if _, err := s.Manager.Run(ctx, step...); err != nil {
-			return failure("", err, "the unit is written: fix the cause and run 'podrun service install' again, or 'podrun service uninstall'")
+			return failure("", err, "the unit was written: fix the cause and run 'podrun service install' again, or 'podrun service uninstall'")
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 		_, err = l.DelayMax(bounded) // starts logind, or fails if it is missing
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen to logind: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("subscribe to logind's signals: %w", err), conn.Close())
 	}
 	go l.forward(ctx, signals)
 	return l, nil

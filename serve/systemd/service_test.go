@@ -119,10 +119,10 @@ func TestInstallRefuses(t *testing.T) {
 		"a file for a directory": {func(t *testing.T, s Service, _ *fakeManager) {
 			must(t, os.MkdirAll(s.path("/etc/podrun"), 0o755))
 			must(t, os.WriteFile(s.path("/etc/podrun/manifests"), nil, 0o644))
-		}, "podrun.service: make the directory of manifests: PREFIX/etc/podrun/manifests: not a directory", false, false},
+		}, "podrun.service: create the manifest directory: PREFIX/etc/podrun/manifests: not a directory", false, false},
 		"a link out of the prefix": {func(t *testing.T, s Service, _ *fakeManager) {
 			must(t, os.Symlink(t.TempDir(), s.path("/etc")))
-		}, "podrun.service: make the directory of manifests: mkdirat ./etc/podrun: path escapes from parent", false, false},
+		}, "podrun.service: create the manifest directory: mkdirat ./etc/podrun: path escapes from parent", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, m := newService(t)

@@ -42,7 +42,7 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 	}
 	if s.Manager != nil {
 		if _, err := s.Manager.Run(ctx, "disable", "--now", UnitName); err != nil {
-			return false, failure("", err, fmt.Sprintf("stop the service by 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
+			return false, failure("", err, fmt.Sprintf("stop the service with 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
 		}
 	}
 	for _, err := range []error{s.removeUnchanged(ctx, o.Settings), s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
@@ -76,7 +76,7 @@ func (s Service) forget(ctx context.Context) error {
 		return nil
 	}
 	if _, err := s.Manager.Run(ctx, "daemon-reload"); err != nil {
-		return failure("", err, "the unit is removed: run 'systemctl daemon-reload'")
+		return failure("", err, "the unit was removed: run 'systemctl daemon-reload'")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (r *rig) kill() {
 
 func TestAPodFromNothing(t *testing.T) {
 	r := newRig(t)
-	r.fails(125, "is not used yet", "get")
+	r.fails(125, "has not been used yet", "get")
 	out := r.must("apply", "pod.yaml", "--trace")
 	for _, want := range []string{"using the embedded container runtime, in " + r.layout.Dir(), "pod/web created", "unpack or verify the embedded runtime", "start containerd", "load image archives"} {
 		if !strings.Contains(out, want) {
@@ -186,7 +186,7 @@ func TestAfterAReboot(t *testing.T) {
 	r := newRig(t)
 	r.must("apply", "pod.yaml")
 	r.reboot()
-	r.fails(125, "was not started since this host was booted", "get")
+	r.fails(125, "has not been started since this host booted", "get")
 	r.fails(125, "podrun runtime up", "delete", "web")
 	if out := r.must("apply", "pod.yaml"); !strings.Contains(out, "pod/web restarted") {
 		t.Errorf("apply wrote\n%s", out)

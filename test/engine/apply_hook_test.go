@@ -167,7 +167,7 @@ func TestApplyWhilePostStart(t *testing.T) {
 		}
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app")
 		if !slices.ContainsFunc(r.warnings, func(w string) bool {
-			return strings.Contains(w, "waiting for another podrun, which runs the postStart hook")
+			return strings.Contains(w, "waiting for another podrun process that runs the postStart hook")
 		}) {
 			t.Errorf("warnings %q", r.warnings)
 		}

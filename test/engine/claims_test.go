@@ -84,7 +84,7 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 				}
 				continue
 			}
-			wantErr(t, result.Err, problem.Refused, "pod default/web", "was not made by podrun")
+			wantErr(t, result.Err, problem.Refused, "pod default/web", "was not created by podrun")
 		}
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("the data of a pod that stays: %v", err)

@@ -277,7 +277,7 @@ func TestDeleteRefusesStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, results[0].Err, problem.Refused, "pod default/web", "was not made by podrun")
+	wantErr(t, results[0].Err, problem.Refused, "pod default/web", "was not created by podrun")
 	wantChanges(t, r.rt)
 }
 

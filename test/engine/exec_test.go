@@ -106,10 +106,10 @@ func TestExecContainerEnds(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Second} {
 		o.Timeout = limit
 		_, err = e.Exec(t.Context(), target, o)
-		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has ended just now")
+		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited")
 	}
 	_, err = e.ExecTarget(t.Context(), "default", "web", "app")
-	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has exited with 137")
+	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with code 137")
 }
 
 // writerFunc is a writer that calls a function.

@@ -40,7 +40,7 @@ func TestForeignImageRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: "registry.example/foreign:1", Arch: "alpha"})
 	spec := "containers: [{name: app, image: registry.example/foreign:1}]"
-	wantErr(t, r.apply(podText("web", "Always", spec)).Err, problem.Refused, "spec.containers[0].image", `image "registry.example/foreign:1" is for linux/alpha, and this host is linux/`)
+	wantErr(t, r.apply(podText("web", "Always", spec)).Err, problem.Refused, "spec.containers[0].image", `image "registry.example/foreign:1" is for linux/alpha, but this host is linux/`)
 	if changes := r.rt.Changes(); len(changes) > 0 {
 		t.Errorf("%q", changes)
 	}

@@ -196,7 +196,7 @@ func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 			t.Errorf("%d starts; events %q, warnings %q", n, s.reasons(), s.warnings)
 		}
 		s.running("web")
-		if n := s.warned("record which containers are restarted"); n != 1 {
+		if n := s.warned("record the restarting containers"); n != 1 {
 			t.Errorf("%d warnings: %q", n, s.warnings)
 		}
 	})

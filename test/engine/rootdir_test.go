@@ -187,8 +187,8 @@ func TestSharedUIDOfOlderPodrun(t *testing.T) {
 func TestRootDirsOfOneRuntime(t *testing.T) {
 	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
 	for _, tc := range []struct{ name, first, second, want string }{
-		{"the same file", plain, plain, "pod default/web of a podrun with another root directory"},
-		{"the same file with a UID", withUID, withUID, "pod default/web of a podrun with another root directory"},
+		{"the same file", plain, plain, "pod default/web exists in another podrun root directory"},
+		{"the same file with a UID", withUID, withUID, "pod default/web exists in another podrun root directory"},
 		{"the same UID", withUID, strings.Replace(withUID, "name: web", "name: other", 1), `"u-1" is the UID of pod default/web`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

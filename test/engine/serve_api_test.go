@@ -297,7 +297,7 @@ func TestServeRemote(t *testing.T) {
 		set("")
 		eventually(t, "the failure is shown", func() bool {
 			code, body := get("/readyz")
-			return code == 503 && strings.Contains(body, "[-]source "+site.URL+"/pods.yaml failed: the server answered 502")
+			return code == 503 && strings.Contains(body, "[-]source "+site.URL+"/pods.yaml failed: the server returned 502")
 		})
 		if c, _ := r.rt.Container("app"); running(get) {
 			first = c.ID

@@ -162,7 +162,7 @@ func TestServeShutdownOrder(t *testing.T) {
 		if took := s.host.released.Sub(begun); s.host.held() != 0 || took < 15*time.Second || took > 16*time.Second {
 			t.Errorf("%d locks, released after %s", s.host.held(), took)
 		}
-		if s.warned("stop pod default/app before the host shuts down: it has not ended within the 5s of its group, and the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
+		if s.warned("stop pod default/app before the host shuts down: it did not terminate within the 5s of its group, and the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
 			t.Errorf("warnings %q", s.warnings)
 		}
 		st := s.status("web")
@@ -246,14 +246,14 @@ func TestServeWithoutShutdowns(t *testing.T) {
 		s.settings.ShutdownGracePeriod = 30 * time.Second
 		s.super.Reload(&s.engine().Node)
 		time.Sleep(5 * time.Minute)
-		if got := s.warned("pods are not stopped before the host shuts down: no system bus"); got != 1 {
+		if got := s.warned("podrun cannot stop pods before the host shuts down: no system bus"); got != 1 {
 			t.Errorf("reported %d times: %q", got, s.warnings)
 		}
 		s.host.mu.Lock()
 		s.host.broken, s.host.delay = nil, 5*time.Second
 		s.host.mu.Unlock()
 		time.Sleep(2 * time.Minute)
-		if s.host.held() != 1 || s.warned("logind delays a shutdown by 5s at most, and pods may take 30s") != 1 {
+		if s.host.held() != 1 || s.warned("logind delays a shutdown by at most 5s, but pods may take 30s to terminate") != 1 {
 			t.Errorf("%d locks, warnings %q", s.host.held(), s.warnings)
 		}
 		close(s.host.events) // as when the bus restarts

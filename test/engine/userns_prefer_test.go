@@ -35,7 +35,7 @@ func TestPreferUserNamespace(t *testing.T) {
 	}
 	volume := func(v string) string { return usernsPlain + "\nvolumes: [{name: v, " + v + "}]" }
 	container := func(c string) string { return "containers: [{name: app, image: registry.example/app:1, " + c + "}]" }
-	const preferred = "host IDs 65536-131071, by the setting userNamespaces"
+	const preferred = "host IDs 65536-131071, from the setting userNamespaces"
 	for name, tc := range map[string]struct {
 		spec   string
 		change func(*prepare.Input)

@@ -84,7 +84,7 @@ func TestUserNamespacesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.mustApply(pod("six"), run.OutcomeCreated)
-	if err := node.Reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "taken by pod") {
+	if err := node.Reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "took the range that starts at") {
 		t.Errorf("reserve: %v; want that the range is taken", err)
 	}
 	if err := os.RemoveAll(r.layout().Pod(targets[0].Plan.ID.UID)); err != nil {
