@@ -173,7 +173,7 @@ func (a *app) warnUnwatched(r *renderer, objects *manifest.Objects, results []ru
 	var wants []string
 	for i, p := range objects.Pods {
 		if i < len(results) && results[i].Err == nil && results[i].Outcome != run.OutcomeUnchanged {
-			wants = append(wants, lifecycle.Unwatched(p.Object)...)
+			wants = append(wants, lifecycle.Unenforced(p.Object)...)
 		}
 	}
 	if len(wants) > 0 {

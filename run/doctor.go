@@ -128,14 +128,14 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	seen, err := e.See(ctx, wanted, facts)
+	seen, err := e.AddPods(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root: reported by a separate finding
 	}
 	if err != nil {
 		return nil, err
 	}
-	targets, _ := prepare.All(prepare.Input{Seen: seen, Objects: objects, Settings: e.Settings,
+	targets, _ := prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: e.Settings,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
 	var out []PodVerdict
 	for _, t := range targets {

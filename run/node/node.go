@@ -32,9 +32,9 @@ type Node struct {
 	Command  string             // the command line of this process, which lock files show to other processes
 	// Invocation is the random ID of this process. The objects that it creates carry the ID.
 	Invocation string
-	// Patient is true if no user waits for this process. It then does not report which command holds a
+	// Unattended is true if no user waits for this process. It then does not report which command holds a
 	// lock.
-	Patient bool
+	Unattended bool
 	// PullLimit is the timeout for pulling an image if the settings have none; 0 means no timeout.
 	PullLimit time.Duration
 	// Puller pulls the images of all pods; if nil, each command uses a separate puller.
@@ -92,7 +92,7 @@ func InParallel[T, R any](list []T, do func(T) R) []R {
 // Locks returns the pod locks of this process.
 func (n *Node) Locks() store.Locks {
 	warn := n.SendWarnings
-	if n.Patient {
+	if n.Unattended {
 		warn = func(problem.List) {}
 	}
 	return store.NewLocks(n.Layout(), n.Holder(), warn)

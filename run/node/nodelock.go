@@ -28,7 +28,7 @@ func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*s
 		return waitEnded(store.LockWaitEnded(ctx, store.ShownHolder(store.Holder(path))))
 	}
 	defer n.turn.leave()
-	begun, reported := time.Now(), n.Patient
+	begun, reported := time.Now(), n.Unattended
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		l, err := try(path, n.Holder())
 		if l == nil && err == nil && !reported && time.Since(begun) > reportNodeLockAfter {

@@ -14,7 +14,7 @@ import (
 func lockNode(t *testing.T) *Node {
 	s := nodeconfig.Default()
 	s.RootDir = t.TempDir()
-	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Patient: true}
+	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Unattended: true}
 }
 
 // TestNodeLockIsHandedOn: the pods of one command wait for each other instead of polling the lock: at

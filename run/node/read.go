@@ -48,9 +48,9 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 // Read reads the state of this host that planning requires: its facts, the paths that volumes use, and
 // its pods. If replay is not nil, it returns these facts and reads nothing. The error is of kind
 // Runtime, or means that a checkpoint must not be read or was written by a newer podrun.
-func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.Seen, err error) {
+func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.HostState, err error) {
 	if replay != nil {
-		return prepare.Seen{Facts: *replay}, nil
+		return prepare.HostState{Facts: *replay}, nil
 	}
 	go initEncoders()
 	defer trace.Begin(ctx, "read the host's facts", "")()
@@ -61,35 +61,35 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	if err != nil {
 		return seen, err
 	}
-	seen, err = n.See(ctx, wanted, facts)
+	seen, err = n.AddPods(ctx, wanted, facts)
 	seen.Supervised = store.Supervised(n.Layout())
 	return seen, err
 }
 
-// See returns the facts with the wanted pods, and with the pods of other root directories that have
-// cgroups on this host. The errors are those of Here.
-func (n *Node) See(ctx context.Context, wanted prepare.Wanted, facts host.Facts) (prepare.Seen, error) {
+// AddPods returns the facts with the wanted pods, and with the pods of other root directories that have
+// cgroups on this host. The errors are those of ReadExisting.
+func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Facts) (prepare.HostState, error) {
 	ours := make(map[string]bool, len(facts.Pods))
 	for _, p := range facts.Pods {
 		ours[p.UID] = ours[p.UID] || p.Managed
 	}
 	holders := cgroup.ReadHolders(facts.Cgroup, n.Settings, func(uid string) bool { return ours[uid] })
-	here, err := n.Here(ctx, wanted, facts)
-	return prepare.Seen{Facts: facts, Here: here, Holders: holders}, err
+	here, err := n.ReadExisting(ctx, wanted, facts)
+	return prepare.HostState{Facts: facts, Existing: here, Holders: holders}, err
 }
 
 // plan plans and admits the pods. It depends only on its inputs.
-func (n *Node) plan(ctx context.Context, seen prepare.Seen, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
+func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
-	return prepare.All(prepare.Input{Seen: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
+	return prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
 		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt})
 }
 
-// Here reads the checkpoints, owners and observations of the wanted pods on this host. The error is of
+// ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of
 // kind Runtime, or means that a checkpoint must not be read or was written by a newer podrun. Corrupt
-// checkpoints are reported in Here.Broken.
-func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.Here, error) {
-	var out []prepare.Here
+// checkpoints are reported in ExistingPod.Broken.
+func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.ExistingPod, error) {
+	var out []prepare.ExistingPod
 	for _, p := range facts.Pods {
 		id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 		if !p.Managed || !wanted.Pods[id.String()] || !identity.SafeUID(p.UID) {
@@ -100,7 +100,7 @@ func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts
 		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err):
 			return nil, err
 		case err != nil:
-			out = append(out, prepare.Here{ID: id, Broken: err, Corrupt: store.IsCorrupt(err)})
+			out = append(out, prepare.ExistingPod{ID: id, Broken: err, Corrupt: store.IsCorrupt(err)})
 			continue
 		case c == nil:
 			continue
@@ -109,14 +109,14 @@ func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, prepare.Here{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
+		out = append(out, prepare.ExistingPod{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
 	}
-	return out, n.observeHere(ctx, out)
+	return out, n.observeExisting(ctx, out)
 }
 
-// observeHere reads the runtime's state of pods whose checkpoints are readable, and determines whether
+// observeExisting reads the runtime's state of pods whose checkpoints are readable, and determines whether
 // they have ended.
-func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
+func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range pods {

@@ -153,7 +153,7 @@ func recordDevices(p *prepare.Plan) error {
 }
 
 // hasDevices reports whether recordDevices records devices for a pod.
-func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.DevicesHere()) > 0 }
+func hasDevices(p *prepare.Plan) bool { return len(p.Devices) > 0 || len(p.AssignedDevices()) > 0 }
 
 // SyncReserved makes the files of Reserve, and the pod's directory, durable. It syncs the checkpoint
 // after the other files, because a checkpoint must not exist without them. The node's lock is not

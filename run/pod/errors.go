@@ -25,8 +25,8 @@ func OfPod(id identity.Pod, err error) error {
 	return &named
 }
 
-// Nameless removes the pod's name from an error to which the caller adds it.
-func Nameless(id identity.Pod, err error) error {
+// WithoutPodName removes the pod's name from an error to which the caller adds it.
+func WithoutPodName(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
 		short.Object = ""
@@ -37,7 +37,7 @@ func Nameless(id identity.Pod, err error) error {
 
 // InStep adds the step of the pod's start during which an error occurred.
 func InStep(id identity.Pod, step string, err error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: Nameless(id, err)}
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: WithoutPodName(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		out.Kind, out.Hint = e.Kind, e.Hint
 	}

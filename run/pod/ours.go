@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// OnlyOurs returns an error if podrun did not create all sandboxes of the pod.
-func (p *Pod) OnlyOurs() error {
+// CheckManaged returns an error if podrun did not create all sandboxes of the pod.
+func (p *Pod) CheckManaged() error {
 	for _, sb := range p.Observed.Sandboxes {
 		if sb.RootDir != "" {
 			return &problem.Error{Kind: problem.Refused, Object: "pod " + p.Plan.ID.String(),

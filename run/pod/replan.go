@@ -21,7 +21,7 @@ func Replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: settings,
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})
-	plan.WithDevices(plan.DevicesHere())
+	plan.WithDevices(plan.AssignedDevices())
 	plan.Checkpoint.InMemory, plan.Checkpoint.SecretsLost = c.InMemory, c.SecretsLost
 	return plan, slices.Concat(found, bad, problems)
 }

@@ -14,29 +14,29 @@ import (
 // manifest differs gets a new UID, as a static pod of the kubelet does.
 func Compare(pod *corev1.Pod, in Input) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName, in.Facts.RootDir)
-	var here []Here
-	for _, h := range in.Here {
+	var existing []ExistingPod
+	for _, h := range in.Existing {
 		if h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
-			here = append(here, h)
+			existing = append(existing, h)
 		}
 	}
-	if len(here) == 0 {
+	if len(existing) == 0 {
 		return Target{Change: ChangeNew, UID: uid}
 	}
-	if slices.ContainsFunc(here, func(h Here) bool { return h.Broken != nil }) {
-		return Target{Change: ChangeReplace, Old: in.definedBy(pod, here), UID: uid}
+	if slices.ContainsFunc(existing, func(h ExistingPod) bool { return h.Broken != nil }) {
+		return Target{Change: ChangeReplace, Old: in.definedBy(pod, existing), UID: uid}
 	}
-	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
-		return Target{Change: ChangeReplace, Old: here, UID: uid}
+	if len(existing) > 1 || existing[0].Pod == nil || existing[0].Ending || pod.UID != "" && existing[0].ID.UID != uid {
+		return Target{Change: ChangeReplace, Old: existing, UID: uid}
 	}
-	was := here[0]
+	was := existing[0]
 	pod = manifest.KeepEphemeral(was.Pod, pod)
 	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)
 	switch {
 	case in.Force:
-		t.Change, t.Old, t.since = ChangeReplace, here, nil
+		t.Change, t.Old, t.since = ChangeReplace, existing, nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
 			t.UID = uid
 		}
@@ -44,10 +44,10 @@ func Compare(pod *corev1.Pod, in Input) Target {
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):
 		if t.Change = ChangeUpdate; was.Ended { // no container is left to update in place
-			t.Change, t.Old = ChangeReplace, here
+			t.Change, t.Old = ChangeReplace, existing
 		}
 	default:
-		t.Change, t.Old, t.UID, t.since = ChangeReplace, here, uid, nil
+		t.Change, t.Old, t.UID, t.since = ChangeReplace, existing, uid, nil
 	}
 	return t
 }

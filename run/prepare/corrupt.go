@@ -17,7 +17,7 @@ func (in Input) corruptState() problem.List {
 		out = append(out, problem.Problem{Message: "corrupt state file, ignored: " + what, Warning: true})
 	}
 	for _, p := range in.Facts.Pods {
-		replaced := in.ReplaceCorrupt && slices.ContainsFunc(in.Here, func(h Here) bool { return h.ID.UID == p.UID && h.Corrupt })
+		replaced := in.ReplaceCorrupt && slices.ContainsFunc(in.Existing, func(h ExistingPod) bool { return h.ID.UID == p.UID && h.Corrupt })
 		if !replaced && p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 			out = append(out, problem.Problem{Object: identity.ObjectName(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
@@ -30,7 +30,7 @@ func (in Input) corruptState() problem.List {
 // definedBy returns the pods that pod replaces, at least one of which has an unreadable checkpoint. If
 // corrupt ones may be replaced, they get the definition of pod: of all known definitions, its hooks and
 // grace period are most likely theirs. Pods that remain broken are refused (brokenProblems).
-func (in Input) definedBy(pod *corev1.Pod, here []Here) []Here {
+func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	out := slices.Clone(here)
 	for i := range out {
 		if h := &out[i]; h.Corrupt && in.ReplaceCorrupt {

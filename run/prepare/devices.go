@@ -14,8 +14,8 @@ func (p *Plan) WithDevices(devices map[string][]string) {
 	}
 }
 
-// DevicesHere returns the devices that are already assigned to the pod.
-func (p *Plan) DevicesHere() map[string][]string {
+// AssignedDevices returns the devices that are already assigned to the pod.
+func (p *Plan) AssignedDevices() map[string][]string {
 	at := slices.IndexFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID })
 	if at < 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 // withEphemeral returns a pod with in.Debug and the ephemeral containers of the existing pod of its name,
 // which the manifest need not list.
 func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
-	for _, h := range in.Here {
+	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
 			return manifest.AddEphemeral(manifest.KeepEphemeral(h.Pod, pod), in.Debug)
 		}

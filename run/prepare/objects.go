@@ -47,7 +47,7 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 // forPod returns the input for one pod. Volumes keep the names that they have in the existing pod forPod its
 // name.
 func (in Input) forPod(pod *corev1.Pod) Input {
-	for _, h := range in.Here {
+	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
 			in.Objects = h.Made.KeepServedNames(in.Objects)
 		}
@@ -76,7 +76,7 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 // objectChanges adds the differences between the objects that a pod refers to and those of the existing
 // pod. Content that running containers get without a restart is an update. Rebuilt is true if a claim
 // has another volume, so the pod must be replaced.
-func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
+func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
 	if made.SecretsLost && was.Ended {
@@ -90,7 +90,7 @@ func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Obje
 
 // objectProblems returns the problems of an update with changed ConfigMaps and Secrets: immutable
 // objects must not change, and running containers keep the old values of variables.
-func (t Target) objectProblems(was Here) problem.List {
+func (t Target) objectProblems(was ExistingPod) problem.List {
 	if t.Change != ChangeUpdate {
 		return nil
 	}

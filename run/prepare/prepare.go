@@ -29,8 +29,8 @@ const (
 	ChangeReplace   Change = "replace"   // another pod of this name exists and is removed first
 )
 
-// Here is a podrun pod that exists on this host, as read from its checkpoint.
-type Here struct {
+// ExistingPod is a podrun pod that exists on this host, as read from its checkpoint.
+type ExistingPod struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // as it was planned
 	// Made contains the objects from which it was created.
@@ -52,7 +52,7 @@ type Here struct {
 type Target struct {
 	Plan   *Plan
 	Change Change
-	Old    []Here // the pods that it replaces
+	Old    []ExistingPod // the pods that it replaces
 	// Preempts are the pods that are stopped to free resources for this one.
 	Preempts []identity.Pod
 	// Changes are the paths of fields that differ from the existing pod.
@@ -69,13 +69,13 @@ type Target struct {
 	live, frozen []string
 	// hostUsers explains why a new pod has no user namespace by default.
 	hostUsers string
-	Was       Here // the existing pod, if the change is an update
+	Was       ExistingPod // the existing pod, if the change is an update
 }
 
-// Seen contains the state of this host that planning requires.
-type Seen struct {
+// HostState contains the state of this host that planning requires.
+type HostState struct {
 	Facts      host.Facts
-	Here       []Here
+	Existing   []ExistingPod
 	Supervised bool // a supervisor is running, which enforces limits of local storage
 	// Holders are the root directories, by UID, of pods of other podruns that have cgroups on this
 	// host; "" for a pod of an older podrun, which did not record its root directory.
@@ -84,7 +84,7 @@ type Seen struct {
 
 // Input is the input of All and Compare.
 type Input struct {
-	Seen
+	HostState
 	Objects      *manifest.Objects
 	Settings     nodeconfig.Settings
 	Invocation   string

@@ -141,7 +141,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	if err := a.observeTarget(ctx, t); err != nil {
 		return OutcomeFailed, pod.RuntimeError(a.pod.Plan.ID, err)
 	}
-	if err := a.pod.OnlyOurs(); err != nil {
+	if err := a.pod.CheckManaged(); err != nil {
 		return OutcomeFailed, err
 	}
 	if err := a.pod.ClearStopped(); err != nil {

@@ -93,7 +93,7 @@ func (a *applying) update(o ApplyOptions) error {
 
 // removeReplaced removes the pods that this one replaces. The error is store.ErrChanged if another
 // command takes over one of them.
-func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
+func (a *applying) removeReplaced(ctx context.Context, old []prepare.ExistingPod, again bool) error {
 	for _, h := range old {
 		old := stop.NewRemover(pod.Known(a.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, a.pod.Plan.Facts), a.lease.Lock)
 		old.Stop.Recreates = again
@@ -107,7 +107,7 @@ func (a *applying) removeReplaced(ctx context.Context, old []prepare.Here, again
 }
 
 // inheritEvents copies the journal of a replaced pod, so that `events` shows the events of both pods.
-func (a *applying) inheritEvents(h prepare.Here) {
+func (a *applying) inheritEvents(h prepare.ExistingPod) {
 	events, err := store.ReadJournal(a.pod.Plan.Layout, h.ID.UID)
 	if err != nil {
 		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})

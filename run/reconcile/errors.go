@@ -73,11 +73,11 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 	e, isProblem := errors.AsType[*problem.Error](err)
 	switch {
 	case errors.Is(err, cause):
-		err = pod.Nameless(id, err)
+		err = pod.WithoutPodName(id, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:
-		err = fmt.Errorf("%w: %w", cause, pod.Nameless(id, err))
+		err = fmt.Errorf("%w: %w", cause, pod.WithoutPodName(id, err))
 	}
 	if timedOut(ctx) {
 		late := DeadlineError(id, err, "")

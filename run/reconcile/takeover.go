@@ -77,7 +77,7 @@ func (a *applying) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool,
 	if err != nil || c == nil {
 		return false, err
 	}
-	found := slices.Concat(t.Old, []prepare.Here{t.Was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
+	found := slices.Concat(t.Old, []prepare.ExistingPod{t.Was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
 	for _, h := range found {
 		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(manifest.WithEphemeral(h.Pod, c.Pod.Spec.EphemeralContainers), c.Pod)) == 0 {
 			return false, nil

@@ -50,7 +50,7 @@ func (r *Remover) removeLate(ctx context.Context) error {
 			for _, sb := range left.Sandboxes {
 				gone = append(gone, sb.ID)
 			}
-			if err := r.Pod.OnlyOurs(); err != nil {
+			if err := r.Pod.CheckManaged(); err != nil {
 				return err
 			}
 			if err := r.removeStopped(ctx); err != nil {

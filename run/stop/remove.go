@@ -124,7 +124,7 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	if r.Pod.Observed, err = r.Pod.Node.Observe(ctx, r.Pod.Plan.ID.UID); err != nil {
 		return pod.RuntimeError(r.Pod.Plan.ID, err)
 	}
-	if err := r.Pod.OnlyOurs(); err != nil {
+	if err := r.Pod.CheckManaged(); err != nil {
 		return err
 	}
 	if o.Unstarted && lifecycle.AnyStarted(r.Pod.Observed) {

@@ -67,9 +67,9 @@ type OwnerRecord struct {
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Again is true if the command that is removing the pod creates it again from its checkpoint. If
+	// Recreate is true if the command that is removing the pod creates it again from its checkpoint. If
 	// the command fails to do so, the next owner starts the pod.
-	Again bool `json:"again,omitempty"`
+	Recreate bool `json:"again,omitempty"`
 	// Deletion is the start of the removal; nil if the pod is not being removed or an older podrun
 	// began to remove it.
 	Deletion *Deletion `json:"deletion,omitempty"`
@@ -124,7 +124,7 @@ func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds
 // grace period of an earlier one (BeforeDelete in
 // k8s.io/apiserver/pkg/registry/rest/delete.go).
 func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again bool) {
-	r.Doomed, r.Again = true, again
+	r.Doomed, r.Recreate = true, again
 	d := Deletion{At: now.UTC(), GraceSeconds: int64(grace / time.Second)}
 	if before := r.Deletion; before != nil {
 		d = Deletion{At: before.At, GraceSeconds: min(before.GraceSeconds, d.GraceSeconds)}
@@ -133,7 +133,7 @@ func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again boo
 }
 
 // EndRemoval records that the pod is not being removed, or is a new one.
-func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Again, r.Deletion = false, false, nil }
+func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Recreate, r.Deletion = false, false, nil }
 
 // DeletionOf returns the start of the removal of the pod with that UID; nil if it is not being removed.
 // The record may be nil.
@@ -178,7 +178,7 @@ func (r *OwnerRecord) FromSource() bool {
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
 // Removes reports whether a command has begun to remove the pod and will not create it again.
-func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Again }
+func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Recreate }
 
 // Shown returns the name of the owner's process, for messages; "another podrun" if the record is nil.
 func (r *OwnerRecord) Shown() string {

@@ -237,7 +237,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	if killed { // possibly during a stop
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
-	if r.Again { // its owner ended without creating the pod again
+	if r.Recreate { // its owner ended without creating the pod again
 		r.EndRemoval()
 	}
 	if fresh {

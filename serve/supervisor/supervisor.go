@@ -112,7 +112,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.Settings.RetryPullAlways = true // the kubelet tries every image again
-	n.Patient = true
+	n.Unattended = true
 	n.Puller = n.NewPuller()
 	n.Facts = newFacts(n).read
 	s.node = n

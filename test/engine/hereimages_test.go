@@ -27,7 +27,7 @@ func TestRunsHere(t *testing.T) {
 		{host.Image{}, "amd64", nil, true},
 		{host.Image{OS: "linux", Arch: "odd"}, "amd64", []string{""}, false},
 	} {
-		if got := prepare.RunsHere(tc.image, host.Facts{OS: "linux", Arch: tc.arch, Emulated: tc.emulated}); got != tc.want {
+		if got := prepare.RunsOnHost(tc.image, host.Facts{OS: "linux", Arch: tc.arch, Emulated: tc.emulated}); got != tc.want {
 			t.Errorf("%+v on %s %v: %v", tc.image, tc.arch, tc.emulated, got)
 		}
 	}

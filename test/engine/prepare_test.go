@@ -20,7 +20,7 @@ var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 }}
 
 // hereOf returns a pod on this host, as planned by an earlier apply of the text.
-func hereOf(t *testing.T, text, uid string) prepare.Here {
+func hereOf(t *testing.T, text, uid string) prepare.ExistingPod {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
 	if uid == "" {
@@ -36,7 +36,7 @@ func hereOf(t *testing.T, text, uid string) prepare.Here {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return prepare.Here{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
+	return prepare.ExistingPod{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
 }
 
 // TestRefusedMountIsToldOnce: admission reports the field and the fix; that the container
@@ -45,7 +45,7 @@ func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
 		"- {name: fine, image: registry.example/app:1}", "volumes: [{name: d, emptyDir: {}}]")
-	targets, problems := prepare.All(prepare.Input{Objects: load(t, text), Seen: prepare.Seen{Facts: testFacts}, Settings: testSettings("/nowhere")})
+	targets, problems := prepare.All(prepare.Input{Objects: load(t, text), HostState: prepare.HostState{Facts: testFacts}, Settings: testSettings("/nowhere")})
 	var fields []string
 	for _, p := range problems.Errors() {
 		if strings.Contains(p.Field, "volumeMounts") {
@@ -71,33 +71,33 @@ func TestChange(t *testing.T) {
 	command := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, command: [sh]}]")
 	other := podText("db", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	withUID := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-7}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
-	unknown := prepare.Here{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u-9"}}
+	unknown := prepare.ExistingPod{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u-9"}}
 	own := manifest.UID(load(t, text).Pods[0].Object, "node-a", "")
 	for _, tc := range []struct {
 		name string
 		pod  string
-		here []prepare.Here
+		here []prepare.ExistingPod
 		want prepare.Change
 		uid  string // if empty, not the UID of the existing pod
 		old  int
 		diff []string
 	}{
 		{name: "nothing here", pod: text, want: prepare.ChangeNew, uid: own},
-		{name: "another pod here", pod: text, here: []prepare.Here{hereOf(t, other, "")}, want: prepare.ChangeNew, uid: own},
-		{name: "the same file", pod: text, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
-		{name: "the same in other words", pod: same, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
-		{name: "an image", pod: image, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUpdate, uid: own,
+		{name: "another pod here", pod: text, here: []prepare.ExistingPod{hereOf(t, other, "")}, want: prepare.ChangeNew, uid: own},
+		{name: "the same file", pod: text, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "the same in other words", pod: same, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "an image", pod: image, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUpdate, uid: own,
 			diff: []string{"spec.containers[0].image"}},
-		{name: "an image, and back", pod: text, here: []prepare.Here{hereOf(t, image, own)}, want: prepare.ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
-		{name: "a command", pod: command, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeReplace, old: 1},
-		{name: "a pod whose checkpoint is gone", pod: text, here: []prepare.Here{unknown}, want: prepare.ChangeReplace, uid: own, old: 1},
-		{name: "two of its name", pod: text, here: []prepare.Here{hereOf(t, text, ""), hereOf(t, command, "")}, want: prepare.ChangeReplace, uid: own, old: 2},
+		{name: "an image, and back", pod: text, here: []prepare.ExistingPod{hereOf(t, image, own)}, want: prepare.ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
+		{name: "a command", pod: command, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeReplace, old: 1},
+		{name: "a pod whose checkpoint is gone", pod: text, here: []prepare.ExistingPod{unknown}, want: prepare.ChangeReplace, uid: own, old: 1},
+		{name: "two of its name", pod: text, here: []prepare.ExistingPod{hereOf(t, text, ""), hereOf(t, command, "")}, want: prepare.ChangeReplace, uid: own, old: 2},
 		{name: "a UID of its own", pod: withUID, want: prepare.ChangeNew, uid: "u-7"},
-		{name: "the same UID of its own", pod: withUID, here: []prepare.Here{hereOf(t, withUID, "")}, want: prepare.ChangeUnchanged, uid: "u-7"},
-		{name: "another UID of its own", pod: withUID, here: []prepare.Here{hereOf(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
+		{name: "the same UID of its own", pod: withUID, here: []prepare.ExistingPod{hereOf(t, withUID, "")}, want: prepare.ChangeUnchanged, uid: "u-7"},
+		{name: "another UID of its own", pod: withUID, here: []prepare.ExistingPod{hereOf(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.Input{Seen: prepare.Seen{Here: tc.here, Facts: testFacts}})
+			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.Input{HostState: prepare.HostState{Existing: tc.here, Facts: testFacts}})
 			if got.Change != tc.want || len(got.Old) != tc.old {
 				t.Errorf("%s of %d, want %s of %d", got.Change, len(got.Old), tc.want, tc.old)
 			}

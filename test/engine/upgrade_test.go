@@ -199,12 +199,12 @@ func TestUpgradeGateOff(t *testing.T) {
 	was := hereOf(t, text, "")
 	signal := corev1.SIGUSR1
 	was.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}
-	got := prepare.Compare(is, prepare.Input{Seen: prepare.Seen{Here: []prepare.Here{was}, Facts: testFacts}})
+	got := prepare.Compare(is, prepare.Input{HostState: prepare.HostState{Existing: []prepare.ExistingPod{was}, Facts: testFacts}})
 	if got.Change != prepare.ChangeUnchanged {
 		t.Errorf("%s: %q", got.Change, got.Changes)
 	}
 	is.Spec.Containers[0].Command = []string{"sh"}
-	got = prepare.Compare(is, prepare.Input{Seen: prepare.Seen{Here: []prepare.Here{was}, Facts: testFacts}})
+	got = prepare.Compare(is, prepare.Input{HostState: prepare.HostState{Existing: []prepare.ExistingPod{was}, Facts: testFacts}})
 	if !slices.Equal(got.Changes, []string{"spec.containers[0].command"}) {
 		t.Errorf("%s: %q", got.Change, got.Changes)
 	}

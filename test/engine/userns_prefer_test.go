@@ -67,7 +67,7 @@ func TestPreferUserNamespace(t *testing.T) {
 		"device":                  {container("resources: {limits: {example.com/gpu: 1}}"), nil, false, "none: container app: its device example.com/gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := prepare.Input{Objects: load(t, podText("web", "Always", tc.spec)), Seen: prepare.Seen{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
+			in := prepare.Input{Objects: load(t, podText("web", "Always", tc.spec)), HostState: prepare.HostState{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
 			in.Settings.UserNamespaces = nodeconfig.UserNamespacesPrefer
 			if tc.change != nil {
 				tc.change(&in)
@@ -92,18 +92,18 @@ func TestPreferUserNamespace(t *testing.T) {
 // counts as new.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	set := func(mode string) prepare.Input {
-		in := prepare.Input{Seen: prepare.Seen{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
+		in := prepare.Input{HostState: prepare.HostState{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
 		in.Settings.UserNamespaces = mode
 		return in
 	}
-	plan := func(in prepare.Input, here []prepare.Here, text string) prepare.Target {
+	plan := func(in prepare.Input, here []prepare.ExistingPod, text string) prepare.Target {
 		t.Helper()
-		in.Objects, in.Here = load(t, text), here
+		in.Objects, in.Existing = load(t, text), here
 		targets, _ := prepare.All(in) // these facts are not sufficient for admission
 		return targets[0]
 	}
-	made := func(target prepare.Target) []prepare.Here {
-		return []prepare.Here{{ID: target.Plan.ID, Pod: target.Plan.Pod, Made: target.Plan.Checkpoint}}
+	made := func(target prepare.Target) []prepare.ExistingPod {
+		return []prepare.ExistingPod{{ID: target.Plan.ID, Pod: target.Plan.Pod, Made: target.Plan.Checkpoint}}
 	}
 	text := func(spec string) string { return podText("web", "Always", spec) }
 	own, image := "hostUsers: false\n"+usernsPlain, strings.Replace(usernsPlain, "app:1", "app:2", 1)
@@ -116,7 +116,7 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	explicit := made(plan(before, nil, text(own)))
 	for name, tc := range map[string]struct {
 		in   prepare.Input
-		here []prepare.Here
+		here []prepare.ExistingPod
 		spec string
 		want prepare.Change
 		own  bool

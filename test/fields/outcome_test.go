@@ -78,7 +78,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	}
 	settings := nodeconfig.Default()
 	settings.ClusterDNS, settings.ClusterDomain, settings.FeatureGates = []string{"10.96.0.10"}, "cluster.local", gates
-	targets, found := prepare.All(prepare.Input{Objects: loaded, Seen: prepare.Seen{Facts: facts()}, Settings: settings, Invocation: "i"})
+	targets, found := prepare.All(prepare.Input{Objects: loaded, HostState: prepare.HostState{Facts: facts()}, Settings: settings, Invocation: "i"})
 	out := outcome{problems: append(problems, found...)}
 	does := map[string]any{"refused": out.problems.Errors().String()}
 	if len(out.problems.Errors()) == 0 {
@@ -91,7 +91,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		for i := range view.Containers {
 			view.Containers[i].PostStart = nil // as in the manifest; their effect is below
 		}
-		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unwatched(p.Pod)
+		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unenforced(p.Pod)
 		later(p, does)
 	}
 	raw, err := json.Marshal(does)

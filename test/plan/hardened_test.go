@@ -90,9 +90,9 @@ func outcomes(data []byte, f host.Facts, hardened nodeconfig.Settings) []string 
 	if len(problems.Errors()) > 0 {
 		return nil
 	}
-	plain, _ := prepare.All(prepare.Input{Objects: objects, Seen: prepare.Seen{Facts: f}, Settings: nodeconfig.Default()})
+	plain, _ := prepare.All(prepare.Input{Objects: objects, HostState: prepare.HostState{Facts: f}, Settings: nodeconfig.Default()})
 	objects, _ = load()
-	targets, _ := prepare.All(prepare.Input{Objects: objects, Seen: prepare.Seen{Facts: f}, Settings: hardened})
+	targets, _ := prepare.All(prepare.Input{Objects: objects, HostState: prepare.HostState{Facts: f}, Settings: hardened})
 	var out []string
 	for i, target := range targets {
 		pod := "pod " + target.Plan.ID.Name

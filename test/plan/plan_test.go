@@ -68,7 +68,7 @@ func plan(t *testing.T, golden *txtar.Archive) []byte {
 			t.Fatal(errs)
 		}
 	}
-	targets, found := prepare.All(prepare.Input{Objects: objects, Seen: prepare.Seen{Facts: facts(t, golden)}, Settings: settings, Invocation: "(invocation)"})
+	targets, found := prepare.All(prepare.Input{Objects: objects, HostState: prepare.HostState{Facts: facts(t, golden)}, Settings: settings, Invocation: "(invocation)"})
 	out := struct {
 		Problems problem.List       `json:"problems,omitempty"`
 		Plans    []prepare.PlanView `json:"plans"`

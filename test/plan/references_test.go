@@ -84,7 +84,7 @@ func TestReferences(t *testing.T) {
 			if errs := problems.Errors(); len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			targets, found := prepare.All(prepare.Input{Objects: objects, Seen: prepare.Seen{Facts: facts(t, &txtar.Archive{})}, Settings: nodeconfig.Default(), Invocation: "(invocation)"})
+			targets, found := prepare.All(prepare.Input{Objects: objects, HostState: prepare.HostState{Facts: facts(t, &txtar.Archive{})}, Settings: nodeconfig.Default(), Invocation: "(invocation)"})
 			var refused []string
 			for _, p := range found.Errors() {
 				refused = append(refused, p.Field+": "+p.Message)

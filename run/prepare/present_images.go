@@ -32,7 +32,7 @@ func (p *Plan) imageProblems() problem.List {
 				out = append(out, problem.Problem{Field: field, Reason: "CreateContainerConfigError", Message: err.Error(),
 					Hint: "set securityContext.runAsUser, or use an image with a numeric user other than 0"})
 			}
-			if !RunsHere(here, p.Facts) {
+			if !RunsOnHost(here, p.Facts) {
 				out = append(out, problem.Problem{Field: field + ".image", Reason: "ImagePlatform",
 					Message: fmt.Sprintf("image %q is for %s/%s, but this host is %s/%s", image.Name, here.OS, here.Arch, p.Facts.OS, p.Facts.Arch),
 					Hint:    "remove it with 'podrun image rm' and pull it for this host, or install an emulator (qemu-user-static)"})
@@ -47,10 +47,10 @@ var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// RunsHere reports whether this host can run an image's programs: they are for its architecture or for
+// RunsOnHost reports whether this host can run an image's programs: they are for its architecture or for
 // the 32-bit variant of it, or they can be emulated. It returns true if the image's architecture is
 // unknown.
-func RunsHere(image host.Image, facts host.Facts) bool {
+func RunsOnHost(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:
 		return false

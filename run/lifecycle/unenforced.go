@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unwatched lists the settings of a pod that only long-running supervision can enforce, so they have no
+// Unenforced lists the settings of a pod that only long-running supervision can enforce, so they have no
 // effect after `apply` returns.
-func Unwatched(pod *corev1.Pod) []string {
+func Unenforced(pod *corev1.Pod) []string {
 	var out []string
 	add := func(s string) { out = append(out, s) }
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
