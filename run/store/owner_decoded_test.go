@@ -13,7 +13,7 @@ import (
 func fullOwner() OwnerRecord {
 	return OwnerRecord{
 		Schema: ownerSchema, Generation: Generation{Counter: 7, Token: "0f"}, UID: "u", Incarnation: "i", Purpose: PurposeRemove,
-		Fresh: true, Doomed: true, Again: true, Attends: true, Claim: "c", Holder: "h",
+		Fresh: true, Doomed: true, Recreate: true, Attends: true, Claim: "c", Holder: "h",
 		Deletion:   &Deletion{At: time.Unix(1, 0).UTC(), GraceSeconds: 30},
 		Ending:     map[string]time.Time{"a": time.Unix(2, 0).UTC()},
 		Unreleased: []string{"s"},
