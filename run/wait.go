@@ -33,7 +33,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	})
 	if result.Err == nil && !o.For.ReachedBy(result.Status) {
 		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
-			Err: fmt.Errorf("ended (%s) before the condition %s was met", result.Status.Phase, o.For)}
+			Err: fmt.Errorf("has ended (%s) before the condition %s was met", result.Status.Phase, o.For)}
 	}
 	return result
 }

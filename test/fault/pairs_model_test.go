@@ -55,7 +55,7 @@ func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 
 // conflicts are the parts of error messages that report that another command has changed
 // the pod.
-var conflicts = []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found", "not found", "has ended", "is in CONTAINER_EXITED state", "timed out after"}
+var conflicts = []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found", "not found", "has ended", "it has just exited", "is in CONTAINER_EXITED state", "timed out after"}
 
 // wrongEnd returns what is wrong with a command's exit.
 func (v pairVerdict) wrongEnd(i int) string {
