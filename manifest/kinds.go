@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -85,6 +86,8 @@ func (l *loader) unknownKind(it item, h header) {
 	switch {
 	case similar != "":
 		p.Hint = "did you mean " + similar + "?"
+	case h.Kind == "Kustomization":
+		p.Message, p.Hint = "this is a kustomization, not a Kubernetes object", "run 'podrun apply -k "+filepath.Dir(it.doc.file)+"'"
 	case restricts(h.Kind):
 		p.Message = "podrun does not enforce a " + h.Kind
 	case isCustom(h):

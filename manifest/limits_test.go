@@ -56,7 +56,7 @@ func TestHostile(t *testing.T) {
 		"billion laughs": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 			"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n", "excessive aliasing"},
 		"an alias of itself": {"a: &a [*a]\n", "contains itself"},
-		"binary":             {string(bytes.Repeat([]byte{0}, 1<<20)), "control characters are not allowed"},
+		"binary":             {string(bytes.Repeat([]byte{0}, 1<<20)), "this is a binary file, not a manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

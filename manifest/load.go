@@ -66,6 +66,10 @@ func bounded(all problem.List) problem.List {
 func (l *loader) add(p problem.Problem) { l.problems = append(l.problems, p) }
 
 func (l *loader) source(s Source) {
+	if isBinary(s.Data) {
+		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML", Message: "this is a binary file, not a manifest", Hint: binaryHint(s.Name, s.Data)})
+		return
+	}
 	docs, err := split(s)
 	if err != nil {
 		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML", Message: err.Error()})
@@ -161,6 +165,9 @@ func (l *loader) object(it item, depth int) {
 	if h.Kind == "" {
 		p := it.problem("", "kind", "FieldValueRequired", "kind is missing")
 		p.Hint = "every object begins with apiVersion and kind, such as v1 and Pod"
+		if format, hint := otherFormat(it.doc.file, it.raw); format != "" {
+			p.Message, p.Hint = "this is "+format+", not a Kubernetes object", hint
+		}
 		l.add(p)
 		return
 	}

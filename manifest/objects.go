@@ -142,7 +142,9 @@ func (l *loader) valid(it item, h header, meta *metav1.ObjectMeta, err error, va
 // fieldErrors converts the errors of validation to problems.
 func (l *loader) fieldErrors(it item, object string, errs field.ErrorList) {
 	for _, e := range errs {
-		l.add(it.problem(object, it.field(e.Field), string(e.Type), cut(e.ErrorBody())))
+		p := it.problem(object, it.field(e.Field), string(e.Type), cut(e.ErrorBody()))
+		p.Hint = fieldHint(e)
+		l.add(p)
 	}
 }
 

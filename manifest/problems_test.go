@@ -92,8 +92,8 @@ func TestProblems(t *testing.T) {
 				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)", // N is a no in YAML 1.1
 				"f:11: Pod default/a: spec.containers[0].env[0].value: must be a string, not a number (quote the value)",
 				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
-				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-				"f:14: Pod default/a: spec.containers[0].resources.limits[memory]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$' (write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m)",
+				"f:14: Pod default/a: spec.containers[0].resources.limits[memory]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$' (write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m)",
 				"f:15: Pod default/a: spec.containers[0].ports[0].containerPort: must be a number, not a string (write the value without quotes)",
 				"f:24: Pod default/a: spec.containers[0].foo: unknown field \"foo\"",
 			}},

@@ -96,7 +96,11 @@ func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeErro
 	if _, isType := err.(*json.UnmarshalTypeError); isType {
 		return []typeError{{path: path, message: fmt.Sprintf("%s is not a valid %s", kindOf(raw), name)}}
 	}
-	return []typeError{{path: path, message: fmt.Sprintf("not a valid %s: %s", name, strings.TrimPrefix(err.Error(), "json: "))}}
+	e := typeError{path: path, message: fmt.Sprintf("not a valid %s: %s", name, strings.TrimPrefix(err.Error(), "json: "))}
+	if t == quantityType {
+		e.hint = quantityHint(string(raw))
+	}
+	return []typeError{e}
 }
 
 func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {

@@ -1,0 +1,60 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+)
+
+// otherFormat returns the name of the format of an object without a kind, and the command
+// that uses such a file, or "" if the format is unknown.
+func otherFormat(file string, raw []byte) (format, hint string) {
+	var has struct {
+		Services  map[string]json.RawMessage `json:"services"`
+		Resources []json.RawMessage          `json:"resources"`
+		Bases     []json.RawMessage          `json:"bases"`
+		Name      string                     `json:"name"`
+		Version   string                     `json:"version"`
+	}
+	_ = json.Unmarshal(raw, &has) // a field of another type is not of these formats
+	dir, base := filepath.Split(file)
+	if dir == "" {
+		dir = "."
+	}
+	dir = filepath.Clean(dir)
+	switch {
+	case isKustomization(base), has.Resources != nil, has.Bases != nil:
+		return "a kustomization", "run 'podrun apply -k " + dir + "'"
+	case base == "Chart.yaml":
+		return "a Helm chart", "run 'helm template " + dir + " | podrun apply -f -'"
+	case len(has.Services) > 0:
+		return "a Compose file", "run 'kompose convert -f " + file + " --stdout | podrun apply -f -'"
+	}
+	return "", ""
+}
+
+// isKustomization reports whether kustomize reads the file by its name.
+func isKustomization(base string) bool {
+	name := strings.ToLower(base)
+	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "kustomization"
+}
+
+// isBinary reports whether data is not text: it has a NUL character, which YAML, JSON and all
+// text encodings except UTF-16 exclude. YAML detects UTF-16 by its byte order mark.
+func isBinary(data []byte) bool {
+	head := data[:min(len(data), 4096)]
+	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {
+		return false
+	}
+	return bytes.IndexByte(head, 0) >= 0
+}
+
+// binaryHint returns what to do with a file that is not text.
+func binaryHint(file string, data []byte) string {
+	tarMagic := len(data) > 262 && string(data[257:262]) == "ustar"
+	if tarMagic || bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || bytes.HasPrefix(data, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+		return "name a manifest; to load the images of an archive, run 'podrun image load " + file + "'"
+	}
+	return "name a manifest in YAML or JSON"
+}
