@@ -36,7 +36,7 @@ var flagValues = map[string][]string{
 	"skip-kinds":            {manifest.CustomKinds, "NetworkPolicy", "LimitRange", "ResourceQuota"},
 	"output":                {"json", "yaml", "name"},
 	"get output":            {"wide", "json", "yaml", "name", "jsonpath=", "jsonpath-file=", "go-template=", "go-template-file=", "custom-columns=", "custom-columns-file="},
-	"events output":         {"wide", "json", "yaml"},
+	"events output":         {"wide", "json", "yaml", "name", "jsonl"},
 	"top output":            {"json", "yaml"},
 	"types":                 {"Normal", "Warning"},
 	"profile":               debugProfiles,

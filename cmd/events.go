@@ -2,17 +2,12 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
@@ -36,10 +31,11 @@ func newEvents(a *app) *cobra.Command {
 		Long: `Show the events of the namespace's pods, or of the named pods, sorted by the time
 of their last occurrence, as 'kubectl events' does. A pod's events are deleted with
 the pod. With --watch, also print new events as they occur, whether they come from
-'podrun serve' or from another command.`,
+'podrun serve' or from another command; -o json then prints one object per line.`,
 		Example: `  podrun events
   podrun events web --watch
-  podrun events -A --types Warning`,
+  podrun events -A --types Warning
+  podrun events -o json | jq -r '.items[].reason'`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runEvents(c, f, named) },
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
@@ -47,7 +43,7 @@ the pod. With --watch, also print new events as they occur, whether they come fr
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
 	c.Flags().StringVar(&f.of, "for", "", "show the events of this `pod` (pod/NAME)")
 	c.Flags().StringSliceVar(&f.types, "types", nil, "only events of these `types` (Normal,Warning)")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints one event per line")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, or jsonl: podrun's events, one JSON object per line")
 	return c
 }
 
@@ -59,8 +55,11 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	if err != nil {
 		return err
 	}
-	if err := checkOutput(a.output, "json"); err != nil {
+	if err := checkOutput(a.output, "wide", "json", "yaml", "name", "jsonl"); err != nil {
 		return err
+	}
+	if f.watch && a.output == "yaml" {
+		return usage(c, errors.New("--watch prints a table, names or, with -o json or jsonl, one object per line"))
 	}
 	for i, t := range f.types {
 		if f.types[i] = event.Normal; strings.EqualFold(t, event.Warning) {
@@ -87,11 +86,11 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	shown := 0
 	show := func(list []event.Event) error {
 		defer func() { shown += len(list) }()
-		return a.printEvents(a.streams.Out, list, f, shown == 0)
+		return a.printEvents(list, f, shown == 0)
 	}
 	if !f.watch {
 		list, err := read(c.Context())
-		if err == nil && len(list) == 0 && a.output == "" {
+		if err == nil && len(list) == 0 && (a.output == "" || a.output == "wide") {
 			fmt.Fprintln(a.streams.Err, "no events found")
 		}
 		return errors.Join(err, show(list))
@@ -117,42 +116,4 @@ func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) boo
 // shows reports whether the flags select events of that type.
 func (f *eventsFlags) shows(e event.Event) bool {
 	return len(f.types) == 0 || slices.Contains(f.types, e.Type)
-}
-
-// printEvents prints events as kubectl events does, or as one JSON object per line.
-func (a *app) printEvents(w io.Writer, list []event.Event, f *eventsFlags, first bool) error {
-	if a.output == "json" {
-		encoder := json.NewEncoder(a.raw.Out)
-		for _, e := range list {
-			if err := encoder.Encode(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(namespace string, cells ...string) {
-		if f.allNamespaces {
-			cells = append([]string{namespace}, cells...)
-		}
-		for i := range cells {
-			cells[i] = oneLine(cells[i])
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	if first && !f.noHeaders {
-		row("NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
-	}
-	now := time.Now()
-	for _, e := range list {
-		seen := duration.HumanDuration(now.Sub(e.Time))
-		if e.Count > 1 {
-			seen = fmt.Sprintf("%s (x%d over %s)", seen, e.Count, duration.HumanDuration(now.Sub(e.First)))
-		}
-		row(e.Namespace, seen, e.Type, e.Reason, "Pod/"+e.Pod, strings.TrimSpace(e.Message))
-	}
-	return tw.Flush()
 }

@@ -248,7 +248,7 @@ func (l *loader) claim(it item, kind, name string) bool {
 		l.add(p)
 		return false
 	}
-	l.seen[key] = it.position()
+	l.seen[key] = Position{File: it.doc.file, Line: it.line("metadata.name")}
 	return true
 }
 

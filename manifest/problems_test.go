@@ -114,7 +114,7 @@ func TestProblems(t *testing.T) {
 		"an unsafe UID": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: ../../etc}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
 			"f:3: Pod default/a: metadata.uid: a UID is 1 to 128 letters, digits and dashes: it becomes part of a path (remove metadata.uid; podrun generates one)"}},
 		"two pods of one name": {text: head + "---\n" + head, want: []string{
-			"f:11: Pod default/a: metadata.name: defined twice (first at line 1) (rename one of them)"}},
+			"f:11: Pod default/a: metadata.name: defined twice (first at line 3) (rename one of them)"}},
 		"generateName without a suffix": {text: "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
 			"f:3: Pod: metadata.generateName: this command requires metadata.name: it does not generate names"}},
 		"a warning of the API": {text: head + "    env: [{name: A, value: a}, {name: A, value: b}]\n", want: []string{
@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 // TestProblemsOfSeveralFiles: if a name occurs in two files, the problem names both files.
 func TestProblemsOfSeveralFiles(t *testing.T) {
 	_, problems := Load([]Source{{"a.yaml", []byte(head)}, {"b.yaml", []byte("\n" + head)}}, Options{})
-	want := "b.yaml:4: Pod default/a: metadata.name: defined twice (first at a.yaml:1) (rename one of them)"
+	want := "b.yaml:4: Pod default/a: metadata.name: defined twice (first at a.yaml:3) (rename one of them)"
 	if problems.String() != want {
 		t.Errorf("got  %s\nwant %s", problems, want)
 	}
