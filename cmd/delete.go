@@ -35,9 +35,11 @@ podrun created for them: containers, sandbox, network, mounts, directories,
 cgroups and logs. podrun never changes the content of a hostPath, and keeps the
 directories of claims in --pvc-dir unless --delete-volumes is set.
 
-Select pods by name, by manifest (-f), by labels (-l), or all (--all). Deleting a
-pod that does not exist is not an error. An interrupted delete can be rerun.`,
+Select pods by name, by manifest (-f), by labels (-l), or all (--all). A named pod
+that does not exist is an error (exit code 1) unless --ignore-not-found is set; with
+-f, -l and --all it is not. An interrupted delete can be rerun.`,
 		Example: `  podrun delete web
+  podrun delete web --ignore-not-found
   podrun delete -f pod.yaml
   podrun delete --all --grace-period 5`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
@@ -50,7 +52,7 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
 	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
 	c.Flags().BoolVar(&f.now, "now", false, "like --grace-period=1")
-	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", true, "do not fail if a pod does not exist")
+	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", false, "do not fail if a named pod does not exist; the default with -f")
 	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
 	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
@@ -90,15 +92,21 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	f.Basics = engine.ReadBasics(ctx)
 	var missing error
 	f.Found = !f.all && f.labels == ""
+	if len(named) == 0 && !c.Flags().Changed("ignore-not-found") {
+		f.ignoreMissing = true
+	}
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
-	if err = errors.Join(err, missing); err != nil {
+	if err != nil {
 		return err
 	}
 	if f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return k.Pod == nil || !match(k.Pod.Labels) })
 	}
+	if len(pods) == 0 && (f.all || f.labels != "") {
+		r.note("no pods found")
+	}
 	if f.dryRun != dryNone {
-		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
+		return errors.Join(missing, a.printDryPods(knownPods(pods), "would be deleted (dry run)"))
 	}
 	r.severalPods = len(pods) > 1
 	a.trackWork(r, engine, idsOf(pods), 0)
@@ -112,7 +120,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}
-	return a.report(c.Context(), results)
+	if len(results) == 0 && missing != nil {
+		return missing
+	}
+	return a.report(c.Context(), results, missing)
 }
 
 // missing reports pods that were not found, as an error unless --ignore-not-found is set.

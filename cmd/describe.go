@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,9 +51,9 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		return err
 	}
 	defer closeAll()
-	pods, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
-	if err != nil {
-		return err
+	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
+	if err != nil || missing != nil && len(pods) == 0 {
+		return errors.Join(err, missing)
 	}
 	shown := 0
 	for i := range pods {
@@ -71,7 +72,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 	if shown == 0 {
 		fmt.Fprintln(a.streams.Err, "no pods found")
 	}
-	return nil
+	return missing
 }
 
 // readEvents reads a pod's events. It returns nil, for which no table is printed, if they

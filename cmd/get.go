@@ -23,6 +23,7 @@ type getFlags struct {
 	watch         bool
 	watchOnly     bool
 	sources       bool
+	ignoreMissing bool
 }
 
 func newGet(a *app) *cobra.Command {
@@ -58,6 +59,7 @@ that the probes last ran 5 minutes ago.
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print those that change until interrupted; -o json prints one object per line")
 	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
+	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", false, "do not fail if a named pod does not exist")
 	c.Flags().BoolVar(&f.sources, "sources", false, "show the manifest directories and URLs of the running podrun serve instead of pods")
 	return c
 }
@@ -101,9 +103,12 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if watching {
 		return a.watch(c, f, engine, named, match)
 	}
-	pods, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
-	if err != nil {
-		return err
+	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
+	if f.ignoreMissing {
+		missing = nil
+	}
+	if err != nil || missing != nil && len(pods) == 0 {
+		return errors.Join(err, missing)
 	}
 	var shown []corev1.Pod
 	for _, p := range pods {
@@ -117,25 +122,27 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		}
 	}
 	single := len(named) == 1 && len(shown) == 1
-	if byTemplate != nil {
-		return a.printTemplate(byTemplate, shown, single)
+	if f.ignoreMissing && len(named) > 0 && len(shown) == 0 {
+		return nil // as in kubectl
 	}
-	return a.printPods(shown, f, single)
+	if byTemplate != nil {
+		return errors.Join(missing, a.printTemplate(byTemplate, shown, single))
+	}
+	return errors.Join(missing, a.printPods(shown, f, single))
 }
 
-// readPods reads the pods of the namespace, or the named pods (podNames), all of which
-// must exist.
-func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
-	pods, err := a.findPods(ctx, e, allNamespaces, named)
-	if err != nil {
-		return nil, err
+// readPods reads the pods of the namespace, or the named pods (podNames). Missing joins
+// the errors of the named pods that do not exist; the other pods are returned.
+func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) (pods []corev1.Pod, missing, err error) {
+	if pods, err = a.findPods(ctx, e, allNamespaces, named); err != nil {
+		return nil, nil, err
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name }) {
-			return nil, notFound(name)
+			missing = errors.Join(missing, notFound(name))
 		}
 	}
-	return pods, nil
+	return pods, missing, nil
 }
 
 // findPods reads the pods of the namespace, or those of the named pods that exist.

@@ -46,8 +46,8 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the selected pods; call check first. A named pod that is not on this host is
-// an error, as is a selector that matches no pod, unless goneIsFine is set.
+// pods finds the selected pods; call check first. Each named pod that is not on this host
+// is an error, as is a selection without pods, unless goneIsFine is set.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	namespace := a.namespaceOrDefault("default")
 	selectors := []run.Selector{{Namespace: namespace}}
@@ -60,7 +60,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 	var missing error
 	pods, err := findAll(ctx, e, selectors, func(sel run.Selector) {
 		if len(sel.Names) > 0 {
-			missing = notFound(sel.Names[0])
+			missing = errors.Join(missing, notFound(sel.Names[0]))
 		}
 	})
 	if err != nil {

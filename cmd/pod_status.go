@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // podSummary summarizes a pod by kubectl's rules
@@ -47,6 +49,8 @@ func summarize(pod *corev1.Pod) podSummary {
 		s.status = reasonDeleted
 	case pod.DeletionTimestamp != nil && !ended:
 		s.status = "Terminating"
+	case pod.Status.Reason == lifecycle.ReasonStopped || pod.Status.Reason == lifecycle.ReasonStopping:
+		s.status = pod.Status.Reason
 	}
 	return s
 }

@@ -62,9 +62,13 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 	defer closeAll()
 	ctx, cancel := run.WithTimeout(c.Context(), *timeout)
 	defer cancel()
-	pods, err := pick.pods(ctx, a, engine, false)
+	pods, err := pick.pods(ctx, a, engine, pick.all && pick.selector == "")
 	if err != nil {
 		return err
+	}
+	if len(pods) == 0 { // --all: as with delete, there is nothing to do
+		r.note("no pods found")
+		return a.report(c.Context(), nil)
 	}
 	r.severalPods = len(pods) > 1
 	a.trackWork(r, engine, idsOf(pods), undo)

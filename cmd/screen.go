@@ -75,9 +75,9 @@ func hueOf(status string) hue {
 	switch status {
 	case "Running", "Succeeded", "Completed", "pass":
 		return green
-	case "Pending", "ContainerCreating", "PodInitializing", "Terminating", "NotReady", "Unknown", "Warning", "warn":
+	case "Pending", "ContainerCreating", "PodInitializing", "Terminating", "Stopping", "NotReady", "Unknown", "Warning", "warn":
 		return yellow
-	case "", "skip", "Normal", "Deleted":
+	case "", "skip", "Normal", "Deleted", "Stopped":
 		return plain
 	}
 	if strings.HasPrefix(status, "Init:") && strings.Contains(status, "/") {

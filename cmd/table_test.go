@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 var tableNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -107,6 +109,10 @@ func TestPodTableStatus(t *testing.T) {
 		{"terminating, its containers have ended", deleted(tablePod(running, nil, list{ends("a", "Error", 137, 0)})), "0/1 Terminating 0"},
 		{"deleted while terminating", because(deleted(tablePod("", nil, list{ends("a", "Error", 137, 0)})), reasonDeleted), "0/1 Deleted 0"},
 		{"ended, then deleted", deleted(tablePod(succeeded, nil, list{ends("a", "Completed", 0, 0)})), "0/1 Completed 0"},
+
+		{"stopped", because(tablePod(succeeded, nil, list{ends("a", "Completed", 0, 0)}), lifecycle.ReasonStopped), "0/1 Stopped 0"},
+		{"stopped, its container was killed", because(tablePod(failed, nil, list{ends("a", "Error", 137, 0)}), lifecycle.ReasonStopped), "0/1 Stopped 0"},
+		{"being stopped", because(tablePod(running, nil, list{runs("a")}), lifecycle.ReasonStopping), "1/1 Stopping 0"},
 
 		{"init", tablePod(pending, list{waits("i", "PodInitializing"), waits("j", "PodInitializing")}, list{initializing}), "0/1 Init:0/2 0"},
 		{"second init runs", tablePod(pending, list{ends("i", "Completed", 0, 0), runs("j")}, list{initializing}), "0/1 Init:1/2 0"},

@@ -10,6 +10,13 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
+// The reasons in the status of a pod that a command has stopped, or is stopping, and that
+// does not run until a command starts it.
+const (
+	ReasonStopped  = "Stopped"
+	ReasonStopping = "Stopping"
+)
+
 // StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
 	// Observed is the observed state of the pod; nil if the runtime has nothing of the pod.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,12 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	if k.Leftover() {
 		pod.Status.Reason = "CheckpointMissing"
 		pod.Status.Message = fmt.Sprintf("the pod has a sandbox but no checkpoint: its removal was interrupted, or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
+	}
+	if over && !d.Ended && pod.Status.Reason == "" {
+		pod.Status.Reason, pod.Status.Message = lifecycle.ReasonStopped, "podrun stopped the pod; 'podrun start' starts it again"
+		if slices.ContainsFunc(obs.Containers, func(c lifecycle.Container) bool { return c.State == lifecycle.Running }) {
+			pod.Status.Reason = lifecycle.ReasonStopping
+		}
 	}
 	if k.LostSecrets != nil && !d.Ended {
 		pod.Status.Reason, pod.Status.Message = "SecretsLost", problem.WithHint(k.LostSecrets)

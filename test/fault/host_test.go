@@ -127,7 +127,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 			t.Errorf("the next apply: code %d, %v: %s", n.code, h.runs(), n.err)
 		}
 	}
-	if n := h.podrun(t.Context(), nil, "delete", "web", "--timeout", "40s"); n.code != 0 || h.gone() != nil {
+	if n := h.podrun(t.Context(), nil, "delete", "web", "--ignore-not-found", "--timeout", "40s"); n.code != 0 || h.gone() != nil {
 		t.Errorf("the next delete: code %d, %v: %s", n.code, h.gone(), n.err)
 	}
 	return r.code

@@ -247,7 +247,7 @@ func (c cell) converge(ctx context.Context, h *host) string {
 			return "apply: " + err.Error()
 		}
 	}
-	if r := h.podrun(ctx, nil, "delete", "web", "--timeout", "40s"); r.code != 0 {
+	if r := h.podrun(ctx, nil, "delete", "web", "--ignore-not-found", "--timeout", "40s"); r.code != 0 {
 		return fmt.Sprintf("delete: code %d after %v: %s", r.code, r.took, last(r.err))
 	}
 	if err := h.gone(); err != nil {
