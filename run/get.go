@@ -95,7 +95,7 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 	if period == 0 {
 		return time.Time{}
 	}
-	at := observe.ProbedAt(e.Layout(), k.ID.UID)
+	at := obs.ProbedAt
 	if at.IsZero() { // no command has probed it yet: it was not ready when it started
 		for _, c := range obs.Containers {
 			if c.StartedAt.After(at) {

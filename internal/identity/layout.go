@@ -68,20 +68,21 @@ func (l Layout) HookMarks(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
 }
 
-// ProbeResults is the file that contains the last results of the pod's probes, by container
-// ID.
-func (l Layout) ProbeResults(uid string) string {
-	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
-}
-
-// SavedStatus is the file in which the pod's owner saves part of the pod's status: transition
-// times, and how the pod ended.
-func (l Layout) SavedStatus(uid string) string {
+// State is the file of the pod's state: the recorded part of its status, its last probe
+// results, and a resize in progress. Up to schema version 2 it contained only the status. It
+// keeps that path because an older podrun checks the version of the file at this path, and
+// therefore refuses to change the pod.
+func (l Layout) State(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
 }
 
-// Resize is the file that describes an in-place resize in progress.
-func (l Layout) Resize(uid string) string {
+// LegacyProbes is the file of the pod's probe results up to schema version 2.
+func (l Layout) LegacyProbes(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
+}
+
+// LegacyResize is the file of a resize in progress up to schema version 2.
+func (l Layout) LegacyResize(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~resize", "resize.json")
 }
 

@@ -12,7 +12,7 @@ import (
 // misread a file or lose part of it; a new optional field does not require a new version.
 // Files without a version, which older podruns wrote, are version 0 and have the same
 // content as version 1.
-const Schema = 2
+const Schema = 3
 
 // Versions that podrun writes. A file gets the lowest version that fits its content, so that
 // older podruns can read as many files as possible.
@@ -20,6 +20,10 @@ const (
 	plainSchema   = 1
 	secretsSchema = 2 // a checkpoint whose Secrets are in memory
 )
+
+// StateSchema is the first version of a pod's state file (Layout.State) that also contains
+// the probe results and the resize.
+const StateSchema = 3
 
 // The first lines of a state file are YAML comments, which also distinguish it from other
 // files.
@@ -35,6 +39,9 @@ const (
 
 // AddSchema prepends the version to a state file's content.
 func AddSchema(data []byte) []byte { return addSchema(plainSchema, data) }
+
+// AddStateSchema gives a pod's state its version.
+func AddStateSchema(data []byte) []byte { return addSchema(StateSchema, data) }
 
 func addSchema(version int, data []byte) []byte {
 	return append([]byte(schemaHead+strconv.Itoa(version)+"\n"), data...)

@@ -109,6 +109,8 @@ type Observed struct {
 	// name has been started.
 	PendingRestarts map[string]PendingRestart `json:"pendingRestarts,omitempty"`
 	Probes          map[string]Probed         `json:"probes,omitempty"` // last probe results, by container ID
+	// ProbedAt is the time at which Probes were last valid; zero if there are none.
+	ProbedAt time.Time `json:"-"`
 	// Kept is the part of the pod's status that an owner recorded.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is an in-place resize in progress; nil if there is none.

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // ReadPod reads the sandboxes and containers of the pod with this UID from the runtime, and the state
@@ -56,20 +57,19 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 			return &lifecycle.Observed{}, err
 		}
 	}
-	var errs [6]error
-	obs.Hooks, errs[0] = readHooks(layout, uid)
-	obs.Probes, errs[1] = readProbed(layout, uid)
-	obs.Restarted, errs[2] = readRestarted(layout, uid)
-	obs.Kept, errs[3] = readKept(layout, uid)
-	obs.Resize, errs[4] = readResize(layout, uid)
-	obs.PendingRestarts, errs[5] = readPendingRestarts(layout, uid)
+	state, errs := store.ReadPodState(layout, uid)
+	obs.Kept, obs.Probes, obs.ProbedAt, obs.Resize = state.Kept, state.Probes, state.ProbedAt, state.Resize
+	var others [3]error
+	obs.Hooks, others[0] = readHooks(layout, uid)
+	obs.Restarted, others[1] = readRestarted(layout, uid)
+	obs.PendingRestarts, others[2] = readPendingRestarts(layout, uid)
 	obs.PutKept()
 	obs.ImageFailures = readImageFailures(layout, uid)
 	id := identity.Pod{UID: uid}
 	if s := obs.Sandbox(); s != nil {
 		id = s.Pod
 	}
-	for _, err := range errs {
+	for _, err := range append(errs, others[:]...) {
 		if err != nil {
 			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectName(id), Message: err.Error() + "; podrun ignores it", Warning: true})
 		}

@@ -1,12 +1,8 @@
 package pod
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -57,23 +53,11 @@ func (p *Pod) KeepStartFailure(name, reason, message string) error {
 	return p.Keep(p.Observed.WithStartFailure(name, lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: reason, Message: message}, At: time.Now()}))
 }
 
-// Keep writes the kept part of the pod's status.
+// Keep writes the kept part of the pod's status. The caller holds the pod's lock.
 func (p *Pod) Keep(now lifecycle.Kept) error {
-	data, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("pod %s: save its status: %w", p.Plan.ID, err)
-	}
-	file := p.Plan.Layout.SavedStatus(p.Plan.ID.UID)
-	err = os.Mkdir(filepath.Dir(file), 0o750)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the pod has no directory: it is new, or was deleted
-	}
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		write := store.WriteStateUnsynced // times that are lost are derived again
-		if now.Terminal() {
-			write = store.WriteState
-		}
-		err = write(file, data, 0o640)
+	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) { s.Kept = now })
+	if errors.Is(err, store.ErrNoPodDir) {
+		return nil // it is new, or was deleted
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: save its status: %w", p.Plan.ID, err)

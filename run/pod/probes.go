@@ -1,13 +1,9 @@
 package pod
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -31,28 +27,19 @@ func (p *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lif
 	return started, ready, unhealthy
 }
 
-// KeepProbed stores results of probes, by container ID, if they have changed. At the end of an
-// operation the file shows when they were known to hold, for `get`.
+// KeepProbed stores probe results, by container ID, if they have changed. At the end of an
+// operation it also stores the time, which `get` shows. The caller holds the pod's lock.
 func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
-	file := p.Plan.Layout.ProbeResults(p.Plan.ID.UID)
-	if len(now) == 0 || maps.Equal(now, p.Observed.Probes) {
-		if end && len(now) > 0 {
-			at := time.Now()
-			_ = os.Chtimes(file, at, at) // `get` shows then an older time
-		}
+	same := maps.Equal(now, p.Observed.Probes)
+	if len(now) == 0 || same && !end {
 		return nil
 	}
-	p.Observed.Probes = now
-	data, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("save the probe results: %w", err)
-	}
-	err = os.Mkdir(filepath.Dir(file), 0o750)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another command deleted the pod
-	}
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = store.WriteState(file, data, 0o640)
+	p.Observed.Probes, p.Observed.ProbedAt = now, time.Now()
+	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) {
+		s.Probes, s.ProbedAt = p.Observed.Probes, p.Observed.ProbedAt
+	})
+	if same || errors.Is(err, store.ErrNoPodDir) {
+		return nil // `get` shows an earlier time, or another command deleted the pod
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: save the probe results: %w", p.Plan.ID, err)

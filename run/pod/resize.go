@@ -2,6 +2,7 @@ package pod
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,9 +27,10 @@ func (p *Pod) BeginResize(was *corev1.Pod) error {
 	return nil
 }
 
-// KeepResize records the progress of a resize; nil means none.
+// KeepResize records the progress of a resize; nil means none. The caller holds the pod's lock.
 func (p *Pod) KeepResize(r *lifecycle.Resize) error {
-	if err := store.KeepState(p.Plan.Layout.Resize(p.Plan.ID.UID), r, r != nil); err != nil {
+	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) { s.Resize = r })
+	if err != nil && (r != nil || !errors.Is(err, store.ErrNoPodDir)) {
 		return fmt.Errorf("pod %s: save its resize: %w", p.Plan.ID, err)
 	}
 	p.Observed.Resize = r

@@ -159,16 +159,17 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 }
 
 // keepRemoved records the exits of a stopped pod's containers, because the runtime forgets them before
-// the pod's directory is removed. It ignores a file system that cannot be written, which must not
-// prevent a removal.
+// the pod's directory is removed. It ignores a file system that cannot be written and a state that a
+// newer podrun wrote, which must not prevent a removal.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil
 	}
-	if err := r.Pod.Keep(r.Pod.Observed.Kept.WithRemoved(r.Pod.Observed.Containers)); err != nil && !store.CannotWrite(err) {
-		return err
+	err := r.Pod.Keep(r.Pod.Observed.Kept.WithRemoved(r.Pod.Observed.Containers))
+	if store.CannotWrite(err) || store.IsNewer(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // removeObjects removes the sandboxes of a stopped pod and, concurrently, its control groups: the

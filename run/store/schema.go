@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,6 +62,35 @@ func ReadState(path string) ([]byte, error) {
 	return content, nil
 }
 
+// ReadJSON reads the value of a state file. It returns the zero value if the file does not
+// exist, or if it cannot be decoded and a newer podrun wrote it. What describes the content in
+// errors.
+func ReadJSON[T any](file, what string) (value T, err error) {
+	var none T
+	data, err := ReadState(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &value)
+	}
+	switch {
+	case err == nil:
+		return value, nil
+	case StateNewer(file):
+		return none, nil
+	}
+	return none, fmt.Errorf("read %s: %w", what, InFile(file, err))
+}
+
+// InFile adds the name of the file to an error that does not have it.
+func InFile(file string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
 // StateNewer reports whether a newer podrun wrote a state file, whose content may
 // then have an unknown format.
 func StateNewer(path string) bool {
@@ -72,7 +102,7 @@ func StateNewer(path string) bool {
 // whose lines are independent, nor userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.PendingRestarts(uid), l.SavedStatus(uid), l.Resize(uid),
+		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems
@@ -92,12 +122,17 @@ func checkSchemas(l identity.Layout, uid string) error {
 			continue // the file does not exist, or its reader reports the error
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
-			id, _ := discover.StoredPod(context.Background(), l, uid)
-			return &problem.Error{Kind: problem.Refused, Object: identity.ObjectName(id), Err: err,
-				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
+			return newerError(l, uid, err)
 		}
 	}
 	return nil
+}
+
+// newerError returns the error for changing a pod that has a state file of a newer podrun.
+func newerError(l identity.Layout, uid string, err error) error {
+	id, _ := discover.StoredPod(context.Background(), l, uid)
+	return &problem.Error{Kind: problem.Refused, Object: identity.ObjectName(id), Err: err,
+		Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 }
 
 // IsNewer reports whether an error is that a newer podrun wrote a state file.

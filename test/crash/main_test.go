@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/test/binary"
 )
 
@@ -30,6 +31,7 @@ type host struct {
 	// killAfter is when a command is killed with SIGKILL; 0 for never.
 	killAfter time.Duration
 	memory    bool // the pod has a Secret that is stored in memory
+	legacy    bool // the pod's state is in the files of schema version 2
 	// was is the ID of the container that the command restarts with another image; empty if
 	// the command does not restart it, or has not been asked to yet.
 	was string
@@ -157,6 +159,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 // requires.
 func (h *host) command(name string) (args []string, before string, err error) {
 	name, h.memory = strings.CutSuffix(name, inMemory)
+	name, h.legacy = strings.CutSuffix(name, legacy)
 	forever, err := h.manifest("one", false)
 	if err != nil {
 		return nil, "", err
@@ -226,6 +229,40 @@ func (h *host) prepare(before string) error {
 	if before == "stopped" {
 		if r := h.podrun(nil, "stop", h.pod); r.code != 0 {
 			return fmt.Errorf("prepare: stop: code %d: %s", r.code, r.out)
+		}
+	}
+	if h.legacy {
+		return h.legacyState()
+	}
+	return nil
+}
+
+// legacyState rewrites the state of the pod as the files of schema version 2, with results of
+// probes and a resize that is done.
+func (h *host) legacyState() error {
+	plugins, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "plugins"))
+	if err != nil || len(plugins) != 1 {
+		return fmt.Errorf("prepare: %d pods, %w", len(plugins), err)
+	}
+	status := filepath.Join(plugins[0], "podrun.dev~status", "status.json")
+	data, err := os.ReadFile(status)
+	if err != nil {
+		return err
+	}
+	content, version := identity.CutSchema(data)
+	if version != identity.StateSchema {
+		return fmt.Errorf("prepare: the state has version %d", version)
+	}
+	for file, text := range map[string]string{
+		status: string(content),
+		filepath.Join(plugins[0], "podrun.dev~probes", "results.json"): `{"0123456789abc":{"started":true,"ready":true}}`,
+		filepath.Join(plugins[0], "podrun.dev~resize", "resize.json"):  `{"group":true,"since":"2026-01-02T03:04:05Z"}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, identity.AddSchema([]byte(text)), 0o640); err != nil {
+			return err
 		}
 	}
 	return nil

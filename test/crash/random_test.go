@@ -44,7 +44,7 @@ var mostOf = map[string]time.Duration{"restart": 3 * time.Second, "replace": 3 *
 // randomCell chooses a command, the time of its kill, and the following command.
 func randomCell(random *rand.Rand) cell {
 	command := commands[random.IntN(len(commands))]
-	most := mostOf[strings.TrimSuffix(command, inMemory)]
+	most := mostOf[strings.TrimSuffix(strings.TrimSuffix(command, inMemory), legacy)]
 	if most == 0 {
 		most = 2 * time.Second
 	}

@@ -19,6 +19,7 @@ func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.y
 // pod runs, changes or removes the pod's file, waits until the container is restarted with
 // another image or the pod deleted, and terminates serve with SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
+	command = strings.TrimSuffix(command, legacy)
 	switch {
 	case command == "update":
 		if err := o.noteContainer(context.Background(), h); err != nil {

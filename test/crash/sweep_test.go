@@ -17,11 +17,15 @@ import (
 
 // commands are the commands that are killed.
 var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve", "update", "serve-update",
-	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory}
+	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory, "update" + legacy}
 
 // inMemory marks commands on a pod with a Secret and --secrets=memory. They are killed only
 // at steps that access files.
 const inMemory = "-memory"
+
+// legacy marks commands on a pod whose state is in the files of schema version 2. They are
+// killed only at steps that replace these files.
+const legacy = "-legacy"
 
 // delays are the times between the beginning of a call and the kill.
 var delays = map[string][]string{
@@ -173,6 +177,9 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 		}
 		for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
 			if h.memory && !strings.HasPrefix(p, "file/") && !strings.HasPrefix(p, "secrets/") && !strings.HasPrefix(p, "remove/") {
+				continue
+			}
+			if h.legacy && !strings.HasPrefix(p, "file/status.json/") && !strings.HasPrefix(p, "state/") {
 				continue
 			}
 			for _, then := range thens(command) {

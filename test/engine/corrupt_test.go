@@ -155,7 +155,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				t.Fatalf("marks of hooks: %v, %v", hooks, err)
 			}
 			files := []string{
-				layout.ProbeResults(uid), layout.Restarted(uid),
+				layout.State(uid), layout.LegacyProbes(uid), layout.LegacyResize(uid), layout.Restarted(uid),
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := run.OutcomeUnchanged
@@ -217,7 +217,8 @@ func TestCorruptUserNS(t *testing.T) {
 func TestObserveIsNeverNil(t *testing.T) {
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
-	file := r.layout().ProbeResults(created.ID.UID)
+	r.legacyState(created.ID.UID)
+	file := r.layout().LegacyProbes(created.ID.UID)
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}

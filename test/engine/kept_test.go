@@ -200,7 +200,7 @@ func TestCorruptKeptStatus(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	r.mustApply(text, run.OutcomeCreated)
-	file := r.layout().SavedStatus(r.known()[0].ID.UID)
+	file := r.layout().State(r.known()[0].ID.UID)
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}

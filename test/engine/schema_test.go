@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -32,8 +34,7 @@ func (r *rig) keepAll(uid string) []string {
 	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
 	for file, content := range map[string]string{
 		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.Restarted(uid): `["0123456789abc"]`,
-		l.ProbeResults(uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
-		l.Resize(uid): `{"group":true,"since":"2026-01-02T03:04:05Z"}`,
+		backOff: "[]",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			r.t.Fatal(err)
@@ -42,8 +43,16 @@ func (r *rig) keepAll(uid string) []string {
 			r.t.Fatal(err)
 		}
 	}
-	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
+	if err := store.UpdatePodState(l, uid, func(s *store.PodState) {
+		s.Probes = map[string]lifecycle.Probed{"0123456789abc": {Started: true, Ready: true}}
+		s.Resize = &lifecycle.Resize{Group: true, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.State(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name())}
 }
+
+var schemaLine = regexp.MustCompile(`(?m)^# podrun schema \d+\n`)
 
 // setVersion changes the version of a state file; 0 makes it a file of an older podrun
 // without versions.
@@ -53,8 +62,8 @@ func setVersion(t *testing.T, file string, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	current := string(identity.AddSchema(nil))
-	if !strings.Contains(string(data), current) {
+	current := schemaLine.FindString(string(data))
+	if current == "" {
 		t.Fatalf("%s has no version: %q", file, data)
 	}
 	line := "# podrun schema " + version + "\n"
@@ -82,7 +91,8 @@ func TestSchemaOfBefore(t *testing.T) {
 		return obs
 	}
 	now := see()
-	for _, file := range files {
+	r.legacyState(first.ID.UID)
+	for _, file := range append(files, r.layout().LegacyProbes(first.ID.UID), r.layout().LegacyResize(first.ID.UID)) {
 		setVersion(t, file, "0")
 	}
 	old := see()

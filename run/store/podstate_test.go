@@ -1,0 +1,427 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// stateTime is some time.
+func stateTime(minute int) time.Time {
+	return time.Date(2026, 1, 2, 3, minute, 4, 567, time.UTC)
+}
+
+// podStates are states of pods: each part alone, and all of them.
+func podStates() map[string]PodState {
+	kept := lifecycle.Kept{
+		Phase: corev1.PodFailed, Reason: "Evicted", Message: "the node was low on \"memory\"\n", OOMKilled: []string{"a1"},
+		Conditions:    []lifecycle.KeptCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Since: stateTime(1)}},
+		Evicted:       &lifecycle.Evicted{At: stateTime(2), ForNode: true, Containers: []lifecycle.Container{{ID: "a1", Name: "a", ExitCode: 137}}},
+		StartFailures: map[string]lifecycle.StartFailure{"b": {Failure: lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: "RunContainerError"}, At: stateTime(3)}}},
+		Unmade:        []lifecycle.Container{{ID: "b1", Name: "b", Unmade: true}}, Removed: []lifecycle.Container{{ID: "c1", Name: "c"}},
+		ShutDown: stateTime(4), ResizePending: &lifecycle.ResizePending{Reason: corev1.PodReasonDeferred, Message: "no room"},
+	}
+	probes := map[string]lifecycle.Probed{"a1": {Started: true, Ready: true}, "b1": {Started: true}, "c1": {}}
+	resize := &lifecycle.Resize{Group: true, Containers: map[string]lifecycle.Resources{"a1": {CPURequest: 100, MemoryLimit: 1 << 26}}, Error: "refused", Since: stateTime(6)}
+	return map[string]PodState{
+		"nothing":           {},
+		"a running pod":     {Kept: lifecycle.Kept{Conditions: kept.Conditions}},
+		"an ended pod":      {Kept: lifecycle.Kept{Phase: corev1.PodSucceeded}},
+		"all of the status": {Kept: kept},
+		"probes":            {Probes: probes, ProbedAt: stateTime(5)},
+		"a resize":          {Resize: resize},
+		"an empty resize":   {Resize: &lifecycle.Resize{}},
+		"everything":        {Kept: kept, Probes: probes, ProbedAt: stateTime(5), Resize: resize},
+	}
+}
+
+const stateUID = "0f0d5a2e-1111-2222-3333-444444444444"
+
+// podLayout is a root directory with the directory of a pod.
+func podLayout(t *testing.T) identity.Layout {
+	t.Helper()
+	l := testLayout(t)
+	if err := os.MkdirAll(l.Plugins(stateUID), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// putFile writes a file as it is.
+func putFile(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put writes a pod's state.
+func putState(t *testing.T, l identity.Layout, s PodState) {
+	t.Helper()
+	if err := UpdatePodState(l, stateUID, func(now *PodState) { *now = s }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putLegacy writes a pod's state as podruns of schema version 2 do: three files of version 1.
+func putLegacy(t *testing.T, l identity.Layout, s PodState) {
+	t.Helper()
+	put := func(file string, value any, exists bool) {
+		if !exists {
+			return
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		putFile(t, file, "# podrun schema 1\n"+string(data))
+	}
+	put(l.State(stateUID), s.Kept, true)
+	put(l.LegacyProbes(stateUID), s.Probes, s.Probes != nil)
+	put(l.LegacyResize(stateUID), s.Resize, s.Resize != nil)
+	if s.Probes != nil {
+		if err := os.Chtimes(l.LegacyProbes(stateUID), s.ProbedAt, s.ProbedAt); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// text is a state as text, to be compared.
+func (s PodState) text(t *testing.T) string {
+	t.Helper()
+	s.ProbedAt = s.ProbedAt.UTC()
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// wantState checks what is read of a pod's state, and the number of errors.
+func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
+	t.Helper()
+	got, failed := ReadPodState(l, stateUID)
+	if got.text(t) != want.text(t) {
+		t.Errorf("read %s\nwant %s", got.text(t), want.text(t))
+	}
+	if len(failed) != errs {
+		t.Errorf("errors %v, want %d", failed, errs)
+	}
+	for _, err := range failed {
+		if n := strings.Count(err.Error(), l.Plugins(stateUID)); n != 1 {
+			t.Errorf("error %q names the file %d times", err, n)
+		}
+	}
+}
+
+// TestPodStateRoundTrip: what is written is read, from one file.
+func TestPodStateRoundTrip(t *testing.T) {
+	for name, s := range podStates() {
+		t.Run(name, func(t *testing.T) {
+			l := podLayout(t)
+			wantState(t, l, PodState{}, 0) // it is missing
+			putState(t, l, s)
+			wantState(t, l, s, 0)
+			data, err := os.ReadFile(l.State(stateUID))
+			if err != nil || !bytes.HasPrefix(data, []byte("# podrun schema 3\n{")) {
+				t.Errorf("the file contains %q, %v", data, err)
+			}
+			if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
+				t.Errorf("%v, %v; want one directory", entries, err)
+			}
+			var older lifecycle.Kept // as a podrun of schema version 2 reads it, to show the pod
+			content, _ := identity.CutSchema(data)
+			if err := json.Unmarshal(content, &older); err != nil || (PodState{Kept: older}).text(t) != (PodState{Kept: s.Kept}).text(t) {
+				t.Errorf("an older podrun reads %+v, %v", older, err)
+			}
+		})
+	}
+}
+
+// TestPodStateParts: an update changes its part, and keeps the others.
+func TestPodStateParts(t *testing.T) {
+	l, all := podLayout(t), podStates()["everything"]
+	putState(t, l, all)
+	for _, change := range []func(*PodState){
+		func(s *PodState) { s.Kept = lifecycle.Kept{Phase: corev1.PodSucceeded} },
+		func(s *PodState) { s.Probes, s.ProbedAt = map[string]lifecycle.Probed{"d1": {}}, stateTime(8) },
+		func(s *PodState) { s.Resize = nil },
+		func(s *PodState) { s.Kept = lifecycle.Kept{} },
+	} {
+		if err := UpdatePodState(l, stateUID, change); err != nil {
+			t.Fatal(err)
+		}
+		change(&all)
+		wantState(t, l, all, 0)
+	}
+}
+
+// TestPodStateSync: a state that a power failure must not lose is written synced, and so is
+// the one that replaces it: until then, the file may be empty.
+func TestPodStateSync(t *testing.T) {
+	all := podStates()
+	probed := all["probes"]
+	probed.ProbedAt = stateTime(50)
+	for _, tc := range []struct {
+		name          string
+		before, after PodState
+		want          bool
+	}{
+		{"times of a pod that runs", all["nothing"], all["a running pod"], false},
+		{"the same results of probes, later", all["probes"], probed, false},
+		{"results of probes", all["nothing"], all["probes"], true},
+		{"the end of the pod", all["a running pod"], all["an ended pod"], true},
+		{"of a pod that ended", all["an ended pod"], all["an ended pod"], true},
+		{"the pod runs again", all["an ended pod"], all["a running pod"], true},
+		{"a resize begins", all["nothing"], all["a resize"], true},
+		{"during a resize", all["a resize"], all["a resize"], true},
+		{"a resize ends", all["an empty resize"], all["nothing"], true},
+	} {
+		if got := mustSync(tc.before, tc.after); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestPodStateTorn: of a file that is cut off at any byte, nothing is known, and its resize
+// is repeated; an update writes it again.
+func TestPodStateTorn(t *testing.T) {
+	l, s := podLayout(t), podStates()["everything"]
+	putState(t, l, s)
+	whole, err := os.ReadFile(l.State(stateUID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		putFile(t, l.State(stateUID), string(whole[:n]))
+		want, errs := PodState{Resize: &lifecycle.Resize{}}, 1
+		if n == 0 { // a power failure lost a write that was not synced, and so contained no resize
+			want, errs = PodState{}, 0
+		}
+		wantState(t, l, want, errs)
+		if n%50 == 0 {
+			after := want
+			after.Kept = s.Kept
+			if err := UpdatePodState(l, stateUID, func(now *PodState) { now.Kept = s.Kept }); err != nil {
+				t.Fatal(err)
+			}
+			wantState(t, l, after, 0)
+		}
+		if t.Failed() {
+			t.Fatalf("cut off at byte %d: %q", n, whole[:n])
+		}
+	}
+}
+
+// TestPodStateCorruptParts: a part that is corrupt does not affect the others.
+func TestPodStateCorruptParts(t *testing.T) {
+	const phase, probes, at, resize = `"phase":"Failed"`, `"probes":{"a1":{"started":true,"ready":false}}`, `"probedAt":"2026-01-02T03:05:04Z"`, `"resize":{"group":true,"since":"2026-01-02T03:06:04Z"}`
+	whole := PodState{Kept: lifecycle.Kept{Phase: corev1.PodFailed}, Probes: map[string]lifecycle.Probed{"a1": {Started: true}},
+		ProbedAt: time.Date(2026, 1, 2, 3, 5, 4, 0, time.UTC), Resize: &lifecycle.Resize{Group: true, Since: time.Date(2026, 1, 2, 3, 6, 4, 0, time.UTC)}}
+	without := func(change func(*PodState)) PodState { s := whole; change(&s); return s }
+	noProbes := without(func(s *PodState) { s.Probes = nil })
+	unknown := without(func(s *PodState) { s.Resize = &lifecycle.Resize{} })
+	for _, tc := range []struct {
+		parts []string
+		want  PodState
+		errs  int
+	}{
+		{[]string{phase, probes, at, resize}, whole, 0},
+		{[]string{phase, probes, at, resize, `"later":1`}, whole, 0},
+		{[]string{`"phase":7`, probes, at, resize}, without(func(s *PodState) { s.Kept = lifecycle.Kept{} }), 1},
+		{[]string{phase, `"conditions":[{"since":"?"}]`, probes, at, resize}, without(func(s *PodState) { s.Kept = lifecycle.Kept{} }), 1},
+		{[]string{phase, `"probes":[]`, at, resize}, noProbes, 1},
+		{[]string{phase, `"probes":{"a1":[]}`, at, resize}, noProbes, 1},
+		{[]string{phase, `"probes":null`, at, resize}, noProbes, 0},
+		{[]string{phase, probes, `"probedAt":"?"`, resize}, without(func(s *PodState) { s.ProbedAt = time.Time{} }), 1},
+		{[]string{phase, probes, at, `"resize":"?"`}, unknown, 1},
+		{[]string{phase, probes, at, `"resize":{"since":7}`}, unknown, 1},
+		{[]string{phase, probes, at, `"resize":null`}, without(func(s *PodState) { s.Resize = nil }), 0},
+		{[]string{`"phase":7`, `"probes":7`, `"probedAt":7`, `"resize":7`}, PodState{Resize: &lifecycle.Resize{}}, 4},
+	} {
+		text := "{" + strings.Join(tc.parts, ",") + "}"
+		t.Run(text, func(t *testing.T) {
+			l := podLayout(t)
+			putFile(t, l.State(stateUID), "# podrun schema 3\n"+text)
+			wantState(t, l, tc.want, tc.errs)
+			putState(t, l, tc.want)
+			wantState(t, l, tc.want, 0)
+		})
+	}
+	for _, text := range []string{"[]", `"x"`, "7", "{", "\x00\x00"} {
+		l := podLayout(t)
+		putFile(t, l.State(stateUID), "# podrun schema 3\n"+text)
+		wantState(t, l, PodState{Resize: &lifecycle.Resize{}}, 1)
+	}
+}
+
+// TestPodStateOfANewerPodrun: what this podrun knows of it is read, and it is not changed.
+func TestPodStateOfANewerPodrun(t *testing.T) {
+	for content, want := range map[string]PodState{
+		`{"phase":"Failed","probes":[],"resize":7}`:   {Kept: lifecycle.Kept{Phase: corev1.PodFailed}},
+		`{"phase":"Succeeded","probes":{"a1":{}}}`:    {Kept: lifecycle.Kept{Phase: corev1.PodSucceeded}, Probes: map[string]lifecycle.Probed{"a1": {}}},
+		"\x01\x02 of a later form":                    {},
+		`{"resize":{"since":"2026-01-02T03:06:04Z"}}`: {Resize: &lifecycle.Resize{Since: time.Date(2026, 1, 2, 3, 6, 4, 0, time.UTC)}},
+	} {
+		l := podLayout(t)
+		file := fmt.Sprintf("# podrun schema %d\n%s", identity.Schema+1, content)
+		putFile(t, l.State(stateUID), file)
+		wantState(t, l, want, 0)
+		err := UpdatePodState(l, stateUID, func(s *PodState) { *s = PodState{} })
+		if !IsNewer(err) || !strings.Contains(err.Error(), l.State(stateUID)) {
+			t.Errorf("update: %v", err)
+		}
+		if data, err := os.ReadFile(l.State(stateUID)); err != nil || string(data) != file {
+			t.Errorf("the file contains %q, %v", data, err)
+		}
+	}
+}
+
+// TestPodStateUnreadable: what cannot be read now is not overwritten.
+func TestPodStateUnreadable(t *testing.T) {
+	l := podLayout(t)
+	if err := UpdatePodState(l, "missing", func(*PodState) {}); !errors.Is(err, ErrNoPodDir) {
+		t.Errorf("without a directory: %v", err)
+	}
+	if _, err := os.Lstat(l.Pod("missing")); err == nil {
+		t.Error("the directory of a pod was made")
+	}
+	putFile(t, filepath.Dir(l.State(stateUID)), "a file in place of the directory")
+	if err := UpdatePodState(l, stateUID, func(*PodState) {}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestPodStateOfBefore: the three files of schema version 2 are read, and the first update
+// replaces them.
+func TestPodStateOfBefore(t *testing.T) {
+	for name, s := range podStates() {
+		for _, version := range []string{"# podrun schema 1\n", ""} {
+			t.Run(name+version, func(t *testing.T) {
+				l := podLayout(t)
+				putLegacy(t, l, s)
+				for _, file := range append(legacyState(l, stateUID), l.State(stateUID)) {
+					if data, err := os.ReadFile(file); err == nil {
+						info, _ := os.Lstat(file)
+						putFile(t, file, strings.Replace(string(data), "# podrun schema 1\n", version, 1))
+						os.Chtimes(file, info.ModTime(), info.ModTime())
+					}
+				}
+				wantState(t, l, s, 0)
+				if err := UpdatePodState(l, stateUID, func(*PodState) {}); err != nil {
+					t.Fatal(err)
+				}
+				wantState(t, l, s, 0)
+				if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
+					t.Errorf("%v, %v; want one directory", entries, err)
+				}
+			})
+		}
+	}
+}
+
+// TestPodStateOfBeforeCorrupt: each of the three files may be missing or corrupt.
+func TestPodStateOfBeforeCorrupt(t *testing.T) {
+	s := podStates()["everything"]
+	for _, text := range []string{"# podrun schema 1\n{", "\x00", "# podrun schema 1\n[7]", "absent"} {
+		for i := range 3 {
+			l := podLayout(t)
+			putLegacy(t, l, s)
+			file := append(legacyState(l, stateUID), l.State(stateUID))[i]
+			want, errs := s, 1
+			if text == "absent" {
+				os.Remove(file)
+				errs = 0
+			} else {
+				putFile(t, file, text)
+				os.Chtimes(file, s.ProbedAt, s.ProbedAt)
+			}
+			switch {
+			case file == l.State(stateUID):
+				want.Kept = lifecycle.Kept{}
+			case file == l.LegacyResize(stateUID) && text != "absent":
+				want.Resize = &lifecycle.Resize{}
+			case file == l.LegacyResize(stateUID):
+				want.Resize = nil
+			case text != "absent":
+				want.Probes = nil
+			default:
+				want.Probes, want.ProbedAt = nil, time.Time{}
+			}
+			wantState(t, l, want, errs)
+			if t.Failed() {
+				t.Fatalf("%s: %q", file, text)
+			}
+		}
+	}
+}
+
+// TestPodStateKilledBetweenFiles: wherever podrun is killed while it replaces the files of
+// schema version 2, the state is the one before the update or the one after it, and the next
+// update removes what is left.
+func TestPodStateKilledBetweenFiles(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	all := podStates()
+	pick := func() (s PodState) {
+		for _, other := range all { // in any order
+			if random.IntN(2) == 0 {
+				s.Kept = other.Kept
+			}
+			if random.IntN(2) == 0 {
+				s.Probes, s.ProbedAt = other.Probes, other.ProbedAt
+			}
+			if random.IntN(2) == 0 {
+				s.Resize = other.Resize
+			}
+		}
+		return s
+	}
+	for range 50 {
+		before, after := pick(), pick()
+		l := podLayout(t)
+		putLegacy(t, l, before)
+		files := legacyState(l, stateUID)
+		putFile(t, filepath.Join(filepath.Dir(l.State(stateUID)), ".status.json.123"), "# podrun schema 3\n{") // killed while it was written
+		wantState(t, l, before, 0)
+		data, err := json.Marshal(after)
+		if err == nil {
+			err = hostfile.Write(l.State(stateUID), identity.AddStateSchema(data), 0o640)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, l, after, 0)
+		for _, file := range files[:random.IntN(len(files)+1)] { // killed after some removals
+			os.Remove(file)
+			wantState(t, l, after, 0)
+		}
+		if err := UpdatePodState(l, stateUID, func(*PodState) {}); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, l, after, 0)
+		for _, file := range files {
+			if _, err := os.Lstat(file); err == nil {
+				t.Errorf("%s is left", file)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("before %s\nafter %s", before.text(t), after.text(t))
+		}
+	}
+}
