@@ -105,6 +105,10 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 	if !known {
 		values, known = flagValues[f.Name]
 	}
+	if path+" "+f.Name == "events for" {
+		_ = c.RegisterFlagCompletionFunc(f.Name, a.podCompleter("events", true))
+		return
+	}
 	choice, isChoice := f.Value.(*oneOf)
 	switch {
 	case isChoice:

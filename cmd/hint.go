@@ -36,7 +36,7 @@ var systemErrors = []struct {
 	errno syscall.Errno
 	fix   string
 }{
-	{unix.ENOSPC, "the disk is full: free space on the file system of %s ('podrun image prune' removes unused images), or move podrun's data with --root-dir"},
+	{unix.ENOSPC, "the disk is full: free space on the file system of %s ('podrun image prune --all' removes unused images), or move podrun's data with --root-dir"},
 	{unix.EDQUOT, "the disk quota is used up: increase it, or free space on the file system of %s"},
 	{unix.EROFS, "the file system of %s is mounted read-only: remount it, or move podrun's data with --root-dir"},
 	{unix.EMFILE, "increase the limit of open files (ulimit -n, or LimitNOFILE in the unit)"},

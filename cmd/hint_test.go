@@ -24,7 +24,7 @@ func TestSystemHint(t *testing.T) {
 		inodes, unprivileged bool
 		want                 string // the prefix of the hint
 	}{
-		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune'"},
+		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune --all'"},
 		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
 		"quota":         {err: wrote(unix.EDQUOT), want: "the disk quota is used up"},
 		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},

@@ -200,28 +200,3 @@ func openWithin(ctx context.Context, path string) (*os.File, error) {
 		return nil, fmt.Errorf("open %s: %w", path, context.Cause(ctx))
 	}
 }
-
-func newImagePrune(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "prune",
-		Short: "Remove unused images",
-		Long: `Remove the images that are not used by any container of the runtime, by a podrun
-pod, or by the runtime itself.`,
-		Args: args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
-				gone, err := e.PruneImages(ctx)
-				var freed uint64
-				for _, i := range gone {
-					freed += i.Size
-					fmt.Fprintf(a.streams.Out, "image/%s removed\n", oneLine(i.Title()))
-				}
-				if len(gone) > 0 {
-					_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(freed))
-					err = errors.Join(err, printed)
-				}
-				return err
-			})
-		},
-	}
-}

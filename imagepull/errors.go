@@ -77,7 +77,7 @@ func (e *PullError) hint() string {
 		return "correct these credentials: the registry rejects all of them for this image"
 	}
 	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
-		return "the runtime's disk is full: free space on it ('podrun image prune' removes unused images)"
+		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"
 	}
 	return e.Class.Hint()
 }

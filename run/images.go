@@ -212,19 +212,29 @@ func (e *Engine) ForgetPulls(ctx context.Context) error {
 	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// PruneImages removes the unused images and returns them. If there is an error, which is
-// of kind Runtime, it returns the images removed so far.
-func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
+// UnusedImages returns the images that are not in use: those without a name, which a newer
+// image has taken over, or all of them. The error is of kind Runtime.
+func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
-		images = nil // the sandbox image is unknown: no image can be assumed to be unused
+		return nil, nil // the sandbox image is unknown: no image can be assumed to be unused
+	}
+	return slices.DeleteFunc(images, func(i Image) bool { return i.InUse || !all && len(i.Names) > 0 }), nil
+}
+
+// PruneImages removes those of the images that are still unused, and returns them. If there
+// is an error, which is of kind Runtime, it returns the images removed so far.
+func (e *Engine) PruneImages(ctx context.Context, chosen []Image) ([]Image, error) {
+	images, err := e.UnusedImages(ctx, true)
+	if err != nil {
+		return nil, err
 	}
 	var removed []Image
 	for _, i := range images {
-		if i.InUse {
+		if !slices.ContainsFunc(chosen, func(c Image) bool { return c.ID == i.ID }) {
 			continue
 		}
 		if err := e.Client.RemoveImage(ctx, i.ID); err != nil {

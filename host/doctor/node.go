@@ -140,7 +140,7 @@ func pressure(in Input) Finding {
 	if len(why) == 0 {
 		return f
 	}
-	f.Summary, f.Fix = strings.Join(why, "; "), "free resources ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
+	f.Summary, f.Fix = strings.Join(why, "; "), "free resources ('podrun image prune --all', 'podrun delete'), or lower evictionHard (--eviction-hard)"
 	if !slices.ContainsFunc(in.Pressure, func(p Pressure) bool { return p.Condition != string(corev1.NodeMemoryPressure) }) {
 		f.Status = Warn
 		f.Summary += "; pods of class BestEffort are refused"

@@ -88,7 +88,7 @@ func TestTheSandboxImageStays(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")
 	r.fails(122, "sandbox image", "image", "rm", embed.PauseImage, "--force")
-	r.must("image", "prune")
+	r.must("image", "prune", "--all")
 	r.must("apply", "pod.yaml")
 	r.answers()
 }
