@@ -27,8 +27,8 @@ type Kept struct {
 	Evicted *Evicted `json:"evicted,omitempty"`
 	// StartFailures describe why the last starts of containers failed, by container name.
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
-	// Unmade are the last attempts of containers that could not be created, one for each name.
-	Unmade []Container `json:"unmade,omitempty"`
+	// CreateFailures are the last attempts of containers that could not be created, one for each name.
+	CreateFailures []Container `json:"unmade,omitempty"`
 	// Removed are the last exited containers of a pod that is being removed, one for each name: the
 	// removal deletes them from the runtime first.
 	Removed []Container `json:"removed,omitempty"`
@@ -138,18 +138,18 @@ func lastExits(all []Container) (out []Container) {
 // maxKeptMessage limits the length of a container's message, in bytes.
 const maxKeptMessage = 1024
 
-// WithUnmade returns k with a container that could not be created, which replaces an earlier one of
+// WithCreateFailure returns k with a container that could not be created, which replaces an earlier one of
 // that name.
-func (k Kept) WithUnmade(c Container) Kept {
-	k = k.WithoutUnmade(c.Name)
+func (k Kept) WithCreateFailure(c Container) Kept {
+	k = k.WithoutCreateFailure(c.Name)
 	c.Message = event.CutBytes(c.Message, maxKeptMessage)
-	k.Unmade = append(k.Unmade, c)
+	k.CreateFailures = append(k.CreateFailures, c)
 	return k
 }
 
-// WithoutUnmade returns k without the container of that name that could not be created.
-func (k Kept) WithoutUnmade(name string) Kept {
-	k.Unmade = slices.DeleteFunc(slices.Clone(k.Unmade), func(c Container) bool { return c.Name == name })
+// WithoutCreateFailure returns k without the container of that name that could not be created.
+func (k Kept) WithoutCreateFailure(name string) Kept {
+	k.CreateFailures = slices.DeleteFunc(slices.Clone(k.CreateFailures), func(c Container) bool { return c.Name == name })
 	return k
 }
 
@@ -160,8 +160,8 @@ func (o *Observed) PutKept() {
 	if o.Kept.Evicted != nil {
 		kept = o.Kept.Evicted.Containers
 	}
-	for _, c := range slices.Concat(kept, o.Kept.Unmade) {
-		gone := c.Unmade && o.Kept.Evicted == nil && !slices.ContainsFunc(o.Sandboxes, func(s Sandbox) bool { return s.ID == c.SandboxID })
+	for _, c := range slices.Concat(kept, o.Kept.CreateFailures) {
+		gone := c.CreateFailed && o.Kept.Evicted == nil && !slices.ContainsFunc(o.Sandboxes, func(s Sandbox) bool { return s.ID == c.SandboxID })
 		if !gone && !slices.ContainsFunc(o.Containers, func(have Container) bool { return have.ID == c.ID }) {
 			o.Containers = append(o.Containers, c)
 		}
@@ -182,7 +182,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal reports whether two values are equal.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.Unmade, other.Unmade, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.CreateFailures, other.CreateFailures, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
 		maps.EqualFunc(k.StartFailures, other.StartFailures, func(a, b StartFailure) bool {
 			return a.Waiting == b.Waiting && a.At.Equal(b.At) && a.Newest == b.Newest
 		}) &&

@@ -191,13 +191,13 @@ func TestEvicted(t *testing.T) {
 
 // For each name, only the last container that could not be created is kept, and only as long as its
 // sandbox exists, as for a container in the runtime.
-func TestUnmade(t *testing.T) {
-	unmade := func(id, name, sandbox string) Container {
-		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, Unmade: true, Message: strings.Repeat("x", 4096)}
+func TestCreateFailures(t *testing.T) {
+	failed := func(id, name, sandbox string) Container {
+		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, CreateFailed: true, Message: strings.Repeat("x", 4096)}
 	}
-	k := Kept{}.WithUnmade(unmade("a0", "a", "s0")).WithUnmade(unmade("a1", "a", "s1")).WithUnmade(unmade("b0", "b", "s0"))
-	if len(k.Unmade) != 2 || k.Unmade[0].ID != "a1" || len(k.Unmade[0].Message) != maxKeptMessage {
-		t.Fatalf("%+v", k.Unmade)
+	k := Kept{}.WithCreateFailure(failed("a0", "a", "s0")).WithCreateFailure(failed("a1", "a", "s1")).WithCreateFailure(failed("b0", "b", "s0"))
+	if len(k.CreateFailures) != 2 || k.CreateFailures[0].ID != "a1" || len(k.CreateFailures[0].Message) != maxKeptMessage {
+		t.Fatalf("%+v", k.CreateFailures)
 	}
 	obs := &Observed{Kept: k, Sandboxes: []Sandbox{{ID: "s1"}}}
 	obs.PutKept()
@@ -205,7 +205,7 @@ func TestUnmade(t *testing.T) {
 	if len(obs.Containers) != 1 || obs.Containers[0].ID != "a1" {
 		t.Errorf("%+v", obs.Containers)
 	}
-	if k.Equal(Kept{}) || k.Equal(k.WithoutUnmade("a")) || !k.Equal(k) {
+	if k.Equal(Kept{}) || k.Equal(k.WithoutCreateFailure("a")) || !k.Equal(k) {
 		t.Error("Equal ignores what could not be created")
 	}
 }

@@ -66,10 +66,10 @@ type Container struct {
 	// TerminationLog is the path, on this host, of the file for the container's termination message.
 	TerminationLog string `json:"terminationLog,omitempty"`
 
-	// Unmade is true for a container that the runtime failed to create because its program cannot be
+	// CreateFailed is true for a container that the runtime failed to create because its program cannot be
 	// executed. Such a container exists only in podrun's records, as exited and with an ID that podrun
 	// generated.
-	Unmade bool `json:"unmade,omitempty"`
+	CreateFailed bool `json:"unmade,omitempty"`
 
 	// Annotations are those with which the container was created. They are available even if the pod's
 	// checkpoint is lost.

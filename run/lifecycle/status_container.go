@@ -235,7 +235,7 @@ func metaTime(t time.Time) metav1.Time {
 }
 
 func containerID(c *Container, in StatusInput) string {
-	if c.Unmade {
+	if c.CreateFailed {
 		return ""
 	}
 	return in.RuntimeName + "://" + c.ID

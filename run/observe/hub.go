@@ -124,7 +124,7 @@ func statesOf(obs *lifecycle.Observed) states {
 		out[obs.Sandboxes[i].ID] = sandboxState(obs.Sandboxes[i].Ready)
 	}
 	for i := range obs.Containers {
-		if c := &obs.Containers[i]; !c.Unmade {
+		if c := &obs.Containers[i]; !c.CreateFailed {
 			out[c.ID] = string(c.State)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// readRestarted reads the IDs of the containers that a restart of all containers ended;
-// nothing if there was none.
+// readRestarted reads the IDs of the containers that ended with the last restart of all containers; nil
+// if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 	ids, err := store.ReadJSON[[]string](l.Restarted(uid), "the record of containers that were restarted together")
 	if err != nil || ids == nil {
@@ -25,8 +25,7 @@ func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 	return out, nil
 }
 
-// readPendingRestarts reads which containers podrun kills to start them again; nothing if
-// there is none.
+// readPendingRestarts reads the pending restarts of containers, by name; nil if there are none.
 func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.PendingRestart, error) {
 	return store.ReadJSON[map[string]lifecycle.PendingRestart](l.PendingRestarts(uid), "the record of containers that are being restarted")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// reportOOMs emits an event for each container that was killed for its memory, once
-// for each kill, and returns the IDs of those that were reported.
+// reportOOMs emits one event for each container that was OOM-killed, and returns the IDs of all
+// reported containers.
 func (p *Pod) reportOOMs() (reported []string) {
 	for _, c := range p.Observed.OOMKilled() {
 		if !slices.Contains(p.Observed.Kept.OOMKilled, c.ID) {
@@ -24,12 +24,12 @@ func (p *Pod) reportOOMs() (reported []string) {
 	return reported
 }
 
-// KeepStatus writes down what others cannot find out of the pod's status, if that has
-// changed: since when its conditions hold, and how it has ended. The pod's lock must
-// be held, and this command own the pod.
+// KeepStatus records the part of the pod's status that other processes cannot derive, if it has
+// changed: the transition times of its conditions, and how the pod ended. The pod's lock must be held,
+// and this command must own the pod.
 func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	before := p.Observed.Kept
-	p.TakePending()
+	p.UpdateResizePending()
 	if err := p.EndResize(); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	ended := lifecycle.Next(p.Spec(), p.World()).Ended
 	now := lifecycle.Keep(p.Status(), ended)
 	now.OOMKilled, now.Evicted = p.reportOOMs(), p.Observed.Kept.Evicted
-	now.ResizePending, now.ShutDown, now.Unmade = p.Observed.Kept.ResizePending, p.Observed.Kept.ShutDown, p.Observed.Kept.Unmade
+	now.ResizePending, now.ShutDown, now.CreateFailures = p.Observed.Kept.ResizePending, p.Observed.Kept.ShutDown, p.Observed.Kept.CreateFailures
 	now.StartFailures = p.Observed.CurrentStartFailures()
 	if now.Equal(before) {
 		return nil
@@ -47,8 +47,7 @@ func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	return p.Keep(now)
 }
 
-// KeepStartFailure records why a container could not be started. The pod's lock must be
-// held.
+// KeepStartFailure records why a container could not be started. The pod's lock must be held.
 func (p *Pod) KeepStartFailure(name, reason, message string) error {
 	return p.Keep(p.Observed.WithStartFailure(name, lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: reason, Message: message}, At: time.Now()}))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// BeginResize records the current resources of the pod's containers before the definition
-// that changes them is written.
+// BeginResize records the current resources of the pod's containers before the definition that changes
+// them is written.
 func (p *Pod) BeginResize(was *corev1.Pod) error {
 	r := p.Observed.BeginResize(was, p.Spec(), time.Now())
 	if r == nil {
@@ -37,8 +37,7 @@ func (p *Pod) KeepResize(r *lifecycle.Resize) error {
 	return nil
 }
 
-// EndResize ends a resize when the pod and its containers have the resources of the pod's
-// spec.
+// EndResize ends a resize once the pod and its containers have the resources of the pod's spec.
 func (p *Pod) EndResize() error {
 	if !p.Observed.Resized(p.Spec()) {
 		return nil
@@ -50,8 +49,8 @@ func (p *Pod) EndResize() error {
 	return nil
 }
 
-// TakePending takes in whether the pod waits to be resized, where this command knows it.
-func (p *Pod) TakePending() {
+// UpdateResizePending updates the pod's pending resize, if this command knows whether there is one.
+func (p *Pod) UpdateResizePending() {
 	now, old := p.ResizePending.Reason, p.Observed.Kept.ResizePending
 	if !p.ResizePending.Known || old.Is(now) {
 		return
@@ -66,8 +65,8 @@ func (p *Pod) TakePending() {
 	p.Observed.Kept.ResizePending = now
 }
 
-// ResizeMessage is the message of a resize event: the requested resources and an error,
-// as JSON in the kubelet's format (pkg/kubelet/events).
+// ResizeMessage returns the message of a resize event: the requested resources and an error, as JSON in
+// the kubelet's format (pkg/kubelet/events).
 func ResizeMessage(what string, pod *corev1.Pod, failed string) string {
 	type resources struct {
 		Name      string                      `json:"name"`

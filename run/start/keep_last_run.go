@@ -31,8 +31,8 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 			return fmt.Errorf("remove the log of a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
 		st.pod.Observed.Drop(c.ID)
-		if c.Unmade {
-			if err := st.pod.Keep(st.pod.Observed.Kept.WithoutUnmade(c.Name)); err != nil {
+		if c.CreateFailed {
+			if err := st.pod.Keep(st.pod.Observed.Kept.WithoutCreateFailure(c.Name)); err != nil {
 				return err
 			}
 		}

@@ -15,14 +15,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WriteState atomically writes one of a pod's state files, with its schema
-// version.
+// WriteState atomically writes one of a pod's state files, with its schema version.
 func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
 
-// KeepState writes a value as a JSON state file, whose directory it makes, or removes the
-// file if there is nothing to keep.
+// KeepState writes a value as a JSON state file and creates the file's directory. If exists is false,
+// it removes the file instead.
 func KeepState(path string, value any, exists bool) error {
 	if !exists {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,19 +39,18 @@ func KeepState(path string, value any, exists bool) error {
 	return err
 }
 
-// WriteStateUnsynced is WriteState without waiting for the disk: after a power loss the
-// file may be the one before, or empty.
+// WriteStateUnsynced is like WriteState, but does not sync the file: after a power failure, it may have
+// its previous content or be empty.
 func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.WriteUnsynced(path, identity.AddSchema(data), mode)
 }
 
-// maxState bounds a state file other than a checkpoint, in bytes: a line for each
-// container at most.
+// maxState is the maximum size, in bytes, of a state file other than a checkpoint: such files have at
+// most one line per container.
 const maxState = 1 << 20
 
-// ReadState reads the content of a state file of any schema version. It does not refuse a
-// newer version, because commands that only show or remove a pod use what they can read;
-// ReadCheckpoint refuses it.
+// ReadState reads the content of a state file of any schema version. It accepts a newer version,
+// because commands that only show or remove a pod use what they can read; ReadCheckpoint refuses it.
 func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
@@ -98,8 +96,8 @@ func StateNewer(path string) bool {
 	return err == nil && version > identity.Schema
 }
 
-// stateFiles are the state files of a pod that have a schema version: not the journal,
-// whose lines are independent, nor userns, which has the kubelet's format.
+// stateFiles returns the state files of a pod that have a schema version. It omits the journal, whose
+// lines are independent, and userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),
@@ -112,9 +110,8 @@ func stateFiles(l identity.Layout, uid string) []string {
 	return files
 }
 
-// checkSchemas refuses to change a pod if a newer podrun wrote one of its state files:
-// this podrun may misread the file, and would drop the fields that it does not know when
-// writing it.
+// checkSchemas returns an error if a newer podrun wrote one of the pod's state files: this podrun must
+// not change the pod, because it could misread the file and would drop unknown fields when writing it.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
 		version, err := stateVersion(file)
@@ -141,8 +138,7 @@ func IsNewer(err error) bool {
 	return newer
 }
 
-// stateVersion reads the schema version of a state file; it reads only the beginning of
-// the file.
+// stateVersion reads the schema version of a state file. It reads only the beginning of the file.
 func stateVersion(path string) (int, error) {
 	const head = 4 << 10
 	data, err := hostfile.ReadHead(context.Background(), path, head)

@@ -65,10 +65,10 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	}
 }
 
-// TestNoOwnerOfAnUnmadePodIsLeft: a command was killed after it had become the owner of a replacement
+// TestNoOwnerOfAnUncreatedPodIsLeft: a command was killed after it had become the owner of a replacement
 // and before it created the replacement's directory. The removal of the old pod also removes the owner
 // record and the claim. If the directory exists, they remain until the replacement is removed.
-func TestNoOwnerOfAnUnmadePodIsLeft(t *testing.T) {
+func TestNoOwnerOfAnUncreatedPodIsLeft(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		layout := testLayout(t)
 		id := identity.Pod{Namespace: "default", Name: "web", UID: "old"}

@@ -30,11 +30,11 @@ func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err er
 		return err
 	}
 	now := time.Now()
-	c.ID, c.Unmade = store.RandomHex(32), true
+	c.ID, c.CreateFailed = store.RandomHex(32), true
 	c.State, c.CreatedAt, c.StartedAt, c.FinishedAt = lifecycle.Exited, now, now, now
 	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, st.pod.Redacted(c.Name, err).Error()
 	st.pod.Observed.Put(c)
-	if err := st.pod.Keep(st.pod.Observed.Kept.WithUnmade(c)); err != nil {
+	if err := st.pod.Keep(st.pod.Observed.Kept.WithCreateFailure(c)); err != nil {
 		return err
 	}
 	return st.containerFailed(ctx, c.Name, stepStart, err)
