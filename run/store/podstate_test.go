@@ -28,10 +28,10 @@ func stateTime(minute int) time.Time {
 func podStates() map[string]PodState {
 	kept := lifecycle.Kept{
 		Phase: corev1.PodFailed, Reason: "Evicted", Message: "the node was low on \"memory\"\n", OOMKilled: []string{"a1"},
-		Conditions:    []lifecycle.KeptCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Since: stateTime(1)}},
-		Evicted:       &lifecycle.Evicted{At: stateTime(2), ForNode: true, Containers: []lifecycle.Container{{ID: "a1", Name: "a", ExitCode: 137}}},
-		StartFailures: map[string]lifecycle.StartFailure{"b": {Failure: lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: "RunContainerError"}, At: stateTime(3)}}},
-		Unmade:        []lifecycle.Container{{ID: "b1", Name: "b", Unmade: true}}, Removed: []lifecycle.Container{{ID: "c1", Name: "c"}},
+		Conditions:     []lifecycle.KeptCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Since: stateTime(1)}},
+		Evicted:        &lifecycle.Evicted{At: stateTime(2), ForNode: true, Containers: []lifecycle.Container{{ID: "a1", Name: "a", ExitCode: 137}}},
+		StartFailures:  map[string]lifecycle.StartFailure{"b": {Failure: lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: "RunContainerError"}, At: stateTime(3)}}},
+		CreateFailures: []lifecycle.Container{{ID: "b1", Name: "b", CreateFailed: true}}, Removed: []lifecycle.Container{{ID: "c1", Name: "c"}},
 		ShutDown: stateTime(4), ResizePending: &lifecycle.ResizePending{Reason: corev1.PodReasonDeferred, Message: "no room"},
 	}
 	probes := map[string]lifecycle.Probed{"a1": {Started: true, Ready: true}, "b1": {Started: true}, "c1": {}}
