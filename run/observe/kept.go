@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// ReadKept reads the part of the status that the pod's owner recorded; the zero value if there
-// is none, or that cannot be read.
+// ReadKept reads the part of the status that the pod's owner recorded. It returns the zero value if
+// there is none or it cannot be read.
 func ReadKept(l identity.Layout, uid string) lifecycle.Kept {
 	s, _ := store.ReadPodState(l, uid)
 	return s.Kept

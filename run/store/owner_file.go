@@ -45,7 +45,7 @@ func readOwnerFile(layout identity.Layout, id identity.Pod) ([]byte, error) {
 	return data, nil
 }
 
-// decodeOwner decodes an owner record. Results are those of ReadOwner.
+// decodeOwner decodes an owner record. It returns what ReadOwner returns.
 func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	var r OwnerRecord
 	if json.Unmarshal(data, &r) != nil {
@@ -59,17 +59,17 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// decodedOwner is the owner record that a process decoded last. A process that waits reads
-// the record ten times per second, and decoding takes longer than reading.
-// Contents are compared, not times of modification: a file system may record the same time
-// for two changes within one tick of the kernel's clock.
+// decodedOwner is the owner record that a process decoded last. A waiting process reads the record ten
+// times per second, and decoding takes longer than reading. It compares contents instead of
+// modification times, because a file system may record the same time for two changes within one tick of
+// the kernel's clock.
 type decodedOwner struct {
 	mu     sync.Mutex
 	data   []byte
 	record *OwnerRecord // of data; nil if data is corrupt
 }
 
-// decode is decodeOwner. The caller may change the result.
+// decode is like decodeOwner, but decodes only new content. The caller may change the result.
 func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	entries, _ := os.ReadDir(layout.Claims()) // if this fails, the sweep tries again
 	for _, e := range entries {
 		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
-			_ = os.Remove(path) // likewise
+			_ = os.Remove(path) // if this fails, the sweep tries again
 		}
 	}
 }
@@ -129,7 +129,7 @@ func removeTemporary(dir, prefix string) {
 	entries, _ := os.ReadDir(dir) // if this fails, the sweep tries again
 	for _, e := range entries {
 		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // likewise
+			_ = os.Remove(filepath.Join(dir, e.Name())) // if this fails, the sweep tries again
 		}
 	}
 }
@@ -178,7 +178,7 @@ func claimText(keeps bool, incarnation string) string {
 	return "attends " + incarnation
 }
 
-// claimMaxBytes bounds a claim file.
+// claimMaxBytes is the maximum size of a claim file.
 const claimMaxBytes = 128
 
 // claimPrefix returns the prefix of the names of a pod's claim files. Pod names never contain an

@@ -19,12 +19,12 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// stateTime is some time.
+// stateTime returns a fixed time that depends on n only.
 func stateTime(minute int) time.Time {
 	return time.Date(2026, 1, 2, 3, minute, 4, 567, time.UTC)
 }
 
-// podStates are states of pods: each part alone, and all of them.
+// podStates returns states of pods: each part alone, and all parts together.
 func podStates() map[string]PodState {
 	kept := lifecycle.Kept{
 		Phase: corev1.PodFailed, Reason: "Evicted", Message: "the node was low on \"memory\"\n", OOMKilled: []string{"a1"},
@@ -50,7 +50,7 @@ func podStates() map[string]PodState {
 
 const stateUID = "0f0d5a2e-1111-2222-3333-444444444444"
 
-// podLayout is a root directory with the directory of a pod.
+// podLayout returns the layout of a root directory with the directory of one pod.
 func podLayout(t *testing.T) identity.Layout {
 	t.Helper()
 	l := testLayout(t)
@@ -60,7 +60,7 @@ func podLayout(t *testing.T) identity.Layout {
 	return l
 }
 
-// putFile writes a file as it is.
+// putFile writes a file without changing its content.
 func putFile(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -79,7 +79,7 @@ func putState(t *testing.T, l identity.Layout, s PodState) {
 	}
 }
 
-// putLegacy writes a pod's state as podruns of schema version 2 do: three files of version 1.
+// putLegacy writes a pod's state as podrun does with schema version 2: three files of version 1.
 func putLegacy(t *testing.T, l identity.Layout, s PodState) {
 	t.Helper()
 	put := func(file string, value any, exists bool) {
@@ -102,7 +102,7 @@ func putLegacy(t *testing.T, l identity.Layout, s PodState) {
 	}
 }
 
-// text is a state as text, to be compared.
+// text formats a state for comparison.
 func (s PodState) text(t *testing.T) string {
 	t.Helper()
 	s.ProbedAt = s.ProbedAt.UTC()
@@ -113,7 +113,7 @@ func (s PodState) text(t *testing.T) string {
 	return string(data)
 }
 
-// wantState checks what is read of a pod's state, and the number of errors.
+// wantState checks the state that is read for a pod, and the number of errors.
 func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 	t.Helper()
 	got, failed := ReadPodState(l, stateUID)
@@ -130,12 +130,12 @@ func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 	}
 }
 
-// TestPodStateRoundTrip: what is written is read, from one file.
+// TestPodStateRoundTrip: a state that is written to the one file is read unchanged.
 func TestPodStateRoundTrip(t *testing.T) {
 	for name, s := range podStates() {
 		t.Run(name, func(t *testing.T) {
 			l := podLayout(t)
-			wantState(t, l, PodState{}, 0) // it is missing
+			wantState(t, l, PodState{}, 0) // the file is missing
 			putState(t, l, s)
 			wantState(t, l, s, 0)
 			data, err := os.ReadFile(l.State(stateUID))
@@ -145,7 +145,7 @@ func TestPodStateRoundTrip(t *testing.T) {
 			if entries, err := os.ReadDir(l.Plugins(stateUID)); err != nil || len(entries) != 1 {
 				t.Errorf("%v, %v; want one directory", entries, err)
 			}
-			var older lifecycle.Kept // as a podrun of schema version 2 reads it, to show the pod
+			var older lifecycle.Kept // decoded as with schema version 2, to show the pod
 			content, _ := identity.CutSchema(data)
 			if err := json.Unmarshal(content, &older); err != nil || (PodState{Kept: older}).text(t) != (PodState{Kept: s.Kept}).text(t) {
 				t.Errorf("an older podrun reads %+v, %v", older, err)
@@ -154,7 +154,7 @@ func TestPodStateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPodStateParts: an update changes its part, and keeps the others.
+// TestPodStateParts: an update changes one part and keeps the others.
 func TestPodStateParts(t *testing.T) {
 	l, all := podLayout(t), podStates()["everything"]
 	putState(t, l, all)
@@ -172,8 +172,8 @@ func TestPodStateParts(t *testing.T) {
 	}
 }
 
-// TestPodStateSync: a state that a power failure must not lose is written synced, and so is
-// the one that replaces it: until then, the file may be empty.
+// TestPodStateSync: a state that a power failure must not lose is synced, and so is the state that
+// replaces it, because the file may be empty until then.
 func TestPodStateSync(t *testing.T) {
 	all := podStates()
 	probed := all["probes"]
@@ -199,8 +199,8 @@ func TestPodStateSync(t *testing.T) {
 	}
 }
 
-// TestPodStateTorn: of a file that is cut off at any byte, nothing is known, and its resize
-// is repeated; an update writes it again.
+// TestPodStateTorn: if the file is truncated at any byte, all parts are unknown and the resize is
+// repeated; the next update writes the file again.
 func TestPodStateTorn(t *testing.T) {
 	l, s := podLayout(t), podStates()["everything"]
 	putState(t, l, s)
@@ -229,7 +229,7 @@ func TestPodStateTorn(t *testing.T) {
 	}
 }
 
-// TestPodStateCorruptParts: a part that is corrupt does not affect the others.
+// TestPodStateCorruptParts: a corrupt part does not affect the others.
 func TestPodStateCorruptParts(t *testing.T) {
 	const phase, probes, at, resize = `"phase":"Failed"`, `"probes":{"a1":{"started":true,"ready":false}}`, `"probedAt":"2026-01-02T03:05:04Z"`, `"resize":{"group":true,"since":"2026-01-02T03:06:04Z"}`
 	whole := PodState{Kept: lifecycle.Kept{Phase: corev1.PodFailed}, Probes: map[string]lifecycle.Probed{"a1": {Started: true}},
@@ -271,7 +271,8 @@ func TestPodStateCorruptParts(t *testing.T) {
 	}
 }
 
-// TestPodStateOfANewerPodrun: what this podrun knows of it is read, and it is not changed.
+// TestPodStateOfANewerPodrun: the parts that this podrun supports are read, and the file is not
+// changed.
 func TestPodStateOfANewerPodrun(t *testing.T) {
 	for content, want := range map[string]PodState{
 		`{"phase":"Failed","probes":[],"resize":7}`:   {Kept: lifecycle.Kept{Phase: corev1.PodFailed}},
@@ -293,7 +294,7 @@ func TestPodStateOfANewerPodrun(t *testing.T) {
 	}
 }
 
-// TestPodStateUnreadable: what cannot be read now is not overwritten.
+// TestPodStateUnreadable: a file that cannot be read now is not overwritten.
 func TestPodStateUnreadable(t *testing.T) {
 	l := podLayout(t)
 	if err := UpdatePodState(l, "missing", func(*PodState) {}); !errors.Is(err, ErrNoPodDir) {
@@ -372,9 +373,9 @@ func TestPodStateOfBeforeCorrupt(t *testing.T) {
 	}
 }
 
-// TestPodStateKilledBetweenFiles: wherever podrun is killed while it replaces the files of
-// schema version 2, the state is the one before the update or the one after it, and the next
-// update removes what is left.
+// TestPodStateKilledBetweenFiles: if podrun is killed while it replaces the files of schema version 2,
+// the state is either the one before or the one after the update, and the next update removes
+// leftovers.
 func TestPodStateKilledBetweenFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := podStates()

@@ -132,7 +132,7 @@ func newerError(l identity.Layout, uid string, err error) error {
 		Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 }
 
-// IsNewer reports whether an error is that a newer podrun wrote a state file.
+// IsNewer reports whether an error means that a newer podrun wrote a state file.
 func IsNewer(err error) bool {
 	_, newer := errors.AsType[*identity.SchemaError](err)
 	return newer
