@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// stateTime returns a fixed time that depends on n only.
+// stateTime returns a fixed time at the given minute.
 func stateTime(minute int) time.Time {
 	return time.Date(2026, 1, 2, 3, minute, 4, 567, time.UTC)
 }
