@@ -194,6 +194,7 @@ variable, and the variable over the file.`,
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Args, c.RunE = root.Args, root.RunE
+			addBashFunctions(c, a)
 		}
 	}
 	return root

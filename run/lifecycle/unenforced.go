@@ -21,6 +21,9 @@ func Unenforced(pod *corev1.Pod) []string {
 		if c.Container.LivenessProbe != nil {
 			add(fmt.Sprintf("the livenessProbe of container %s", c.Container.Name))
 		}
+		if c.Container.ReadinessProbe != nil {
+			add(fmt.Sprintf("the readinessProbe of container %s", c.Container.Name))
+		}
 	}
 	return out
 }
