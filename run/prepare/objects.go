@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bindClaims returns the input with its claims bindClaims to its volumes. Claims of its pods that match no volume
-// are bindClaims to directories below claimDir, unless claimDir is empty.
+// bindClaims returns the input with its claims bound to its volumes. Claims of its pods that match no
+// volume are bound to directories below claimDir, unless claimDir is empty.
 func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
@@ -44,8 +44,8 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod forPod its
-// name.
+// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod with
+// its name.
 func (in Input) forPod(pod *corev1.Pod) Input {
 	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {

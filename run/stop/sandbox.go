@@ -61,7 +61,7 @@ func (s *Stopper) recordEndingSandboxes() error {
 	})
 }
 
-// endingSandboxes returns the ready sandboxes that are not in noted.
+// endingSandboxes returns the ready sandboxes that noted does not include.
 func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
 	for _, sb := range s.pod.Observed.Sandboxes {
