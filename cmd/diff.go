@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 func newDiff(a *app) *cobra.Command {
@@ -20,7 +22,8 @@ func newDiff(a *app) *cobra.Command {
 		Short: "Show how the pods of a manifest differ from those on this host",
 		Long: `Show how the pods of a manifest differ from those on this host, as 'kubectl diff'
 does. diff compares labels, annotations and spec, with the API's defaults applied,
-but not the content of ConfigMaps and Secrets.
+and the data of the ConfigMaps and Secrets that the pods refer to. It masks the
+values of Secrets.
 
 The exit code is 0 if nothing differs, 1 if something differs, and greater than 1
 if podrun cannot compare.`,
@@ -49,11 +52,13 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 		if err != nil {
 			return err
 		}
-		var before *corev1.Pod
+		var before *manifest.Checkpoint
 		if len(known) > 0 {
-			before = known[0].Pod
+			if before, err = engine.StoredCheckpoint(known[0].ID); err != nil {
+				return err
+			}
 		}
-		text, err := podDiff(before, p.Object)
+		text, err := a.diffWith(r, before, p, objects)
 		if err != nil {
 			return err
 		}
@@ -64,6 +69,29 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 		return exitStatus(ExitFailed)
 	}
 	return nil
+}
+
+// diffWith returns the diffs of a pod of the manifest and of the ConfigMaps and Secrets that
+// it refers to. Before is nil if the pod does not exist.
+func (a *app) diffWith(r *renderer, before *manifest.Checkpoint, p manifest.Pod, objects *manifest.Objects) (string, error) {
+	if before == nil {
+		text, err := podDiff(nil, p.Object)
+		if err != nil {
+			return "", err
+		}
+		more, err := dataDiff(manifest.Checkpoint{}, manifest.Referred(p.Object, objects))
+		return text + more, err
+	}
+	text, err := podDiff(before.Pod, p.Object)
+	if err != nil {
+		return "", err
+	}
+	objects, kept := before.KeepReferred(p.Object, objects)
+	if len(kept) > 0 {
+		r.warn(problem.List{p.Locate(prepare.KeptWarning(kept))})
+	}
+	more, err := dataDiff(*before, manifest.Referred(p.Object, objects))
+	return text + more, err
 }
 
 // maxDiffLines is the length of YAML above which podDiff lists fields instead of lines:
@@ -96,15 +124,23 @@ func podDiff(before, after *corev1.Pod) (string, error) {
 	if len(is) > maxDiffLines {
 		return fmt.Sprintf("pod %s: more than %d lines differ\n", name, maxDiffLines), nil
 	}
+	return unifiedDiff("pod "+name, was, is)
+}
+
+func unifiedDiff(name string, was, is []string) (string, error) {
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: was, FromFile: "pod " + name + " on this host", B: is, ToFile: "pod " + name + " in the manifest", Context: 3})
+		A: was, FromFile: name + " on this host", B: is, ToFile: name + " in the manifest", Context: 3})
 }
 
 // podLines returns the fields of a pod that apply compares, as lines of YAML.
 func podLines(pod *corev1.Pod) ([]string, error) {
-	data, err := yaml.Marshal(manifest.Authored(pod))
+	return yamlLines("pod "+pod.Namespace+"/"+pod.Name, manifest.Authored(pod))
+}
+
+func yamlLines(name string, object any) ([]string, error) {
+	data, err := yaml.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return strings.SplitAfter(strings.TrimSuffix(string(data), "\n"), "\n"), nil
 }

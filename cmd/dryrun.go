@@ -57,7 +57,20 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	if err := problem.Refuse(problem.Manifest, newEphemeral(objects, settings.Layout())); err != nil {
 		return err
 	}
+	if a.output == "json" || a.output == "yaml" {
+		if resources := objects.Resources(); len(resources) > len(objects.Pods) {
+			return printData(a.raw.Out, a.output, resourceList{APIVersion: "v1", Kind: "List", Items: resources})
+		}
+	}
 	return a.printDryPods(podsOf(objects), "is valid (client dry run: this host was not checked)")
+}
+
+// resourceList is a List of objects of several kinds.
+type resourceList struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   struct{} `json:"metadata"`
+	Items      []any    `json:"items"`
 }
 
 // newEphemeral rejects ephemeral containers of pods that are not on this host, as apply

@@ -81,7 +81,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		}
 		return printData(a.raw.Out, format, read)
 	}
-	targets, problems, err := engine.Prepare(c.Context(), objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Facts: facts})
+	targets, problems, err := engine.Prepare(c.Context(), objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Facts: facts, KeepReferred: true})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
@@ -16,6 +17,12 @@ func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.La
 
 // StoredPod reads a pod from its checkpoint; it returns nil if that fails.
 func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
+
+// StoredCheckpoint reads a pod's checkpoint, which has the objects from which the pod was created. It
+// returns nil if the pod has none.
+func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error) {
+	return store.ViewCheckpoint(e.Layout(), id.UID)
+}
 
 // IsStored reports whether a pod of this name has a checkpoint that this user may read.
 func IsStored(layout identity.Layout, namespace, name string) bool {

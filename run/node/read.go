@@ -27,7 +27,9 @@ type PrepareOptions struct {
 	Force        bool // plan to replace pods even if they are unchanged or have ended
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
-	Facts          *host.Facts // used instead of this host's
+	// KeepReferred adds ConfigMaps and Secrets that the input lacks from the pods on this host.
+	KeepReferred bool
+	Facts        *host.Facts // used instead of this host's
 	// Debug is added to the ephemeral containers of the pods, whose origins do not change; nil if there
 	// is none.
 	Debug *corev1.EphemeralContainer
@@ -82,7 +84,7 @@ func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Fa
 func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
 	return prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
-		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt})
+		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt, KeepReferred: o.KeepReferred})
 }
 
 // ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of

@@ -44,15 +44,31 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod with
-// its name.
-func (in Input) forPod(pod *corev1.Pod) Input {
+// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of its
+// name. With KeepReferred, the input also has the ConfigMaps and Secrets of the existing pod that it lacks,
+// and kept is a warning that names them.
+func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 	for _, h := range in.Existing {
-		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
-			in.Objects = h.Made.KeepServedNames(in.Objects)
+		if h.Pod == nil || h.ID.Namespace != pod.Namespace || h.ID.Name != pod.Name {
+			continue
+		}
+		in.Objects = h.Made.KeepServedNames(in.Objects)
+		if !in.KeepReferred || h.Ending {
+			continue
+		}
+		var names []string
+		if in.Objects, names = h.Made.KeepReferred(pod, in.Objects); len(names) > 0 {
+			kept = problem.List{KeptWarning(names)}
 		}
 	}
-	return in
+	return in, kept
+}
+
+// KeptWarning returns the warning for objects that KeepReferred added to the input.
+func KeptWarning(names []string) problem.Problem {
+	return problem.Problem{Reason: "ObjectKept", Warning: true,
+		Message: strings.Join(names, ", ") + " not in the input: the pod keeps the data that it was last applied with",
+		Hint:    "add it to the input, or name its file with --configmap or --secret, to change it"}
 }
 
 // claimWarnings warns about claims of a pod that are bound but not in the input: their names may be

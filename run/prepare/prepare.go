@@ -93,6 +93,9 @@ type Input struct {
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It requires that the source of the
 	// objects is known to define these pods.
 	ReplaceCorrupt bool
+	// KeepReferred adds ConfigMaps and Secrets that the objects lack from the checkpoints of the existing
+	// pods. It is not set if the source of the objects is their complete definition.
+	KeepReferred bool
 	// Debug is added to the ephemeral containers of the pods; nil if there is none.
 	Debug *corev1.EphemeralContainer
 	// Now is the creation timestamp of new pods; if zero, it is not set.
@@ -113,7 +116,7 @@ func All(in Input) ([]Target, problem.List) {
 	paths := volumePaths(in.Facts.Paths)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
-		of := in.forPod(pod)
+		of, kept := in.forPod(pod)
 		will := in.withEphemeral(pod)
 		t := Compare(will, of)
 		forbidden := t.ephemeralProblems(pod, will, in.Debug)
@@ -137,7 +140,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS) // the command's next pod needs another range
 		text += plan.text()
-		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

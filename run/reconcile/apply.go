@@ -51,7 +51,8 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt},
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
+		KeepReferred: origin.Command == store.OriginApply && !o.FromCheckpoint},
 		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint}
 }
 

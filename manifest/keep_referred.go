@@ -1,0 +1,83 @@
+package manifest
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// KeepReferred returns o with the ConfigMaps and Secrets of the existing pod's checkpoint c
+// that pod refers to and o lacks, and their names (ConfigMap shop/web). With kubectl, such
+// objects stay in the API server; without one, the checkpoint has the only copy. Lost Secrets
+// are not kept. KeepReferred does not change o.
+func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
+	was := Referred(pod, c.Objects())
+	out := *o
+	var kept []string
+	for _, m := range was.ConfigMaps {
+		if key := m.Namespace + "/" + m.Name; o.ConfigMaps[key] == nil {
+			out.ConfigMaps = with(out.ConfigMaps, key, m)
+			kept = append(kept, "ConfigMap "+key)
+		}
+	}
+	for _, s := range was.Secrets {
+		if key := s.Namespace + "/" + s.Name; o.Secrets[key] == nil && !c.SecretsLost {
+			out.Secrets = with(out.Secrets, key, s)
+			kept = append(kept, "Secret "+key)
+		}
+	}
+	return &out, kept
+}
+
+// with returns a copy of a map with one more entry.
+func with[V any](m map[string]V, key string, value V) map[string]V {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
+}
+
+// Resources returns all objects, each with its kind: first those that pods may refer to, by
+// kind and name, then the pods in the order of the input.
+func (o *Objects) Resources() []any {
+	var out []any
+	for _, key := range slices.Sorted(maps.Keys(o.RuntimeClasses)) {
+		r := *o.RuntimeClasses[key]
+		r.TypeMeta = typeMeta("node.k8s.io/v1", "RuntimeClass")
+		out = append(out, r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.PriorityClasses)) {
+		r := *o.PriorityClasses[key]
+		r.TypeMeta = typeMeta("scheduling.k8s.io/v1", "PriorityClass")
+		out = append(out, r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Volumes)) {
+		r := *o.Volumes[key]
+		r.TypeMeta = typeMeta("v1", "PersistentVolume")
+		out = append(out, r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Claims)) {
+		r := *o.Claims[key]
+		r.TypeMeta = typeMeta("v1", "PersistentVolumeClaim")
+		out = append(out, r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.ConfigMaps)) {
+		r := *o.ConfigMaps[key]
+		r.TypeMeta = typeMeta("v1", "ConfigMap")
+		out = append(out, r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Secrets)) {
+		r := *o.Secrets[key]
+		r.TypeMeta = typeMeta("v1", "Secret")
+		out = append(out, r)
+	}
+	for _, p := range o.Pods {
+		r := *p.Object
+		r.TypeMeta = typeMeta("v1", "Pod")
+		out = append(out, r)
+	}
+	return out
+}
