@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -164,7 +165,24 @@ func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results 
 		res.Containers = lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)
 		ended[i] = run.RunResult{Result: res}
 	}
+	a.printCompleted(results)
 	return a.reportRun(ended, &runFlags{inputFlags: f.inputFlags, policy: string(lifecycle.ExitAny)})
+}
+
+// printCompleted prints a line for each pod that has completed, unless the output is the
+// summary of reportRun.
+func (a *app) printCompleted(results []run.Result) {
+	for _, r := range results {
+		switch {
+		case r.Err != nil:
+		case a.output == "name":
+			fmt.Fprintf(a.streams.Out, "pod/%s\n", r.ID.Name)
+		case a.output == "" && r.Status.Phase == corev1.PodFailed:
+			fmt.Fprintf(a.streams.Out, "pod/%s failed\n", r.ID.Name)
+		case a.output == "":
+			fmt.Fprintf(a.streams.Out, "pod/%s completed\n", r.ID.Name)
+		}
+	}
 }
 
 // warnUnwatched prints one warning with the settings of the pods that are no longer

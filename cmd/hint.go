@@ -46,6 +46,9 @@ var systemErrors = []struct {
 // inodesHint is the hint for ENOSPC if the file system has no free inodes.
 const inodesHint = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
 
+// outputHint is the hint for a failed write to stdout or stderr, which are not podrun's files.
+const outputHint = "podrun's output is redirected to a file or device that accepts no more data: redirect it elsewhere, or free space there"
+
 // systemHint returns the hint for a system error about path, which may be empty; noInodes
 // reports whether the file system of a path has no free inodes.
 func systemHint(err error, path string, noInodes func(string) bool, root bool) string {
@@ -56,6 +59,9 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	for _, s := range systemErrors {
 		if !hasErrno(err, s.errno) {
 			continue
+		}
+		if path == os.Stdout.Name() || path == os.Stderr.Name() {
+			return outputHint
 		}
 		fix := s.fix
 		if s.errno == unix.ENOSPC && path != "" && noInodes(path) {

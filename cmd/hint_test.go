@@ -26,6 +26,7 @@ func TestSystemHint(t *testing.T) {
 	}{
 		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune --all'"},
 		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
+		"output":        {err: &fs.PathError{Op: "write", Path: "/dev/stdout", Err: unix.ENOSPC}, inodes: true, want: "podrun's output is redirected"},
 		"quota":         {err: wrote(unix.EDQUOT), want: "the disk quota is used up"},
 		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},
 		"files":         {err: wrote(unix.EMFILE), want: "increase the limit of open files"},

@@ -193,7 +193,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err == nil && sum.ExitCode != ExitOK {
 		sum.Reason = "Container"
 	}
-	if a.output != "" {
+	if a.output != "" && a.output != "name" {
 		if perr := printData(a.raw.Out, a.output, sum); perr != nil {
 			return errors.Join(err, perr)
 		}

@@ -70,5 +70,6 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		res.Containers = lifecycle.EndedContainers(pods[i].Pod, res.Status)
 		ended = append(ended, run.RunResult{Result: res})
 	}
+	a.printCompleted(results)
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }

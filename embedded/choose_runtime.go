@@ -132,9 +132,13 @@ func split(in ChooseInput) error {
 	case in.Record != nil:
 		now = "the container runtime at " + in.Record.Endpoint
 	}
-	return &problem.Error{Kind: problem.Refused, Object: "--runtime=" + in.Wanted,
+	object := "container runtime " + in.Wanted // an endpoint, from any of several flags, variables and settings
+	if in.Wanted == ByFlag {
+		object = "--runtime=" + ByFlag
+	}
+	return &problem.Error{Kind: problem.Refused, Object: object,
 		Err:  fmt.Errorf("pods of this root directory use %s: %s", now, shownPods(in.Pods)),
-		Hint: "to move, run 'podrun delete --all --all-namespaces' without --runtime first, then apply the pods again; or use another --root-dir"}
+		Hint: "to move, run 'podrun delete --all --all-namespaces' with the former runtime first, then apply the pods again; otherwise unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir"}
 }
 
 // shownPods lists the first few pods and counts the rest.

@@ -52,7 +52,7 @@ func TestChoose(t *testing.T) {
 		"what is recorded, explicitly":        {in: ChooseInput{Wanted: containerd, Record: other, Use: Starts, Pods: pods}, want: Decision{Kind: External, Endpoint: containerd}},
 		"an endpoint, for the first time":     {in: ChooseInput{Wanted: crio, Use: Starts, Pods: pods}, want: Decision{Kind: External, Endpoint: crio, Record: true}},
 		"another endpoint, no pods":           {in: ChooseInput{Wanted: crio, Record: other, Use: Starts}, want: Decision{Kind: External, Endpoint: crio, Record: true}},
-		"another endpoint, pods":              {in: ChooseInput{Wanted: crio, Record: other, Use: Starts, Pods: pods}, err: "pods of this root directory use the container runtime at " + containerd + ": default/web|another --root-dir", kind: problem.Refused},
+		"another endpoint, pods":              {in: ChooseInput{Wanted: crio, Record: other, Use: Starts, Pods: pods}, err: "container runtime " + crio + ": pods of this root directory use the container runtime at " + containerd + ": default/web|unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir", kind: problem.Refused},
 		"another endpoint to delete, pods":    {in: ChooseInput{Wanted: crio, Record: other, Use: Acts, Pods: pods}, err: "default/web", kind: problem.Refused},
 		"another endpoint to read, pods":      {in: ChooseInput{Wanted: crio, Record: other, Use: Reads, Pods: pods}, want: Decision{Kind: External, Endpoint: crio}},
 		"an endpoint instead of embedded":     {in: ChooseInput{Wanted: crio, Record: own, Use: Starts, Pods: pods}, err: "use the embedded runtime: default/web", kind: problem.Refused},

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +20,17 @@ import (
 // directory is their last argument.
 var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
 
+// kustomizationFiles are the names under which kustomize looks for a kustomization.
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// hasKustomization reports whether a directory has a kustomization, or cannot be read.
+func hasKustomization(dir string) bool {
+	return slices.ContainsFunc(kustomizationFiles, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
 // maxComplaint is the maximum size of a command's stderr to show, in bytes.
 const maxComplaint = 10 << 10
 
@@ -27,6 +41,11 @@ const maxComplaint = 10 << 10
 // ends, it wraps the cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	object := "kustomization " + problem.ShownURL(dir)
+	if info, err := os.Stat(dir); err == nil && info.IsDir() && !hasKustomization(dir) {
+		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object,
+			Err:  errors.New("the directory has no " + strings.Join(kustomizationFiles[:2], ", ") + " or " + kustomizationFiles[2]),
+			Hint: "use -f to read the manifests of a directory"}
+	}
 	words := kustomizer()
 	if words == nil {
 		return Source{}, &problem.Error{Kind: problem.Usage, Object: object, Err: errors.New("neither kustomize nor kubectl is installed on this host"),

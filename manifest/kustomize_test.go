@@ -53,6 +53,10 @@ EOF
 			t.Errorf("%s: %v, %v", name, objects, problems)
 		}
 	}
+	empty := t.TempDir()
+	if _, err := ReadKustomization(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "the directory has no kustomization.yaml, kustomization.yml or Kustomization") {
+		t.Errorf("a directory without a kustomization: %v", err)
+	}
 	install("kustomize", "echo 'no such resource' >&2; exit 1\n")
 	fails(problem.Manifest, "kustomize build: no such resource")
 	install("kustomize", "head -c 100000000 /dev/zero; sleep 600\n")
