@@ -48,7 +48,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	if len(named) != 1 {
-		return usage(c, errors.New("give one pod name"))
+		return usageHint(errors.New("give one pod name"), "'podrun get' lists the pods; use 'podrun attach NAME'")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,9 +78,9 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	remote := from
 	switch {
 	case from.pod != "" && to.pod != "":
-		return usage(c, errors.New("one of SRC and DST must be on this host: copy in two steps, or pipe: podrun cp A:PATH - | podrun cp - B:DIRECTORY"))
+		return usageHint(errors.New("one of SRC and DST must be on this host"), "use a pipe: 'podrun cp "+shellWord(src)+" - | podrun cp - "+shellWord(to.pod)+":"+shellWord(path.Dir(to.path))+"'")
 	case from.pod == "" && to.pod == "":
-		return usage(c, errors.New("neither SRC nor DST is in a pod: write POD:PATH"))
+		return usageHint(errors.New("neither SRC nor DST is in a pod"), "name the pod: 'podrun cp "+shellWord(src)+" POD:"+shellWord(dst)+"' or 'podrun cp POD:"+shellWord(src)+" "+shellWord(dst)+"'")
 	case to.pod != "":
 		remote = to
 	}

@@ -104,6 +104,14 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	return a.followDebug(c, engine, target)
 }
 
+// imageOr returns --image or, without it, another image.
+func (f *debugFlags) imageOr(other string) string {
+	if f.image == "" {
+		return other
+	}
+	return shellWord(f.image)
+}
+
 // check validates the command line, and returns the pod's name and the arguments after
 // --.
 func (f *debugFlags) check(c *cobra.Command, given []string) (name string, command []string, err error) {
@@ -112,7 +120,7 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (name string, comma
 		words, command = given[:dash], given[dash:]
 	}
 	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
-		return "", nil, usage(c, errors.New("podrun does not debug nodes: it runs on this host, use its shell"))
+		return "", nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
 	}
 	named, err := podNames(words, true)
 	if err != nil {
@@ -123,13 +131,13 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (name string, comma
 	}
 	switch {
 	case f.copyTo != "":
-		err = errors.New("--copy-to is not supported: podrun does not copy pods; apply the manifest under another name")
+		err = usageHint(errors.New("--copy-to is not supported: podrun does not copy pods"), "apply the manifest under another name, or omit --copy-to")
 	case len(named) != 1:
 		err = fmt.Errorf("give one pod name, not %d; put -- before the command", len(named))
 	case f.image == "":
-		err = errors.New("give the image of the ephemeral container with --image")
+		err = usageHint(errors.New("give the image of the ephemeral container with --image"), "use 'podrun debug -it "+named[0]+" --image=busybox:1.36'")
 	case f.tty && !f.stdin:
-		err = errors.New("-t requires -i")
+		err = usageHint(errors.New("-t requires -i"), "use -it")
 	case !slices.Contains([]string{"", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}, f.policy):
 		err = fmt.Errorf("--image-pull-policy=%s is not Always, IfNotPresent or Never", f.policy)
 	case f.timeout < 0:

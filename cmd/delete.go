@@ -59,10 +59,14 @@ that does not exist is an error (exit code 1) unless --ignore-not-found is set; 
 	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the directories of the pods' claims in --pvc-dir, with their content; directories of claims that another pod uses are kept")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	a.addQuiet(c)
 	return c
 }
 
 func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
+	if f.all && len(given) == 1 && given[0] == "all" {
+		given = nil // kubectl delete all --all: podrun has no other types
+	}
 	named, err := podNames(given, false)
 	if err != nil {
 		return err
@@ -159,7 +163,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && !f.hasFiles():
-		return usage(c, errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"))
+		return usageHint(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "'podrun get' lists the pods; use 'podrun delete NAME', or 'podrun delete --all' for all of the namespace")
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
@@ -167,7 +171,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	case f.now && (f.force || f.graceSeconds >= 0):
 		return usage(c, errors.New("--now cannot be used with --force or --grace-period"))
 	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
-		return usage(c, fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun))
+		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "use --dry-run=client")
 	}
 	if f.now {
 		f.graceSeconds = 1

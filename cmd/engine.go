@@ -8,6 +8,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
@@ -56,6 +57,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 		Command: a.commandLine, Invocation: run.NewInvocation(),
 	}}
 	e.UseAhead(a.ahead.facts)
+	a.stored = func() []identity.Pod { return storedPods(e, "") }
 	// An error on close loses no data.
 	return e, func() { _ = client.Close() }, nil
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 
@@ -45,6 +47,7 @@ another reason, such as SIGINT, the command continues to run in the container.`,
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, your terminal is connected to it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time limit for the command, in whole seconds; 0 for no limit")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not print which container podrun chose")
 	return c
 }
 
@@ -52,9 +55,11 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	dash := c.ArgsLenAtDash()
 	switch {
 	case dash < 0 && len(given) > 1:
-		return usage(c, errors.New("put -- between the pod's name and the command"))
+		return usageHint(errors.New("put -- between the pod's name and the command"), "use 'podrun exec "+shellWord(given[0])+" -- "+shellWords(given[1:])+"'")
+	case len(given) == 0 || dash == 0:
+		return usageHint(errors.New("give a pod name and, after --, a command"), "use 'podrun exec -it NAME -- sh'; 'podrun get' lists the pods")
 	case dash < 0 || dash == len(given):
-		return usage(c, errors.New("give a pod name and, after --, a command"))
+		return usageHint(errors.New("give a command after the pod's name and --"), "use 'podrun exec -it "+shellWord(given[0])+" -- sh' for a shell")
 	case f.timeout < 0:
 		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
 	}
@@ -84,14 +89,33 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	}
 	code, err := engine.Exec(c.Context(), target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
 	restore()
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint == "" && code == run.ExecNotFound {
+		e.Hint = missingCommandHint(target, given[dash], f.stdin && f.tty)
+	}
 	return a.execCode(code, err)
+}
+
+// missingCommandHint returns the hint for a command that is not in the container.
+func missingCommandHint(t run.ExecTarget, command string, interactive bool) string {
+	flags := ""
+	if interactive {
+		flags = "-it "
+	}
+	shell := "podrun exec " + flags + t.Pod.Name + " -c " + t.Container + " -- sh"
+	switch path.Base(command) {
+	case "sh":
+		return "the image has no shell: use 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "'"
+	case "bash", "zsh", "ash", "dash", "fish", "ksh":
+		return "the image has no " + path.Base(command) + ": use '" + shell + "'"
+	}
+	return "the image has no " + oneLine(command) + ": 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' adds a container with tools"
 }
 
 // execTarget finds a container of a pod, and reports which one it chose if there are
 // several.
 func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
 	target, err := engine.ExecTarget(ctx, namespace, pod, container)
-	if err == nil && len(target.Among) > 0 {
+	if err == nil && len(target.Among) > 0 && !a.quiet {
 		fmt.Fprintf(say, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}
 	return target, err
@@ -101,7 +125,7 @@ func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod
 func (a *app) execCode(code int, err error) error {
 	switch {
 	case err != nil && code != 0:
-		eachError(err, func(e error) { printError(a.streams.Err, e) })
+		a.printErrors(err)
 	case err != nil:
 		return err
 	case code == 0:

@@ -11,131 +11,6 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// sameAs maps the first words of commands of kubectl, docker, podman and crictl to the
-// equivalent podrun commands.
-var sameAs = map[string][]string{
-	"create":     {"apply"},
-	"ps":         {"get"},
-	"ls":         {"get"},
-	"list":       {"get"},
-	"pods":       {"get"},
-	"rm":         {"delete"},
-	"kill":       {"stop", "--grace-period=0"},
-	"inspect":    {"get", "-o", "json"},
-	"images":     {"image", "ls"},
-	"pull":       {"image", "pull"},
-	"load":       {"image", "load"},
-	"rmi":        {"image", "rm"},
-	"play kube":  {"apply"},
-	"kube play":  {"apply"},
-	"play":       {"apply"},
-	"kube down":  {"delete", "-f"},
-	"info":       {"doctor"},
-	"get events": {"events"},
-	"get event":  {"events"},
-	"get ev":     {"events"},
-	"statsp":     {"top"},
-}
-
-// Texts that several commands share.
-const (
-	useManifest = "change the manifest and run 'podrun apply FILE'"
-	noCluster   = "podrun has no API server; 'podrun doctor' examines this host"
-	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
-	noBuild     = "podrun does not build or publish images"
-)
-
-// useInstead maps commands that podrun does not have to hints on what to use. Entries
-// with two words take precedence.
-var useInstead = map[string]string{
-	"port":          "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
-	"expose":        "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
-	"proxy":         "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
-	"edit":          useManifest,
-	"patch":         useManifest,
-	"set":           useManifest,
-	"label":         useManifest,
-	"annotate":      useManifest,
-	"rename":        useManifest,
-	"update":        useManifest,
-	"replace":       "use 'podrun apply --force FILE'",
-	"scale":         "podrun runs one pod for a workload; give pods different names to run several",
-	"autoscale":     "podrun runs one pod for a workload; give pods different names to run several",
-	"rollout":       "use 'podrun restart NAME', or change the manifest and run 'podrun apply FILE'",
-	"kustomize":     useKustom,
-	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
-	"config":        noCluster,
-	"cluster-info":  noCluster,
-	"api-resources": noCluster,
-	"api-versions":  noCluster,
-	"auth":          noCluster,
-	"certificate":   noCluster,
-	"token":         noCluster,
-	"cordon":        "podrun does not schedule pods: do not start pods on this host",
-	"uncordon":      "podrun does not schedule pods: start them with 'podrun apply'",
-	"taint":         "podrun does not schedule pods: do not start pods on this host",
-	"drain":         "use 'podrun stop --all' or 'podrun delete --all'",
-	"plugin":        "podrun has no plugins",
-
-	"create deployment": "run 'kubectl create deployment … --dry-run=client -o yaml | podrun apply -'",
-	"create job":        "run 'kubectl create job … --dry-run=client -o yaml | podrun apply -'",
-	"create cronjob":    "run 'kubectl create cronjob … --dry-run=client -o yaml | podrun apply -'",
-	"create configmap":  "write a file with the ConfigMap and run 'podrun apply pod.yaml --configmap FILE'",
-	"create secret":     "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
-	"create namespace":  "use -n; a namespace exists as soon as it has a pod",
-	"create ns":         "use -n; a namespace exists as soon as it has a pod",
-	"create service":    "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
-
-	"up":            "use 'podrun apply FILE'",
-	"down":          "use 'podrun delete -f FILE'",
-	"compose":       "podrun runs Kubernetes manifests: 'kompose convert' creates them from a Compose file",
-	"build":         noBuild,
-	"push":          noBuild,
-	"commit":        noBuild,
-	"tag":           noBuild,
-	"history":       noBuild,
-	"search":        noBuild,
-	"save":          "use 'crictl' or 'ctr image export' to export an image",
-	"export":        "use 'podrun get NAME -o yaml' for the manifest of a pod",
-	"generate":      "use 'podrun get NAME -o yaml' for the manifest of a pod",
-	"import":        "use 'podrun image load FILE'",
-	"login":         "podrun reads the credentials of docker and podman: use 'docker login', 'podman login' or --registry-auth",
-	"logout":        "podrun reads the credentials of docker and podman: use 'docker logout' or 'podman logout'",
-	"pause":         "use 'podrun stop NAME' and 'podrun start NAME'",
-	"unpause":       "use 'podrun stop NAME' and 'podrun start NAME'",
-	"network":       "the CNI configuration of the container runtime defines the network; 'podrun doctor' checks it",
-	"volume":        "the manifest defines the volumes; 'podrun describe NAME' shows them",
-	"container":     "'podrun get' lists pods, 'podrun describe NAME' shows their containers",
-	"pod":           "all podrun commands manage pods: use 'podrun get', 'podrun delete NAME'",
-	"secret":        "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
-	"kube":          "use 'podrun apply FILE' and 'podrun delete -f FILE'",
-	"system":        "use 'podrun doctor', or 'podrun image prune --all' to free disk space",
-	"prune":         "use 'podrun image prune --all' or 'podrun delete --all'",
-	"clean":         "use 'podrun image prune --all' or 'podrun delete --all'",
-	"runp":          "use 'podrun apply FILE'",
-	"stopp":         "use 'podrun stop NAME'",
-	"rmp":           "use 'podrun delete NAME'",
-	"inspectp":      "use 'podrun get NAME -o json'",
-	"shell":         "use 'podrun exec NAME -i -- sh'",
-	"ssh":           "use 'podrun exec NAME -i -- sh'",
-	"status":        "use 'podrun get', or 'podrun service status' for the service",
-	"watch":         "use 'podrun get --watch'",
-	"validate":      "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
-	"lint":          "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
-	"check":         "use 'podrun doctor' or 'podrun plan FILE'",
-	"install":       "use 'podrun service install'",
-	"uninstall":     "use 'podrun service uninstall'",
-	"enable":        "use 'podrun service install --now'",
-	"reload":        "use 'podrun restart NAME', or 'systemctl reload podrun' for the service",
-	"pods ls":       "use 'podrun get'",
-	"image build":   noBuild,
-	"image push":    noBuild,
-	"image tag":     noBuild,
-	"image inspect": "use 'crictl inspecti IMAGE'",
-	"image save":    "use 'crictl' or 'ctr image export' to export an image",
-	"image import":  "use 'podrun image load FILE'",
-}
-
 // translate converts a command line of a related tool to podrun's, or returns an error
 // with a hint. Commands of podrun are not changed.
 func translate(root *cobra.Command, args []string) ([]string, error) {
@@ -143,37 +18,126 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	if len(at) == 0 {
 		return args, nil
 	}
-	first := args[at[0]]
-	second := ""
+	first, second := args[at[0]], ""
 	if len(at) > 1 && at[1] == at[0]+1 {
 		second = args[at[1]]
 	}
 	for _, words := range []string{first + " " + second, first} {
-		if hint, ok := useInstead[words]; ok && !isCommandName(root, words) {
-			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: hint}
-		}
-		same, ok := sameAs[words]
-		if !ok || isCommandName(root, words) {
+		if words == first && isCommandName(root, first) || words == first+" " {
 			continue
 		}
-		out := append(slices.Clone(args[:at[0]]), same...)
-		rest := slices.Clone(args[at[0]+1:])
+		rest := args[at[0]+1:]
 		if words != first {
-			rest = slices.Delete(rest, at[1]-at[0]-1, at[1]-at[0])
+			rest = rest[1:]
 		}
-		if first == "rm" {
-			for i := range rest {
-				if rest[i] == "-f" { // of docker rm: --force
-					rest[i] = "--force"
-				}
-			}
+		if hint, ok := useInstead[words]; ok && (words != first || !isHelpTopic(root, first, rest)) {
+			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: fillHint(hint, rest)}
 		}
-		return append(out, rest...), nil
+		if same, ok := sameAs[words]; ok {
+			return slices.Concat(args[:at[0]], same, podrunFlags(words, rest)), nil
+		}
 	}
 	if named(root, first) == nil && !slices.Contains(cobraCommands, first) {
-		return nil, usage(root, knownCommand(root, []string{first})) // otherwise cobra would report unknown flags first
+		return nil, unknownCommand(root, first) // otherwise cobra would report unknown flags first
+	}
+	if first == "exec" {
+		return withDash(root, args, at[0]), nil
 	}
 	return args, nil
+}
+
+// podrunFlags converts the arguments after a command of sameAs: flags with another name in podrun,
+// and, for commands that act on workloads, deploy/web and deployment web, whose pod is web.
+func podrunFlags(words string, rest []string) []string {
+	names := flagNames[words]
+	var out []string
+	for i, arg := range rest {
+		switch letters, short := strings.CutPrefix(arg, "-"); {
+		case arg == "--":
+			return append(out, rest[i:]...)
+		case names[arg] != "":
+			out = append(out, names[arg])
+		case short && len(letters) > 1 && strings.Trim(letters, shorthands(names)) == "": // rm -af
+			for _, letter := range letters {
+				out = append(out, names["-"+string(letter)])
+			}
+		case strings.HasPrefix(words, "rollout ") && instead(arg) != "" && len(out) == 0:
+		case strings.HasPrefix(words, "rollout "):
+			out = append(out, arg[strings.Index(arg, "/")+1:])
+		default:
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
+// shorthands returns the letters of the one-letter flags.
+func shorthands(names map[string]string) string {
+	letters := ""
+	for name := range names {
+		if len(name) == 2 {
+			letters += name[1:]
+		}
+	}
+	return letters
+}
+
+// withDash inserts -- between the pod and the command of exec, as docker exec requires none. The
+// arguments after a command that follows the pod are the command's.
+func withDash(root *cobra.Command, args []string, exec int) []string {
+	if slices.Contains(args, "--") {
+		return args
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.AddFlagSet(root.PersistentFlags())
+	flags.AddFlagSet(named(root, "exec").Flags())
+	if !knowsFlags(flags, args[exec+1:]) {
+		return args
+	}
+	words := wordsAt(flags, args[exec+1:])
+	if len(words) == 2 && isPodType(args[exec+1+words[0]]) {
+		after := exec + 2 + words[0]
+		if more := wordsAt(flags, args[after:]); len(more) == 2 {
+			return slices.Insert(slices.Clone(args), after+more[1], "--")
+		}
+		return args
+	}
+	if len(words) < 2 {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), exec+1+words[1], "--")
+}
+
+// knowsFlags reports whether the set has all flags before the second word.
+func knowsFlags(set *pflag.FlagSet, args []string) bool {
+	until := len(args)
+	if words := wordsAt(set, args); len(words) == 2 {
+		until = words[1]
+	}
+	for _, arg := range args[:until] {
+		letters, short := strings.CutPrefix(arg, "-")
+		name, long := strings.CutPrefix(letters, "-")
+		name, _, _ = strings.Cut(name, "=")
+		if long && set.Lookup(name) == nil || short && !long && letters != "" && set.ShorthandLookup(letters[:1]) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isHelpTopic reports whether a word alone, without arguments, is that of a help topic.
+func isHelpTopic(root *cobra.Command, word string, rest []string) bool {
+	c := named(root, word)
+	return c != nil && isTopic(c) && !slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+}
+
+// unknownCommand returns the error for a word that is not the name of a command.
+func unknownCommand(root *cobra.Command, word string) error {
+	err := &problem.Error{Kind: problem.Usage, Err: knownCommand(root, []string{word}), Hint: "see 'podrun --help'"}
+	if looksLikeFile(word) {
+		err.Hint = "use 'podrun apply " + shellWord(word) + "', or 'podrun run " + shellWord(word) + "' to wait until the pod ends"
+	}
+	return err
 }
 
 // cobraCommands are the commands that cobra adds when it executes one.
@@ -227,11 +191,15 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 
 // closestName returns the name that was probably mistyped, or "" unless there is exactly one
 // candidate. Both words have at least four letters and the same first letter, and differ
-// by one letter inserted, deleted or replaced, or by two letters swapped.
+// by one letter inserted, deleted or replaced, or by two letters swapped; for a swap, three
+// letters suffice.
 func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {
-		if len(typed) < 4 || len(name) < 4 || typed[0] != name[0] || !isOneEdit(typed, name) {
+		if min(len(typed), len(name)) < 3 || typed[0] != name[0] || !isOneEdit(typed, name) {
+			continue
+		}
+		if min(len(typed), len(name)) == 3 && !isSwap(typed, name) {
 			continue
 		}
 		if found != "" {
@@ -261,6 +229,14 @@ func isOneEdit(a, b string) bool {
 		return true
 	}
 	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+}
+
+// isSwap reports whether two words of the same length have the same letters.
+func isSwap(a, b string) bool {
+	x, y := []byte(a), []byte(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return string(x) == string(y)
 }
 
 // knownCommand rejects an unknown word in the position of a command.

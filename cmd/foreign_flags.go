@@ -3,6 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,114 +14,254 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// inManifest is the hint for flags of docker run and kubectl run.
-const inManifest = "podrun runs manifests: 'kubectl run NAME --image=IMAGE --dry-run=client -o yaml | podrun run -'"
+// Hints that several flags share.
+const (
+	inManifest  = "podrun runs manifests: 'kubectl run NAME --image=IMAGE --dry-run=client -o yaml | podrun run -'"
+	omitCluster = "podrun uses no cluster: omit the flag: 'CMD'"
+	omitServer  = "podrun has no API server: omit the flag: 'CMD'"
+	omitFlag    = "omit the flag: 'CMD'"
+	eachSubdir  = "podrun reads a directory but not its subdirectories: name each one"
+	useGrace    = "use 'CMD --grace-period=VALUE'"
+	stopSignal  = "set lifecycle.stopSignal in the manifest; 'podrun exec NAME -- kill -VALUE 1' sends a signal to process 1 of the container"
+	setEnv      = "change the manifest: 'kubectl set env --local -f FILE VALUE -o yaml | podrun run -'"
+	setImage    = "change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun run -'"
+	useEndpoint = "use 'CMD --container-runtime-endpoint VALUE'"
+)
 
-// foreignFlags maps flags of related tools that podrun does not have to hints on what to
-// use. Keys are a command and a flag, or a flag alone for all commands.
-var foreignFlags = map[string]string{
-	"context":               "podrun uses no cluster: omit the flag",
-	"kubeconfig":            "podrun uses no cluster: omit the flag",
-	"cluster":               "podrun uses no cluster: omit the flag",
-	"user":                  "podrun uses no cluster: omit the flag",
-	"server":                "podrun uses no cluster: omit the flag",
-	"token":                 "podrun uses no cluster: omit the flag",
-	"as":                    "podrun uses no cluster: omit the flag",
-	"request-timeout":       "use --timeout, or --runtime-request-timeout for calls to the runtime",
-	"R":                     "podrun reads a directory but not its subdirectories: name each one",
-	"recursive":             "podrun reads a directory but not its subdirectories: name each one",
-	"field-manager":         "podrun has no API server: omit the flag",
-	"server-side":           "podrun has no API server: omit the flag",
-	"force-conflicts":       "podrun has no API server: omit the flag",
-	"overwrite":             "podrun has no API server: omit the flag",
-	"record":                "podrun has no API server: omit the flag",
-	"save-config":           "podrun has no API server: omit the flag",
-	"cascade":               "podrun deletes everything that belongs to a pod: omit the flag",
-	"field-selector":        "use -l for labels, or -o jsonpath='{.items[?(@.status.phase==\"Running\")].metadata.name}'",
-	"chunk-size":            "omit the flag",
-	"show-kind":             "podrun manages only pods: omit the flag",
-	"show-managed-fields":   "podrun keeps no managed fields: omit the flag",
-	"get all":               "podrun get also shows pods that have ended: omit the flag",
-	"get a":                 "podrun get also shows pods that have ended: omit the flag",
-	"get quiet":             "use -o name",
-	"get q":                 "use -o name",
-	"get format":            "use -o go-template=TEMPLATE or -o jsonpath=TEMPLATE",
-	"get filter":            "use -l SELECTOR",
-	"get f":                 "use 'podrun get NAME': get reads no manifests",
-	"get filename":          "use 'podrun get NAME': get reads no manifests",
-	"describe output":       "use 'podrun get NAME -o yaml'",
-	"describe o":            "use 'podrun get NAME -o yaml'",
-	"describe f":            "use 'podrun describe NAME': describe reads no manifests",
-	"exec env":              "use 'podrun exec NAME -- env VARIABLE=VALUE COMMAND'",
-	"exec e":                "use 'podrun exec NAME -- env VARIABLE=VALUE COMMAND'",
-	"exec u":                "the manifest sets the container's user (securityContext.runAsUser)",
-	"exec w":                "use 'podrun exec NAME -- sh -c \"cd DIR && COMMAND\"'",
-	"exec d":                "use 'podrun exec NAME -- sh -c \"COMMAND &\"'",
-	"logs t":                "use --timestamps",
-	"logs until":            "use --since and --tail",
-	"logs ignore-errors":    "omit the flag",
-	"run image":             inManifest,
-	"run d":                 "use 'podrun apply FILE', which does not wait until the pods end",
-	"run detach":            "use 'podrun apply FILE', which does not wait until the pods end",
-	"run restart":           "use --restart-policy",
-	"run name":              inManifest,
-	"run p":                 inManifest,
-	"run publish":           inManifest,
-	"run port":              inManifest,
-	"run e":                 inManifest,
-	"run env":               inManifest,
-	"run volume":            inManifest,
-	"run entrypoint":        inManifest,
-	"run command":           inManifest,
-	"run labels":            inManifest,
-	"apply d":               "apply returns when the pods have started: omit the flag",
-	"apply detach":          "apply returns when the pods have started: omit the flag",
-	"apply replicas":        "podrun runs one pod for a workload; give pods different names to run several",
-	"apply image":           inManifest,
-	"apply start":           "omit the flag",
-	"apply down":            "use 'podrun delete -f FILE'",
-	"delete wait":           "delete returns when the pod is completely removed: omit the flag",
-	"delete time":           "use --grace-period SECONDS",
-	"delete t":              "use --grace-period SECONDS",
-	"stop t":                "use --grace-period SECONDS",
-	"stop time":             "use --grace-period SECONDS",
-	"stop a":                "use --all",
-	"stop signal":           "use lifecycle.stopSignal in the manifest",
-	"stop s":                "use lifecycle.stopSignal in the manifest",
-	"restart t":             "omit the flag: the manifest's terminationGracePeriodSeconds applies",
-	"top no-stream":         "omit the flag; 'watch podrun top' repeats it",
-	"top a":                 "use -A for the pods of all namespaces",
-	"events sort-by":        "events are sorted by time: omit the flag",
-	"events field-selector": "name the pod, or use --types=Warning",
-	"events watch-only":     "use --watch",
-	"explain api-version":   "podrun reads one version of each kind: omit the flag",
-	"explain output":        "omit the flag",
-	"explain o":             "omit the flag",
-	"plan out":              "use 'podrun plan FILE -o yaml > FILE'",
-	"doctor fix":            "doctor changes nothing; it prints the command that fixes each finding",
+// foreignFlag is a flag of a related tool that podrun does not have.
+type foreignFlag struct {
+	hint  string // CMD is replaced by the command line without the flag, VALUE by its value
+	value bool   // the next argument may be the flag's value
 }
 
-// flagError returns the usage error for an unknown flag, with a hint on what to use
-// instead or the flag that was probably mistyped.
-func flagError(c *cobra.Command, err error) error {
+// foreignFlags maps a command and a flag, or a flag alone for all commands, to hints on what
+// to use.
+var foreignFlags = map[string]foreignFlag{
+	"context":          {omitCluster, true},
+	"kubeconfig":       {omitCluster, true},
+	"cluster":          {omitCluster, true},
+	"user":             {omitCluster, true},
+	"server":           {omitCluster, true},
+	"token":            {omitCluster, true},
+	"as":               {omitCluster, true},
+	"host":             {oneHost, true},
+	"H":                {oneHost, true},
+	"request-timeout":  {"use 'CMD --runtime-request-timeout=VALUE', the limit of each call to the runtime", true},
+	"runtime-endpoint": {useEndpoint, true},
+	"r":                {useEndpoint, true},
+	"image-endpoint":   {"use 'CMD --image-service-endpoint VALUE'", true},
+	"debug":            {"use 'CMD --verbose'", false},
+	"D":                {"use 'CMD --verbose'", false},
+	"log-level":        {"use 'CMD --verbose'", true},
+	"loglevel":         {"use 'CMD --verbose'", true},
+	"no-color":         {"use 'CMD --color=never'", false},
+	"R":                {eachSubdir, false},
+	"recursive":        {eachSubdir, false},
+	"show-kind":        {"use 'CMD -o name', which prints pod/NAME", false},
+	"get format":       {"use 'CMD -o go-template=TEMPLATE' or 'CMD -o jsonpath=TEMPLATE', with the fields of 'CMD -o json'", true},
+	"get filter":       {"use 'CMD -l LABEL=VALUE' for labels, or --field-selector=status.phase=Running", true},
+	"get f":            {"use 'podrun get NAME': get reads no manifests", true},
+	"get filename":     {"use 'podrun get NAME': get reads no manifests", true},
+	"get raw":          {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
+	"get since":        {"'podrun events --since=VALUE' and 'podrun logs NAME --since=VALUE' have this flag", true},
+	"describe output":  {"use 'podrun get NAME -o VALUE'", true},
+	"describe o":       {"use 'podrun get NAME -o VALUE'", true},
+	"describe f":       {"use 'podrun describe NAME': describe reads no manifests", true},
+	"exec env":         {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
+	"exec e":           {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
+	"exec u":           {"the manifest sets the container's user (securityContext.runAsUser); 'podrun exec NAME -- su USER -c COMMAND' changes it, if the image has su", true},
+	"exec w":           {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
+	"exec workdir":     {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
+	"exec d":           {"use 'podrun exec NAME -- sh -c \"COMMAND &\"'", false},
+	"logs until":       {"use --since or --since-time for the beginning, and --tail for the number of lines", true},
+	"logs u":           {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
+	"logs unit":        {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
+	"run restart":      {"use 'CMD --restart-policy=Never' or 'CMD --restart-policy=OnFailure'", true},
+	"run keep":         {"use 'CMD --rm=false', which keeps the pod", false},
+	"run log-file":     {"use 'CMD > VALUE': the logs are the standard output", true},
+	"run logs":         {"run prints the logs: omit the flag: 'CMD'", false},
+	"run since":        {"run prints the logs from the beginning: 'CMD'", true},
+	"run image":        {setImage, true},
+	"run set":          {setImage, true},
+	"run e":            {setEnv, true},
+	"run env":          {setEnv, true},
+	"run env-file":     {"change the manifest: write a ConfigMap with the variables, and refer to it with envFrom", true},
+	"run d":            {"use 'podrun apply -f FILE', which does not wait until the pods end", false},
+	"run detach":       {"use 'podrun apply -f FILE', which does not wait until the pods end", false},
+	"run name":         {"set metadata.name in the manifest, or generateName for a new name at each run", true},
+	"run p":            {"set hostPort in the ports of the container in the manifest", true},
+	"run publish":      {"set hostPort in the ports of the container in the manifest", true},
+	"run port":         {"set hostPort in the ports of the container in the manifest", true},
+	"run volume":       {"set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it", true},
+	"run entrypoint":   {"set command of the container in the manifest", true},
+	"run command":      {"set command of the container in the manifest", false},
+	"run labels":       {"set metadata.labels in the manifest", true},
+	"run network":      {"set hostNetwork: true in the manifest for the host's network", true},
+	"run user":         {"set securityContext.runAsUser in the manifest", true},
+	"run u":            {"set securityContext.runAsUser in the manifest", true},
+	"run w":            {"set workingDir of the container in the manifest", true},
+	"run workdir":      {"set workingDir of the container in the manifest", true},
+	"run privileged":   {"set securityContext.privileged: true of the container in the manifest", false},
+	"run memory":       {"set resources.limits.memory of the container in the manifest", true},
+	"run cpus":         {"set resources.limits.cpu of the container in the manifest", true},
+	"run pull":         {"set imagePullPolicy of the container in the manifest", true},
+	"apply network":    {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
+	"apply replicas":   {noReplicas, true},
+	"apply image":      {"change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun apply -'", true},
+	"apply build":      {noBuild, false},
+	"apply down":       {"use 'podrun delete -f FILE'", false},
+	"delete time":      {useGrace, true},
+	"delete t":         {useGrace, true},
+	"delete field-selector": {"delete the pods that get prints: " +
+		"'podrun delete --ignore-not-found $(podrun get --field-selector=VALUE -o name)'", true},
+	"stop signal":             {stopSignal, true},
+	"stop s":                  {stopSignal, true},
+	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
+	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
+	"image ls format":         {"use 'podrun image ls -o json', 'podrun image ls -o yaml' or 'podrun image ls -o name'", true},
+	"image ls filter":         {"filter the output: 'podrun image ls -o json | jq .'", true},
+	"image rm prune":          {"use 'podrun image prune --all'", false},
+	"image rm a":              {"use 'podrun image prune --all' for all unused images", false},
+	"image rm all":            {"use 'podrun image prune --all' for all unused images", false},
+	"events field-selector":   {"name the pod, or use --types=Warning", true},
+	"events filter":           {"name the pod, or use --types=Warning", true},
+	"events watch-only":       {"use 'CMD --watch'", false},
+	"events since":            {"events are sorted by time: 'podrun events -o json' has the time of each", true},
+	"explain api-version":     {"podrun reads one version of each kind: omit the flag: 'CMD'", true},
+	"explain output":          {omitFlag, true},
+	"explain o":               {omitFlag, true},
+	"plan out":                {"use 'podrun plan FILE -o yaml > VALUE'", true},
+	"doctor fix":              {"doctor changes nothing; it prints the command that fixes each finding: 'podrun doctor'", false},
+	"serve f":                 {"use 'podrun serve VALUE'", true},
+	"serve filename":          {"use 'podrun serve VALUE'", true},
+	"service install dry-run": {"use 'podrun service install --print'", false},
+}
+
+// flagError returns the usage error for a flag, with a hint on what to use instead, the flag
+// that was probably mistyped, or the form of its value.
+func (a *app) flagError(c *cobra.Command, err error) error {
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return a.valueError(c, missing.GetFlag(), fmt.Errorf("%s requires a value", shownFlag(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames())), "")
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return a.valueError(c, invalid.GetFlag(), invalidValue(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()), invalid.GetValue())
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return usage(c, err)
 	}
-	name := unknown.GetSpecifiedName()
-	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
-		if hint, ok := foreignFlags[key]; ok {
-			dashes := "--"
-			if len(name) == 1 {
-				dashes = "-"
-			}
-			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s%s", c.CommandPath(), dashes, name), Hint: hint}
+	return a.unknownFlag(c, unknown.GetSpecifiedName(), err)
+}
+
+func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
+	dashed := "--" + name
+	if len(name) == 1 {
+		dashed = "-" + name
+	}
+	if c.Name() == "run" {
+		if hint := dockerRunHint(a.typed); hint != "" {
+			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun run has no flag %s: it runs manifests", dashed), Hint: hint}
 		}
 	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if like := closestName(name, names); like != "" {
-		err = fmt.Errorf("%w (did you mean --%s?)", err, like)
+	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
+		if foreign, ok := foreignFlags[key]; ok {
+			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: a.flagHint(c, foreign, name)}
+		}
 	}
-	return usage(c, err)
+	var names, own []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if !f.Hidden && c.Root().PersistentFlags().Lookup(f.Name) == nil && f.Name != "help" {
+			own = append(own, "--"+f.Name)
+		}
+	})
+	e := &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
+	if like := closestName(name, names); like != "" {
+		e.Err = fmt.Errorf("%w (did you mean --%s?)", err, like)
+	} else if len(own) > 0 && len(own) <= 40 {
+		e.Hint = c.CommandPath() + " has " + strings.Join(own, ", ") + "; 'podrun options' lists the flags of all commands"
+	}
+	return e
+}
+
+// wordsInHint are the words that flagHint replaces.
+var wordsInHint = regexp.MustCompile(`\bCMD\b|VALUE\b`)
+
+// flagHint returns a foreign flag's hint for the command line.
+func (a *app) flagHint(c *cobra.Command, f foreignFlag, name string) string {
+	rest, value := withoutFlag(a.typed, name, f.value)
+	at := slices.Index(rest, c.Name())
+	hint := fillHint(f.hint, rest[at+1:])
+	return wordsInHint.ReplaceAllStringFunc(hint, func(word string) string {
+		switch {
+		case word == "CMD":
+			return shellWords(append([]string{"podrun"}, rest...))
+		case value != "":
+			return shellWord(value)
+		}
+		return word
+	})
+}
+
+// shownFlag returns a flag as it was typed.
+func shownFlag(name, shorthands string) string {
+	if shorthands != "" || len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// invalidValue describes an invalid value of a flag without the names of Go's functions.
+func invalidValue(f *pflag.Flag, value string, err error) error {
+	switch f.Value.Type() {
+	case "duration":
+		return fmt.Errorf("--%s=%s is not a duration", f.Name, value)
+	case "int", "int32", "int64", "uint", "uint64":
+		return fmt.Errorf("--%s=%s is not a whole number", f.Name, value)
+	case "bool":
+		return fmt.Errorf("--%s=%s is neither true nor false", f.Name, value)
+	}
+	if _, ok := errors.AsType[*unsupportedValueError](err); ok && f.Name == "wait" {
+		err = errors.New("delete returns when the pod is completely removed")
+	}
+	return fmt.Errorf("--%s=%s: %w", f.Name, value, err)
+}
+
+// valueError returns the usage error for a flag's value, with a hint on its form.
+func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given string) error {
+	name, text := pflag.UnquoteUsage(f)
+	dashed := "--" + f.Name
+	hint := fmt.Sprintf("write %s=%s: %s", dashed, strings.ToUpper(name), text)
+	switch f.Value.Type() {
+	case "ignored":
+		hint = omitFlag
+	case "duration":
+		hint = "write a number and a unit, such as " + dashed + "=" + likelyDuration(given)
+	case "int", "int32", "int64", "uint", "uint64":
+		hint = "write a number, such as " + dashed + "=20"
+	case "bool":
+		hint = "write " + dashed + " or " + dashed + "=false"
+	}
+	if f.Name == "namespace" && c.Flags().Lookup("all-namespaces") != nil {
+		hint += "; -A selects all namespaces"
+	}
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: a.flagHint(c, foreignFlag{hint, hint != omitFlag}, f.Name)}
+}
+
+// spokenDuration is a duration as journalctl and date accept it.
+var spokenDuration = regexp.MustCompile(`^-?([0-9]+)\s*([smhd]?)[a-z]*(\s+ago)?$`)
+
+// likelyDuration returns the duration that was probably meant.
+func likelyDuration(given string) string {
+	m := spokenDuration.FindStringSubmatch(strings.ToLower(strings.TrimSpace(given)))
+	switch {
+	case m == nil:
+		return "30s or 5m"
+	case m[2] == "d":
+		days, _ := strconv.Atoi(m[1]) // 0 for a number of too many digits
+		return strconv.Itoa(days*24) + "h"
+	case m[2] == "":
+		return m[1] + "s"
+	}
+	return m[1] + m[2]
 }

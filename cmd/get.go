@@ -22,6 +22,9 @@ type getFlags struct {
 	selector      string
 	watch         bool
 	watchOnly     bool
+	quiet         bool
+	fieldSelector string
+	timeout       time.Duration
 	sources       bool
 	ignoreMissing bool
 }
@@ -59,6 +62,9 @@ that the probes last ran 5 minutes ago.
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print those that change until interrupted; -o json prints one object per line")
 	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
+	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only names, like -o name")
+	c.Flags().StringVar(&f.fieldSelector, "field-selector", "", "field `selector` of the pods: metadata.name, metadata.namespace, spec.nodeName, spec.restartPolicy, status.phase or status.podIP (status.phase=Running)")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --watch: time limit; 0 for no limit")
 	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", false, "do not fail if a named pod does not exist")
 	c.Flags().BoolVar(&f.sources, "sources", false, "show the manifest directories and URLs of the running podrun serve instead of pods")
 	return c
@@ -75,18 +81,27 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if a.output == "" && f.template != "" {
 		a.output = "go-template" // as in kubectl
 	}
+	if a.output == "" && f.quiet {
+		a.output = "name"
+	}
 	byTemplate, err := f.printer(c.Context(), a.output)
 	if err != nil {
 		return err
 	}
 	match, err := parseSelector(f.selector)
 	if err != nil {
-		return usage(c, err)
+		return err
+	}
+	matchFields, err := parseFieldSelector(f.fieldSelector)
+	if err != nil {
+		return err
 	}
 	watching := f.watch || f.watchOnly
 	switch {
 	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(named) > 0):
 		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
+	case watching && f.fieldSelector != "":
+		return usageHint(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
 	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
 		return usage(c, errors.New("--watch prints a table, names or, with -o json, one object per line, and does not sort"))
 	case f.sources && byTemplate != nil:
@@ -101,7 +116,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	}
 	defer closeAll()
 	if watching {
-		return a.watch(c, f, engine, named, match)
+		return a.watchWithin(c, f, engine, named, match)
 	}
 	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
 	if f.ignoreMissing {
@@ -112,7 +127,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	}
 	var shown []corev1.Pod
 	for _, p := range pods {
-		if match(p.Labels) {
+		if match(p.Labels) && matchFields(p) {
 			shown = append(shown, p)
 		}
 	}
@@ -129,6 +144,21 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return errors.Join(missing, a.printTemplate(byTemplate, shown, single))
 	}
 	return errors.Join(missing, a.printPods(shown, f, single))
+}
+
+// watchWithin is watch, until the time limit.
+func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
+	if f.timeout <= 0 {
+		return a.watch(c, f, engine, named, match)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
+	defer cancel()
+	c.SetContext(ctx)
+	err := a.watch(c, f, engine, named, match)
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return nil // kubectl, too, ends with 0 when a watch expires
+	}
+	return err
 }
 
 // readPods reads the pods of the namespace, or the named pods (podNames). Missing joins
@@ -176,7 +206,7 @@ func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)
 	}
-	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
+	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "'podrun get -A' lists all pods"}
 	if name == "" {
 		err.Object, err.Err = "", errors.New("no pods match the selection")
 	}

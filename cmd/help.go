@@ -3,21 +3,43 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
+// commandGroups are the commands in the order of the help and of README.md.
+var commandGroups = []struct {
+	title    string
+	commands []string
+}{
+	{"start pods", []string{"apply", "run", "serve", "restart", "start", "diff", "plan"}},
+	{"inspect pods", []string{"get", "describe", "logs", "events", "top", "wait", "explain"}},
+	{"work inside containers", []string{"exec", "attach", "debug", "port-forward", "cp"}},
+	{"stop and remove", []string{"stop", "delete", "gc"}},
+	{"images and the runtime", []string{"image", "runtime"}},
+	{"the host", []string{"doctor", "service", "version", "completion", "options", "help"}},
+}
+
+// settingsHelp is the part of the help that follows the flags.
+const settingsHelp = `
+Settings:
+Each global flag has an environment variable (PODRUN_ROOT_DIR for --root-dir), and
+most have a field in /etc/podrun/config.yaml. A flag takes precedence over its
+variable, and the variable over the file: see 'podrun help config'.
+`
+
 // newOptions returns `podrun options`, which lists the global flags: in the help of each
 // command they would obscure its own flags.
-func newOptions() *cobra.Command {
+func newOptions(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
 		Short: "List the global flags, which all commands accept",
 		Args:  args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "All commands accept these flags:\n\n%s", c.Root().PersistentFlags().FlagUsages())
+			_, err := fmt.Fprintf(c.OutOrStdout(), "All commands accept these flags:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(a.helpWidth()))
 			return err
 		},
 	}
@@ -25,7 +47,7 @@ func newOptions() *cobra.Command {
 
 // helpUsage prints the usage of a command as cobra does, but refers to `podrun options`
 // for global flags. Like cobra's own function, it uses no template.
-func helpUsage(c *cobra.Command) error {
+func (a *app) helpUsage(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:\n")
 	if c.Runnable() {
@@ -48,7 +70,10 @@ func helpUsage(c *cobra.Command) error {
 		}
 	})
 	if local.HasAvailableFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(local.FlagUsages(), " \n"))
+		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(local.FlagUsagesWrapped(a.helpWidth()), " \n"))
+	}
+	if !c.HasParent() {
+		fmt.Fprint(w, settingsHelp)
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", c.CommandPath())
@@ -58,7 +83,9 @@ func helpUsage(c *cobra.Command) error {
 }
 
 func helpCommands(w io.Writer, c *cobra.Command) {
-	if c.HasAvailableSubCommands() {
+	if !c.HasParent() {
+		groupedCommands(w, c)
+	} else if c.HasAvailableSubCommands() {
 		fmt.Fprint(w, "\nAvailable Commands:\n")
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() || sub.Name() == "help" {
@@ -74,4 +101,31 @@ func helpCommands(w io.Writer, c *cobra.Command) {
 			}
 		}
 	}
+}
+
+// groupedCommands prints the commands of podrun by group, and those of no group at the end.
+func groupedCommands(w io.Writer, root *cobra.Command) {
+	var grouped []string
+	for _, g := range commandGroups {
+		fmt.Fprintf(w, "\n%s:\n", strings.ToUpper(g.title[:1])+g.title[1:])
+		for _, name := range g.commands {
+			grouped = append(grouped, name)
+			if c := named(root, name); c != nil {
+				fmt.Fprintf(w, "  %-*s %s\n", c.NamePadding(), name, c.Short)
+			}
+		}
+	}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && !slices.Contains(grouped, c.Name()) {
+			fmt.Fprintf(w, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+		}
+	}
+}
+
+// helpWidth returns the number of columns of a help: those of the terminal, or 80.
+func (a *app) helpWidth() int {
+	if width := a.screenOf(a.outTerminal).width; width > 0 {
+		return max(width, 60)
+	}
+	return 80
 }

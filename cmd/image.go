@@ -58,6 +58,7 @@ func newImageList(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json, yaml or name")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print only the IDs")
 	return c
 }
 
@@ -68,6 +69,12 @@ func (a *app) printImages(images []run.Image) error {
 	case "name":
 		for _, i := range images {
 			fmt.Fprintln(a.streams.Out, oneLine(i.Title()))
+		}
+		return nil
+	}
+	if a.quiet {
+		for _, i := range images {
+			fmt.Fprintf(a.streams.Out, "%.12s\n", oneLine(strings.TrimPrefix(i.ID, "sha256:")))
 		}
 		return nil
 	}
@@ -114,6 +121,7 @@ func newImagePull(a *app) *cobra.Command {
 	}
 	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the pulled images as json, yaml or name")
+	a.addQuiet(c)
 	return c
 }
 
@@ -143,12 +151,14 @@ func newImageRemove(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "also remove images that are in use")
+	c.Flags().BoolVarP(&force, "force", "f", false, "also remove images that are in use")
+	a.addQuiet(c)
 	return c
 }
 
 func newImageLoad(a *app) *cobra.Command {
-	return &cobra.Command{
+	var input string
+	c := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Load the images of an archive into containerd",
 		Long: `Load the images of an archive into containerd under the names in the archive. The
@@ -156,8 +166,18 @@ archive is a tar file that docker save wrote or that has an OCI layout, optional
 compressed with gzip. A multi-platform image must include this host's platform. All
 pods may use the loaded images, even those that were pulled with credentials before.
 FILE is a path, or - for stdin.`,
-		Args: args(cobra.ExactArgs(1)),
+		Example: `  podrun image load busybox.tar
+  docker save busybox:1.36 | podrun image load -`,
 		RunE: func(c *cobra.Command, named []string) error {
+			if input != "" {
+				named = append(named, input)
+			}
+			if len(named) == 0 && isRedirected(a.streams.In) {
+				named = []string{"-"}
+			}
+			if len(named) != 1 {
+				return usageHint(fmt.Errorf("specify one archive, not %d", len(named)), "use 'podrun image load FILE', or 'docker save IMAGE | podrun image load -'")
+			}
 			in := a.streams.In
 			if named[0] != "-" {
 				f, err := openWithin(c.Context(), named[0])
@@ -170,12 +190,17 @@ FILE is a path, or - for stdin.`,
 			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
 				names, err := e.LoadImages(ctx, in)
 				for _, name := range names {
-					fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))
+					if !a.quiet {
+						fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))
+					}
 				}
 				return err
 			})
 		},
 	}
+	c.Flags().StringVarP(&input, "input", "i", "", "`file` with the archive, like the argument")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the names of the images")
+	return c
 }
 
 // openWithin opens a file for reading. Opening a FIFO without a writer fails when ctx

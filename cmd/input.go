@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,19 +79,26 @@ func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *ap
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
 	if len(names) == 0 && f.kustomize == "" {
-		return nil, usage(c, errors.New("specify a file: "+c.UseLine()))
+		if !isRedirected(a.streams.In) {
+			return nil, usageHint(errors.New("specify a file"), "use '"+c.CommandPath()+" FILE', or '-' for standard input: 'kubectl kustomize DIR | "+c.CommandPath()+" -'")
+		}
+		names = []string{"-"}
 	}
 	switch manifest.Validate(f.validate) {
 	case manifest.Strict, manifest.Warn, manifest.Ignore:
+	case "true": // as in kubectl
+		f.validate = string(manifest.Strict)
+	case "false":
+		f.validate = string(manifest.Ignore)
 	default:
-		return nil, usage(c, fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate))
+		return nil, usageHint(fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate), "--validate=ignore drops unknown fields silently, --validate=warn with a warning")
 	}
 	settings, _, err := a.settings.settings()
 	if err != nil {
 		return nil, err
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
-	sources, err := f.read(ctx, a, slices.Concat(names, f.configMaps, f.secrets))
+	sources, err := f.read(ctx, a, slices.Concat(expandFiles(names), f.configMaps, f.secrets))
 	if err != nil && (!f.continueOnError || len(sources) == 0) {
 		return nil, err
 	}
@@ -106,6 +116,36 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	return objects, f.addClaims(c, objects, settings.Claims)
 }
 
+// isRedirected reports whether standard input is a file, as in podrun apply < FILE. A pipe
+// is not read without -, because that of a script may never end.
+func isRedirected(in io.Reader) bool {
+	file, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// expandFiles converts lists (a.yaml,b.yaml) and quoted patterns (*.yaml) as kubectl does,
+// unless a file has this name.
+func expandFiles(names []string) (out []string) {
+	for _, name := range names {
+		if _, err := os.Stat(name); err == nil || strings.Contains(name, "://") {
+			out = append(out, name)
+			continue
+		}
+		for part := range strings.SplitSeq(name, ",") {
+			if matches, err := filepath.Glob(part); err == nil && len(matches) > 0 {
+				out = append(out, matches...)
+			} else {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}
+
 // read reads the named files and the kustomization. If it returns an error, it also
 // returns the sources that could be read.
 func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manifest.Source, error) {
@@ -113,9 +153,6 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 	var failed error
 	if len(names) > 0 {
 		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
-		if e, ok := errors.AsType[*problem.Error](failed); ok && f.toCompletion && e.Hint == "" {
-			e.Hint = inManifest // the argument may have been meant as an image
-		}
 	}
 	if f.kustomize != "" {
 		built, err := manifest.ReadKustomization(ctx, f.kustomize)

@@ -146,7 +146,7 @@ func terminalOf(w io.Writer) *os.File {
 // other.
 func (a *app) messageRenderer() *renderer {
 	stderr := a.raw.Err // the renderer erases and draws these lines itself
-	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json"}
+	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json", quiet: a.quiet}
 	if r.json {
 		return r
 	}

@@ -53,7 +53,7 @@ unless --tail is set.`,
 	flags.BoolVar(&f.prefix, "prefix", false, "prefix each line with pod and container")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
 	flags.BoolVarP(&f.previous, "previous", "p", false, "print the log of the previous instance of the container")
-	flags.BoolVar(&f.timestamps, "timestamps", false, "prefix each line with its time")
+	flags.BoolVarP(&f.timestamps, "timestamps", "t", false, "prefix each line with its time")
 	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all (default with -l 10)")
 	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
 	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
@@ -109,9 +109,9 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:
-		return nil, usage(c, errors.New("specify a pod by name, or pods by -l SELECTOR"))
+		return nil, usageHint(errors.New("specify a pod by name, or pods by -l SELECTOR"), "'podrun get' lists the pods; use 'podrun logs NAME', or 'podrun logs NAME -f' to follow the log")
 	case f.selector != "" && len(given) > 0:
-		return nil, usage(c, errors.New("-l cannot be used with names"))
+		return nil, usageHint(errors.New("-l cannot be used with names"), "omit "+shellWords(given)+", or -l")
 	case len(given) > 3:
 		return nil, usage(c, fmt.Errorf("%d names are given: specify one pod and at most one container", len(given)))
 	case f.maxRequests < 1:

@@ -27,7 +27,9 @@ func podNames(given []string, aloneIsName bool) (names []string, err error) {
 	switch {
 	case isPodType(first) && (len(given) > 1 || !aloneIsName):
 		given = given[1:]
-	case len(given) > 1 && instead(first) != "", strings.Contains(first, ",") && !strings.Contains(first, "/"):
+	case len(given) > 1 && instead(first) != "":
+		return nil, notPodNamed(first, given[1])
+	case strings.Contains(first, ",") && !strings.Contains(first, "/"):
 		if err := podTypeList(first); err != nil {
 			return nil, err
 		}
@@ -65,7 +67,7 @@ func podName(word string) (string, error) {
 	case looksLikeFile(word):
 		return "", namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
 	case !isPodType(kind):
-		return "", notPods(kind)
+		return "", notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
 		return "", namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
 	}
@@ -91,6 +93,15 @@ func notPods(kind string) error {
 		hint = "write NAME or pod/NAME, and -n for the namespace"
 	}
 	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
+}
+
+// notPodNamed is notPods for an object with a name, which the hint contains.
+func notPodNamed(kind, name string) error {
+	err := notPods(kind)
+	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" {
+		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellWord(name))
+	}
+	return err
 }
 
 func namesError(err error, hint string) error {
@@ -120,7 +131,7 @@ var otherTypes = []otherType{
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
 	{[]string{"nodes", "node", "no"}, "'podrun doctor' examines this host, 'podrun plan --show-facts FILE' prints its resources"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
-	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces"},
+	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes those of one"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},
 	{[]string{"secrets", "secret"}, "podrun reads Secrets from files: 'podrun apply -f pod.yaml --secret FILE'"},
 	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes the pod's claims in --pvc-dir"},

@@ -19,7 +19,11 @@ func checkOutput(given string, known ...string) error {
 	if given == "" || slices.Contains(known, given) {
 		return nil
 	}
-	return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("-o %s is not one of %s", given, strings.Join(known, ", "))}
+	err := &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("-o %s is not one of %s", given, strings.Join(known, ", ")), Hint: "use -o " + known[0]}
+	if given == "wide" || strings.Contains(given, "=") {
+		err.Hint = "use -o " + known[0] + "; 'podrun get -o " + given + "' supports this output"
+	}
+	return err
 }
 
 // printData writes a value as JSON or YAML.

@@ -35,9 +35,9 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	}
 	switch {
 	case several && len(names) > 0:
-		return usage(c, errors.New("--all and -l cannot be used with names"))
+		return usageHint(errors.New("--all and -l cannot be used with names"), "omit "+shellWords(names)+" for all pods, or omit --all and -l for those pods")
 	case !several && len(names) == 0:
-		return usage(c, errors.New("specify pods by name, -l SELECTOR or --all"))
+		return usageHint(errors.New("specify pods by name, -l SELECTOR or --all"), "'podrun get' lists the pods; use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all of the namespace")
 	}
 	if f.match, err = parseSelector(f.selector); err != nil {
 		return usage(c, err)

@@ -39,7 +39,11 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		given = given[1:]
 	}
 	if len(given) < 2 {
-		return usage(c, errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"))
+		name := "NAME"
+		if len(given) == 1 {
+			name = shellWord(given[0])
+		}
+		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' for port 80 of the pod at port 8080 of this host; 'podrun describe "+name+"' shows the ports")
 	}
 	named, err := podNames(given[:1], true)
 	if err != nil {
@@ -49,7 +53,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {
-			return usage(c, err)
+			return usageHint(err, "write LOCAL:REMOTE with numbers from 1 to 65535, or the name of a port, such as 8080:80 or 8080:http")
 		}
 		o.Ports = append(o.Ports, port)
 	}

@@ -36,6 +36,12 @@ func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Durat
 	pick.add(c.Flags())
 	c.Flags().DurationVar(timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	a.addQuiet(c)
+}
+
+// addQuiet adds -q to a command that prints events.
+func (a *app) addQuiet(c *cobra.Command) {
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print no events")
 }
 
 // idsOf returns the IDs of pods.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/serve/systemd"
 )
@@ -53,8 +54,14 @@ type app struct {
 	allowKubelet bool
 	// commandLine identifies this invocation to other podrun processes, in locks.
 	commandLine string
+	// typed are the arguments, as commands of podrun.
+	typed []string
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
+	// stored returns the pods of the root directory; nil before a command has an engine.
+	stored func() []identity.Pod
+	// quiet omits events and other messages that are not results or problems (-q).
+	quiet bool
 	// jsonMessages is set if messages on stderr are JSON lines.
 	jsonMessages bool
 	// summaryDue is set until the command has printed its summary.
@@ -79,6 +86,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		a.addCompletions(root)
 	}
 	args, err := translate(root, args)
+	a.typed = args
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
@@ -115,11 +123,39 @@ func shownCommand(args []string) string {
 // printErrors writes an error, or each of several joined errors, as text or, with -o
 // json, as JSON.
 func (a *app) printErrors(err error) {
-	printed := printError
-	if a.jsonMessages {
-		printed = printErrorJSON
+	eachError(err, func(e error) {
+		e = a.suggest(e)
+		if a.jsonMessages {
+			printErrorJSON(a.streams.Err, e)
+			return
+		}
+		var text strings.Builder
+		printError(&text, e)
+		a.printColored(text.String())
+	})
+}
+
+// messageHues are the colors of the words that messages begin with.
+var messageHues = []struct {
+	word string
+	hue  hue
+}{{"podrun:", red}, {"hint:", yellow}, {"warning:", yellow}}
+
+// printColored writes lines to stderr, and colors the words that messages begin with.
+func (a *app) printColored(text string) {
+	s := a.screenOf(a.errTerminal)
+	if !s.color || a.rawTerminal.Load() {
+		fmt.Fprint(a.streams.Err, text)
+		return
 	}
-	eachError(err, func(e error) { printed(a.streams.Err, e) })
+	for line := range strings.Lines(escape(text)) {
+		for _, m := range messageHues {
+			if rest, ok := strings.CutPrefix(line, m.word+" "); ok {
+				line = s.paint(m.word, m.hue) + " " + rest
+			}
+		}
+		fmt.Fprint(a.raw.Err, line)
+	}
 }
 
 // newApp returns the app for one command line.
@@ -150,12 +186,10 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "podrun",
 		Short: "Run a Kubernetes Pod on this host, as the kubelet would, without a cluster",
 		Long: `podrun runs a Kubernetes Pod on one host as the kubelet would, without a cluster,
-from the same YAML that a cluster accepts.
-
-podrun uses the container runtime of this host (containerd, CRI-O) over CRI.
-Each global flag has an environment variable (PODRUN_ROOT_DIR for --root-dir), and
-most have a field in /etc/podrun/config.yaml. A flag takes precedence over its
-variable, and the variable over the file.`,
+from the same YAML that a cluster accepts.`,
+		Example: `  podrun apply pod.yaml       start the pods of a manifest
+  podrun logs -f web          follow the logs of the pod web
+  podrun run job.yaml         run a pod to completion and exit with its exit code`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
@@ -183,12 +217,13 @@ variable, and the variable over the file.`,
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
-	root.SetFlagErrorFunc(flagError)
-	root.SetUsageFunc(helpUsage)
+	root.SetFlagErrorFunc(a.flagError)
+	root.SetUsageFunc(a.helpUsage)
 	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
 	flags := root.PersistentFlags()
 	a.addGlobalFlags(flags)
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newTop(a), newExplain(a), newDebug(a), newRuntime(a))
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(a), newTop(a), newExplain(a), newDebug(a), newRuntime(a))
+	addIgnoredFlags(root)
 	root.AddCommand(topics(flags)...)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -239,9 +274,17 @@ func (a *app) loadSettings(c *cobra.Command) error {
 	return nil
 }
 
-// usage wraps err in a usage error.
+// usage wraps err in a usage error, unless it is one with a hint of its own.
 func usage(c *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Usage && e.Hint != "" {
+		return err
+	}
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
+}
+
+// usageHint returns a usage error with a hint of its own.
+func usageHint(err error, hint string) error {
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
 }
 
 // args wraps a check of positional arguments, so that podrun exits with 120 if it fails.

@@ -3,9 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,21 +82,28 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
 	}
-	if !f.stdin && !f.tty {
-		return nil
-	}
-	if a.output != "" {
+	if (f.stdin || f.tty) && a.output != "" {
 		return usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
-	if len(named) > 0 && !strings.ContainsAny(named[0], "/.-") { // docker run -it IMAGE
-		if _, err := os.Stat(named[0]); err != nil {
-			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%q is not a file", named[0]), Hint: inManifest}
-		}
+	return nil
+}
+
+// checkNamed rejects the command lines of docker run and kubectl run.
+func (f *runFlags) checkNamed(c *cobra.Command, a *app, named []string) error {
+	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
+		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
+			"set command of the container in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
+	}
+	if hint := dockerRunHint(a.typed); hint != "" && !f.hasFiles() {
+		return usageHint(fmt.Errorf("%q is not a file: podrun run reads manifests", named[0]), hint)
 	}
 	return nil
 }
 
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
+	if err := f.checkNamed(c, a, named); err != nil {
+		return err
+	}
 	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
 		return err
 	}

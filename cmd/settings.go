@@ -359,8 +359,25 @@ func (f *settingsFlags) setFromEnv() error {
 		}
 		f.fromEnv = append(f.fromEnv, flag)
 		if err := f.set.Set(flag.Name, value); err != nil {
-			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is not a valid value for --%s: %w", value, flag.Name, err)}
+			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: envError(flag, value, err),
+				Hint: "correct or unset " + envName(flag.Name) + ", which sets --" + flag.Name}
 		}
 	})
 	return first
+}
+
+// envError describes an invalid value of an environment variable.
+func envError(flag *pflag.Flag, value string, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = invalid.Unwrap()
+	}
+	switch flag.Value.Type() {
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", value)
+	case "duration":
+		return fmt.Errorf("%q is not a duration such as 30s or 5m", value)
+	case "int64":
+		return fmt.Errorf("%q is not a whole number", value)
+	}
+	return fmt.Errorf("%q is not a valid value for --%s: %w", value, flag.Name, err)
 }

@@ -100,7 +100,7 @@ func remotePort(s seen, name string) (int, error) {
 			}
 		}
 	}
-	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name)}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port; 'podrun describe " + s.id.Name + "' shows the ports"}
 }
 
 // forwarder forwards the connections of one command.

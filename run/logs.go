@@ -36,7 +36,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	object, obs := "pod "+seen.id.String(), seen.obs
 	names, err := logNames(seen.pod, obs, r)
 	if err != nil {
-		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err}
+		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one of them with -c, or omit -c for the logs of all"}
 	}
 	var out []Log
 	for _, name := range names {

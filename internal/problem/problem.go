@@ -106,6 +106,9 @@ func (l List) String() string {
 	return strings.Join(lines, "\n")
 }
 
+// ErrNotFound is the cause if the pod of an Error's Object does not exist.
+var ErrNotFound = errors.New("not found")
+
 // Error is the failure of a step. It contains the object, the operation and the cause. Err
 // may be nil if Problems is set.
 type Error struct {

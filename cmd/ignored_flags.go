@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ignoredFlag is a flag of a related tool that requests what the command does anyway, or that
+// has no meaning without an API server. podrun accepts it and does not list it.
+type ignoredFlag struct {
+	name, short string
+	values      []string // accepted values; nil for a flag without a value, [""] for any
+}
+
+var anyValue = []string{""}
+
+// ignoredFlags lists the ignored flags by command.
+var ignoredFlags = map[string][]ignoredFlag{
+	"apply": {{name: "server-side"}, {name: "force-conflicts"}, {name: "field-manager", values: anyValue}, {name: "overwrite"}, {name: "record"},
+		{name: "save-config"}, {name: "cascade", values: []string{"background", "foreground"}}, {name: "detach", short: "d"}, {name: "start"}},
+	"delete":   {{name: "wait"}, {name: "cascade", values: []string{"background", "foreground"}}},
+	"diff":     {{name: "server-side"}, {name: "force-conflicts"}, {name: "field-manager", values: anyValue}},
+	"describe": {{name: "chunk-size", values: anyValue}},
+	"get": {{name: "all", short: "a"}, {name: "no-trunc"}, {name: "chunk-size", values: anyValue},
+		{name: "show-managed-fields"}, {name: "output-watch-events"}, {name: "server-print"}},
+	"events":     {{name: "sort-by", values: anyValue}, {name: "chunk-size", values: anyValue}},
+	"logs":       {{name: "ignore-errors"}},
+	"run":        {{name: "attach"}, {name: "no-tty"}},
+	"top":        {{name: "no-stream"}, {name: "batch", short: "b"}, {name: "all", short: "a"}},
+	"image ls":   {{name: "all", short: "a"}, {name: "no-trunc"}},
+	"image pull": {{name: "disable-content-trust"}},
+	"version":    {{name: "short"}},
+}
+
+// addIgnoredFlags adds the ignored flags to the commands.
+func addIgnoredFlags(root *cobra.Command) {
+	for words, list := range ignoredFlags {
+		c, _, err := root.Find(strings.Fields(words))
+		if err != nil {
+			panic(err) // a command of the table does not exist
+		}
+		for _, f := range list {
+			flag := c.Flags().VarPF(&ignoredValue{values: f.values}, f.name, f.short, "")
+			flag.Hidden = true
+			if f.values == nil {
+				flag.NoOptDefVal = "true"
+			}
+		}
+	}
+}
+
+// ignoredValue is the value of an ignored flag.
+type ignoredValue struct{ values []string }
+
+// Set rejects a value that requests something else, such as --wait=false.
+func (v *ignoredValue) Set(text string) error {
+	accepted := v.values
+	if accepted == nil {
+		accepted = []string{"true"}
+	}
+	for _, a := range accepted {
+		if a == "" || a == text {
+			return nil
+		}
+	}
+	return &unsupportedValueError{accepted}
+}
+
+// unsupportedValueError is the error for a value that podrun does not support.
+type unsupportedValueError struct{ accepted []string }
+
+func (e *unsupportedValueError) Error() string {
+	return "podrun supports only " + strings.Join(e.accepted, " and ")
+}
+
+func (v *ignoredValue) String() string { return "" }
+
+// Type is that of a flag with or without a value.
+func (v *ignoredValue) Type() string {
+	if v.values == nil {
+		return "ignored"
+	}
+	return "string"
+}
+
+var _ pflag.Value = (*ignoredValue)(nil)

@@ -1,0 +1,130 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// suggestLimit is the time for which suggest waits for the runtime.
+const suggestLimit = 2 * time.Second
+
+// suggest adds what was probably meant to the error for a pod that was not found: a pod
+// with a similar name, a pod of another namespace, or the container with this ID.
+func (a *app) suggest(err error) error {
+	e, ok := errors.AsType[*problem.Error](err)
+	if !ok || e.Err != problem.ErrNotFound || a.stored == nil {
+		return err
+	}
+	name := e.Object[strings.LastIndexAny(e.Object, " /")+1:]
+	if hint := a.likelyPod(name, a.stored()); hint != "" {
+		e.Hint = hint
+	} else if isContainerID(name) {
+		e.Hint = a.podOfContainer(name)
+	}
+	return err
+}
+
+// likelyPod returns the hint for a name that no pod of the namespace has.
+func (a *app) likelyPod(name string, pods []identity.Pod) string {
+	namespace := a.namespaceOrDefault("default")
+	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.typed, "logs") {
+		rest, value := withoutFlag(a.typed, "n", true)
+		if value == namespace {
+			return "-n is the namespace; for the number of lines use 'podrun " + shellWords(rest) + " --tail=" + value + "'"
+		}
+	}
+	var names []string
+	for _, p := range pods {
+		switch {
+		case p.Namespace == namespace:
+			names = append(names, p.Name)
+		case p.Name == name && !slices.Contains(a.typed, "--"):
+			rest, _ := withoutFlag(a.typed, "n", true)
+			return "the pod is in another namespace: 'podrun " + shellWords(append(rest, "-n", p.Namespace)) + "'"
+		case p.Name == name:
+			return "the pod is in the namespace " + p.Namespace + ": add -n " + p.Namespace
+		}
+	}
+	like := closestPod(name, names)
+	if like == "" {
+		return ""
+	}
+	return "did you mean " + like + "? " + a.withName(name, like)
+}
+
+// withName returns the command line with another name of a pod.
+func (a *app) withName(name, other string) string {
+	words := slices.Clone(a.typed)
+	for i, word := range words {
+		if word == "--" {
+			break
+		}
+		if word == name || strings.HasSuffix(word, "/"+name) {
+			words[i] = strings.TrimSuffix(word, name) + other
+			return "'podrun " + shellWords(words) + "'"
+		}
+	}
+	return "'podrun get' lists the pods"
+}
+
+// closestPod returns the name of a pod that was probably meant: one that differs by one letter,
+// or the only one that begins with what was typed.
+func closestPod(typed string, names []string) string {
+	typed = strings.TrimSuffix(typed, ".service")
+	if slices.Contains(names, typed) {
+		return typed
+	}
+	if like := closestName(typed, names); like != "" {
+		return like
+	}
+	found := ""
+	for _, name := range names {
+		if len(typed) >= 3 && (strings.HasPrefix(name, typed) || strings.HasPrefix(typed, name+"-")) {
+			if found != "" {
+				return ""
+			}
+			found = name
+		}
+	}
+	return found
+}
+
+// isContainerID reports whether a name looks like the ID of a container, or its beginning.
+func isContainerID(name string) bool {
+	return len(name) >= 10 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// podOfContainer returns the hint for the ID of a container, which crictl users type.
+func (a *app) podOfContainer(id string) string {
+	const list = "podrun commands take the names of pods, which 'podrun get -A' lists"
+	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
+	defer cancel()
+	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, run.RuntimeReads)
+	if err != nil {
+		return list
+	}
+	defer closeAll()
+	views, err := engine.Pods(ctx, run.Selector{})
+	if err != nil {
+		return list
+	}
+	for _, v := range views {
+		for _, s := range slices.Concat(v.Object.Status.ContainerStatuses, v.Object.Status.InitContainerStatuses, v.Object.Status.EphemeralContainerStatuses) {
+			if _, have, _ := strings.Cut(s.ContainerID, "://"); strings.HasPrefix(have, id) {
+				hint := "it is the ID of container " + s.Name + " of pod " + v.Object.Name + ": " + a.withName(id, v.Object.Name)
+				if v.Object.Namespace != a.namespaceOrDefault("default") {
+					hint += " with -n " + v.Object.Namespace
+				}
+				return hint
+			}
+		}
+	}
+	return list
+}

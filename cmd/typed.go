@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// placeholders are the words of hints that the arguments replace.
+var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND)\b(\.tar\b)?`)
+
+// fillHint replaces NAME, IMAGE, FILE and similar words of a hint by those of the refused
+// command line, so that the hint can be pasted. Words without a replacement remain.
+func fillHint(hint string, rest []string) string {
+	names, file := operands(rest)
+	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
+		given := ""
+		switch {
+		case word == "ARGS" && len(withoutDryRun(rest)) == 0:
+			given = "…"
+		case word == "ARGS":
+			given = shellWords(withoutDryRun(rest))
+		case word == "FILE":
+			given = shellWord(file)
+		case word == "PORT" || strings.HasSuffix(word, ".tar"):
+			return word
+		case word == "COMMAND" && len(names) > 1:
+			given = shellWords(names[1:])
+		case word == "COMMAND":
+			return word
+		case word == "TARGET" && len(names) > 1:
+			given = shellWord(names[1])
+		case word != "TARGET" && len(names) > 0:
+			given = shellWord(names[0])
+		}
+		if given == "" || given == "''" {
+			return word
+		}
+		return given
+	})
+}
+
+// valueFlags are the flags of other tools, and of podrun, that are followed by a value.
+var valueFlags = []string{"-n", "--namespace", "-c", "--container", "-o", "--output", "-l", "--selector", "-s", "--signal", "-t", "-u", "-p",
+	"--replicas", "--root-dir", "--runtime", "--config", "--type", "--port", "--tail", "--since"}
+
+// operands returns the names among the arguments of a refused command, without the type in
+// deploy/web or deployment web and without .service, and the manifest, if one is named.
+func operands(rest []string) (names []string, file string) {
+	for i := 0; i < len(rest) && rest[i] != "--"; i++ {
+		word := rest[i]
+		value, isFile := strings.CutPrefix(word, "--filename=")
+		switch {
+		case isFile:
+			file = value
+		case word == "-f" || word == "--filename":
+			if i++; i < len(rest) {
+				file = rest[i]
+			}
+		case slices.Contains(valueFlags, word):
+			i++
+		case strings.HasPrefix(word, "-"):
+		case looksLikeFile(word):
+			file = word
+		case (isPodType(word) || instead(word) != "") && i+1 < len(rest):
+		default:
+			if kind, name, ok := strings.Cut(word, "/"); ok && (isPodType(kind) || instead(kind) != "") {
+				word = name
+			}
+			names = append(names, strings.TrimSuffix(word, ".service"))
+		}
+	}
+	return names, file
+}
+
+// withoutDryRun returns arguments of kubectl create without those that hints add.
+func withoutDryRun(rest []string) []string {
+	var out []string
+	for i := 0; i < len(rest); i++ {
+		switch {
+		case rest[i] == "-o" || rest[i] == "--output":
+			i++
+		case strings.HasPrefix(rest[i], "--dry-run"), strings.HasPrefix(rest[i], "-o"), strings.HasPrefix(rest[i], "--output="):
+		default:
+			out = append(out, rest[i])
+		}
+	}
+	return out
+}
+
+// harmless are the words that a shell does not change.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
+
+// shellWord quotes a word for a shell if necessary. It omits the credentials of a URL.
+func shellWord(word string) string {
+	word = problem.ShownURL(word)
+	if harmless.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// shellWords returns words as a command line.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// withoutFlag returns a command line without a flag, and the flag's value, which may be the next
+// argument if takesValue is set. Name has no dashes.
+func withoutFlag(args []string, name string, takesValue bool) (rest []string, value string) {
+	dashed := "--" + name
+	if len(name) == 1 {
+		dashed = "-" + name
+	}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		given, hasValue := strings.CutPrefix(arg, dashed+"=")
+		attached, isAttached := strings.CutPrefix(arg, dashed)
+		switch {
+		case arg == "--":
+			return append(rest, args[i:]...), value
+		case hasValue:
+			value = given
+		case arg == dashed && takesValue && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+			i++
+			value = args[i]
+		case arg == dashed:
+		case len(name) == 1 && isAttached && takesValue:
+			value = attached
+		case len(name) == 1 && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' && strings.Contains(arg, name) && !takesValue: // -af
+			rest = append(rest, strings.Replace(arg, name, "", 1))
+		default:
+			rest = append(rest, arg)
+		}
+	}
+	return rest, value
+}
