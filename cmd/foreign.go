@@ -176,8 +176,8 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 				continue
 			}
 			flag = global.Lookup(name)
-		} else if len(arg) == 2 {
-			flag = global.ShorthandLookup(arg[1:])
+		} else {
+			flag = lastShorthand(global, arg[1:])
 		}
 		switch {
 		case flag == nil && len(out) == 0:
@@ -187,6 +187,23 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 		}
 	}
 	return out
+}
+
+// lastShorthand returns the flag of -x, or of -it the one that may take the next argument as
+// its value. It returns nil if a letter is unknown.
+func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
+	for i := range letters {
+		flag := set.ShorthandLookup(letters[i : i+1])
+		switch {
+		case flag == nil:
+			return nil
+		case i == len(letters)-1:
+			return flag
+		case flag.NoOptDefVal == "":
+			return &pflag.Flag{NoOptDefVal: "attached"} // the value follows in this argument
+		}
+	}
+	return nil
 }
 
 // closestName returns the name that was probably mistyped, or "" unless there is exactly one
