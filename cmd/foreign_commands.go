@@ -80,7 +80,7 @@ const (
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
 	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
-	noBuild     = "podrun does not build images: build with docker or buildah, then run 'docker save IMAGE | podrun image load -'"
+	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
 	useMetrics  = "use 'podrun top' for CPU and memory; 'podrun serve' provides metrics: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrun/metrics'"
 	useSecret   = "run 'kubectl create secret ARGS --dry-run=client -o yaml > secret.yaml', then 'podrun apply POD.yaml --secret secret.yaml'"
@@ -185,9 +185,9 @@ var useInstead = map[string]string{
 	"pause":         "use 'podrun stop NAME' and 'podrun start NAME'",
 	"unpause":       "use 'podrun stop NAME' and 'podrun start NAME'",
 	"network":       "the CNI configuration of the container runtime defines the network; 'podrun doctor' checks it",
-	"volume":        "the manifest defines the volumes: 'podrun get pvc' lists claims, 'podrun describe NAME' shows the volumes of a pod",
-	"container":     "'podrun get' lists pods, 'podrun describe NAME' shows their containers",
-	"pod":           "all podrun commands manage pods: use 'podrun get', 'podrun delete NAME'",
+	"volume":        "the manifest defines the volumes: 'podrun get pvc' lists claims, 'podrun describe POD' shows the volumes of a pod",
+	"container":     "'podrun get' lists pods, 'podrun describe POD' shows their containers",
+	"pod":           "all podrun commands manage pods: use 'podrun get', 'podrun delete POD'",
 	"pod create":    "use 'podrun apply FILE'",
 	"pod prune":     "use 'podrun delete NAME' or 'podrun delete --all'",
 	"secret":        "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
@@ -209,7 +209,7 @@ var useInstead = map[string]string{
 	"health":        useHealth,
 	"mount":         useFiles,
 	"umount":        useFiles,
-	"unshare":       "podrun runs as root, without a user namespace of its own: use 'podrun exec NAME -- COMMAND' for a command in a container",
+	"unshare":       "podrun runs as root, without a user namespace of its own: use 'podrun exec POD -- ARGS' for a command in a container",
 	"runp":          "use 'podrun apply FILE' with the manifest of a Pod",
 	"shell":         useSSH,
 	"ssh":           useSSH,

@@ -59,7 +59,7 @@ var foreignFlags = map[string]foreignFlag{
 	"recursive":        {eachSubdir, false},
 	"show-kind":        {"use 'CMD -o name', which prints pod/NAME", false},
 	"get format":       {"use 'CMD -o go-template=TEMPLATE' or 'CMD -o jsonpath=TEMPLATE', with the fields of 'CMD -o json'", true},
-	"get filter":       {"use 'CMD -l LABEL=VALUE' for labels, or --field-selector=status.phase=Running", true},
+	"get filter":       {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
 	"get f":            {"use 'podrun get NAME': get reads no manifests", true},
 	"get filename":     {"use 'podrun get NAME': get reads no manifests", true},
 	"get raw":          {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
@@ -245,7 +245,7 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 	if f.Name == "namespace" && c.Flags().Lookup("all-namespaces") != nil {
 		hint += "; -A selects all namespaces"
 	}
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: a.flagHint(c, foreignFlag{hint, hint != omitFlag}, f.Name)}
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: a.flagHint(c, foreignFlag{hint, f.NoOptDefVal == ""}, f.Name)}
 }
 
 // spokenDuration is a duration as journalctl and date accept it.

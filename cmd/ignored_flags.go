@@ -77,12 +77,7 @@ func (e *unsupportedValueError) Error() string {
 
 func (v *ignoredValue) String() string { return "" }
 
-// Type is that of a flag with or without a value.
-func (v *ignoredValue) Type() string {
-	if v.values == nil {
-		return "ignored"
-	}
-	return "string"
-}
+// Type is not that of a flag with an effect, so that the error for a value can be specific.
+func (v *ignoredValue) Type() string { return "ignored" }
 
 var _ pflag.Value = (*ignoredValue)(nil)

@@ -9,7 +9,7 @@ import (
 )
 
 // placeholders are the words of hints that the arguments replace.
-var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND)\b(\.tar\b)?`)
+var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG)\b(\.tar\b)?`)
 
 // fillHint replaces NAME, IMAGE, FILE and similar words of a hint by those of the refused
 // command line, so that the hint can be pasted. Words without a replacement remain.
@@ -26,6 +26,8 @@ func fillHint(hint string, rest []string) string {
 			given = shellWord(file)
 		case word == "PORT" || strings.HasSuffix(word, ".tar"):
 			return word
+		case word == "TAG":
+			given = shellWord(tagOf(rest))
 		case word == "COMMAND" && len(names) > 1:
 			given = shellWords(names[1:])
 		case word == "COMMAND":
@@ -73,6 +75,19 @@ func operands(rest []string) (names []string, file string) {
 		}
 	}
 	return names, file
+}
+
+// tagOf returns the tag of docker build -t TAG, or "".
+func tagOf(rest []string) string {
+	for i, arg := range rest {
+		if tag, ok := strings.CutPrefix(arg, "--tag="); ok {
+			return tag
+		}
+		if (arg == "-t" || arg == "--tag") && i+1 < len(rest) {
+			return rest[i+1]
+		}
+	}
+	return ""
 }
 
 // withoutDryRun returns arguments of kubectl create without those that hints add.
