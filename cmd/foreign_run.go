@@ -103,7 +103,7 @@ func parseDockerRun(args []string) (*dockerRun, bool) {
 }
 
 // imageName is the form of an image's name.
-var imageName = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/@-]*$`)
+var imageName = regexp.MustCompile(`^[a-z0-9][a-z0-9._:/@-]*(:[A-Za-z0-9._-]+)?$`)
 
 // isManifest reports whether an argument of run names a file, or looks like one.
 func isManifest(word string) bool {

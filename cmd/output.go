@@ -158,7 +158,7 @@ func (r *renderer) warn(l problem.List) {
 			}
 			continue
 		}
-		r.println("warning: "+indented(p.String()), "")
+		r.println("warning: "+indented(p.String()), "warning:")
 	}
 }
 

@@ -75,7 +75,7 @@ func hueOf(status string) hue {
 	switch status {
 	case "Running", "Succeeded", "Completed", "pass":
 		return green
-	case "Pending", "ContainerCreating", "PodInitializing", "Terminating", "Stopping", "NotReady", "Unknown", "Warning", "warn":
+	case "Pending", "ContainerCreating", "PodInitializing", "Terminating", "Stopping", "NotReady", "Unknown", "Warning", "warn", "warning:":
 		return yellow
 	case "", "skip", "Normal", "Deleted", "Stopped":
 		return plain

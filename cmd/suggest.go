@@ -75,18 +75,15 @@ func (a *app) withName(name, other string) string {
 }
 
 // closestPod returns the name of a pod that was probably meant: one that differs by one letter,
-// or the only one that begins with what was typed.
+// or begins with what was typed, if there is only one.
 func closestPod(typed string, names []string) string {
 	typed = strings.TrimSuffix(typed, ".service")
 	if slices.Contains(names, typed) {
 		return typed
 	}
-	if like := closestName(typed, names); like != "" {
-		return like
-	}
 	found := ""
 	for _, name := range names {
-		if len(typed) >= 3 && (strings.HasPrefix(name, typed) || strings.HasPrefix(typed, name+"-")) {
+		if min(len(typed), len(name)) >= 3 && (isOneEdit(typed, name) || strings.HasPrefix(name, typed) || strings.HasPrefix(typed, name+"-")) {
 			if found != "" {
 				return ""
 			}

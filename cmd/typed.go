@@ -28,8 +28,8 @@ func fillHint(hint string, rest []string) string {
 			return word
 		case word == "TAG":
 			given = shellWord(tagOf(rest))
-		case word == "COMMAND" && len(names) > 1:
-			given = shellWords(names[1:])
+		case word == "COMMAND" && len(names) > 0:
+			given = shellWords(after(rest, names[0]))
 		case word == "COMMAND":
 			return word
 		case word == "TARGET" && len(names) > 1:
@@ -75,6 +75,16 @@ func operands(rest []string) (names []string, file string) {
 		}
 	}
 	return names, file
+}
+
+// after returns the arguments after the one that names a pod, without --.
+func after(rest []string, name string) []string {
+	at := slices.IndexFunc(rest, func(arg string) bool { return arg == name || strings.HasSuffix(arg, "/"+name) })
+	rest = rest[at+1:]
+	if len(rest) > 0 && rest[0] == "--" {
+		rest = rest[1:]
+	}
+	return rest
 }
 
 // tagOf returns the tag of docker build -t TAG, or "".

@@ -1,0 +1,133 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/identity"
+)
+
+func TestFillHint(t *testing.T) {
+	for _, tc := range []struct{ hint, rest, want string }{
+		{"podrun stop NAME", "-n shop deploy/web", "podrun stop web"},
+		{"podrun stop NAME", "deployment web.service", "podrun stop web"},
+		{"podrun stop NAME", "", "podrun stop NAME"},
+		{"podrun apply FILE", "-f web.yaml", "podrun apply web.yaml"},
+		{"create ARGS --dry-run", "a --image=b -o yaml --dry-run=client", "create a --image=b --dry-run"},
+		{"create ARGS --dry-run", "", "create … --dry-run"},
+		{"tag SOURCE TARGET", "a b", "tag a b"},
+		{"docker save TAG", "-t foo .", "docker save foo"},
+		{"docker save TAG", ".", "docker save TAG"},
+		{"exec NAME -- env A=b COMMAND", "web ls /", "exec web -- env A=b ls /"},
+		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
+	} {
+		if got := fillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {
+			t.Errorf("%q with %q: %q, want %q", tc.hint, tc.rest, got, tc.want)
+		}
+	}
+}
+
+func TestWithoutFlag(t *testing.T) {
+	for _, tc := range []struct {
+		args, name string
+		value      bool
+		rest, want string
+	}{
+		{"get web --context prod", "context", true, "get web", "prod"},
+		{"get --context=prod web", "context", true, "get web", "prod"},
+		{"get --record web", "record", false, "get web", ""},
+		{"logs -n5 web", "n", true, "logs web", "5"},
+		{"rm -af web", "a", false, "rm -f web", ""},
+		{"exec web -- ls -a", "a", false, "exec web -- ls -a", ""},
+		{"get --raw -o json", "raw", true, "get -o json", ""},
+	} {
+		rest, value := withoutFlag(strings.Fields(tc.args), tc.name, tc.value)
+		if strings.Join(rest, " ") != tc.rest || value != tc.want {
+			t.Errorf("%q without %s: %q and %q", tc.args, tc.name, rest, value)
+		}
+	}
+}
+
+func TestDockerRunHint(t *testing.T) {
+	for line, want := range map[string]string{
+		"run busybox echo hi":                    `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"busybox"},"spec":{"containers":[{"args":["echo","hi"],"image":"busybox","name":"main"}]}}' | podrun run -`,
+		"run -d -m 64m -u 1:2 -v /a:/b:ro a.b/C": "", // not the name of an image
+		"run -d -m 64m -u 1:2 -v /a:/b:ro a.b/c": `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"c"},"spec":{"containers":[{"image":"a.b/c","name":"main","resources":{"limits":{"memory":"64Mi"}},"securityContext":{"runAsGroup":2,"runAsUser":1},"volumeMounts":[{"mountPath":"/b","name":"volume-1","readOnly":true}]}],"volumes":[{"hostPath":{"path":"/a"},"name":"volume-1"}]}}' | podrun apply -`,
+		"run -it x sh":                           `run: podrun run -it <(echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"args":["sh"],"image":"x","name":"main","stdin":true,"tty":true}]}}')`,
+		"run x --image=y --restart=Never -- a b": `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"args":["a","b"],"image":"y","name":"main"}],"restartPolicy":"Never"}}' | podrun run -`,
+		"run -e TOKEN x":                         `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"env":[{"name":"TOKEN","value":"VALUE"}],"image":"x","name":"main"}]}}' | podrun run -`,
+		"run web.yaml --env A=b":                 "",
+		"run --no-such-flag x":                   "",
+		"run":                                    "",
+		"apply x":                                "",
+	} {
+		t.Setenv("TOKEN", "secret")
+		if got := dockerRunHint(strings.Fields(line)); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", line, got, want)
+		}
+	}
+}
+
+func TestLikelyPod(t *testing.T) {
+	pods := []identity.Pod{{Namespace: "default", Name: "web"}, {Namespace: "default", Name: "shop-1"}, {Namespace: "default", Name: "shop-2"}, {Namespace: "other", Name: "db"}}
+	for line, want := range map[string]string{
+		"logs webb":        "did you mean web? 'podrun logs web'",
+		"logs pod/wbe":     "did you mean web? 'podrun logs pod/web'",
+		"exec we -- we":    "", // too short
+		"logs shop":        "", // two begin with it
+		"logs db -f":       "the pod is in another namespace: 'podrun logs db -f -n other'",
+		"exec db -- true":  "the pod is in the namespace other: add -n other",
+		"logs web-7f9c-ab": "did you mean web? 'podrun logs web'",
+	} {
+		words := strings.Fields(line)
+		a := newApp(Streams{})
+		a.typed = words
+		if got := a.likelyPod(words[1][strings.Index(words[1], "/")+1:], pods); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestLikelyDuration(t *testing.T) {
+	for given, want := range map[string]string{"5": "5s", "1 hour ago": "1h", "2 days": "48h", "10min": "10m", "abc": "30s or 5m", "": "30s or 5m"} {
+		if got := likelyDuration(given); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}
+
+// TestCommandGroups: the help and README.md have every command, in the same groups.
+func TestCommandGroups(t *testing.T) {
+	root := newRoot(newApp(Streams{}))
+	var grouped []string
+	readme := readPage(t, "../README.md")
+	for _, g := range commandGroups {
+		grouped = append(grouped, g.commands...)
+		if !strings.Contains(readme, "\n| "+g.title+" |") {
+			t.Errorf("README.md has no group %q", g.title)
+		}
+	}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && !slices.Contains(grouped, c.Name()) {
+			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+}
+
+// TestIgnoredFlags: a value that requests something else is refused.
+func TestIgnoredFlags(t *testing.T) {
+	for line, ok := range map[string]bool{
+		"delete web --wait": true, "delete web --wait=true": true, "delete web --wait=false": false,
+		"apply -f x --cascade=orphan": false, "apply -f x --cascade background": true, "get -a": true, "get --chunk-size 5": true,
+	} {
+		root := newRoot(newApp(Streams{}))
+		c, rest, err := root.Find(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ParseFlags(rest); (err == nil) != ok {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
