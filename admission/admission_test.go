@@ -82,9 +82,9 @@ var cases = []struct {
 	{"no controllers wanted", []func(*scene){func(s *scene) { s.facts.Cgroup.Controllers, s.settings.CgroupsPerQOS = nil, false }}, nil},
 
 	{"Linux", []func(*scene){selector("kubernetes.io/os", "linux"), func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "linux"} }}, nil},
-	{"Windows", []func(*scene){func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "windows"} }}, []string{"PodOSNotSupported: spec.os.name: Failed to admit pod as the OS field doesn't match node OS: it is windows, this host runs linux"}},
+	{"Windows", []func(*scene){func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "windows"} }}, []string{"PodOSNotSupported: spec.os.name: Failed to admit pod as the OS field doesn't match node OS: the pod's OS is windows, this host's is linux"}},
 	{"Windows by label", []func(*scene){func(s *scene) { s.pod.Labels = map[string]string{"kubernetes.io/os": "windows"} }},
-		[]string{"PodOSSelectorNodeLabelDoesNotMatch: metadata.labels[kubernetes.io/os]: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label: it is windows, this host's linux"}},
+		[]string{"PodOSSelectorNodeLabelDoesNotMatch: metadata.labels[kubernetes.io/os]: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label: the pod's label is windows, this host's is linux"}},
 	{"Windows by selector", []func(*scene){selector("kubernetes.io/os", "windows")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/os=windows"}},
 	{"node selector", []func(*scene){selector("kubernetes.io/hostname", "here")}, nil},
 	{"node selector, architecture", []func(*scene){selector("kubernetes.io/arch", "alpha")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/arch=alpha"}},

@@ -35,7 +35,7 @@ func checkUIDOwner(q question) problem.List {
 		return list(problem.Problem{
 			Field: "metadata.uid", Reason: "AlreadyExists",
 			Message: fmt.Sprintf("%q is the UID of pod %s/%s", q.pod.UID, p.Namespace, p.Name),
-			Hint:    "remove metadata.uid from the manifest: podrun generates one",
+			Hint:    "remove metadata.uid from the manifest, so that podrun generates a UID",
 		})
 	}
 	return nil

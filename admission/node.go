@@ -22,13 +22,13 @@ func checkOS(q question) problem.List {
 	if spec := q.pod.Spec.OS; spec != nil && string(spec.Name) != q.facts.OS {
 		out = append(out, problem.Problem{
 			Field: "spec.os.name", Reason: "PodOSNotSupported",
-			Message: fmt.Sprintf("Failed to admit pod as the OS field doesn't match node OS: it is %s, this host runs %s", spec.Name, q.facts.OS),
+			Message: fmt.Sprintf("Failed to admit pod as the OS field doesn't match node OS: the pod's OS is %s, this host's is %s", spec.Name, q.facts.OS),
 		})
 	}
 	if want, ok := q.pod.Labels[corev1.LabelOSStable]; ok && want != q.facts.OS {
 		out = append(out, problem.Problem{
 			Field: "metadata.labels[" + corev1.LabelOSStable + "]", Reason: "PodOSSelectorNodeLabelDoesNotMatch",
-			Message: fmt.Sprintf("Failed to admit pod as the `%s` label doesn't match node label: it is %s, this host's %s", corev1.LabelOSStable, want, q.facts.OS),
+			Message: fmt.Sprintf("Failed to admit pod as the `%s` label doesn't match node label: the pod's label is %s, this host's is %s", corev1.LabelOSStable, want, q.facts.OS),
 		})
 	}
 	return out

@@ -31,8 +31,8 @@ const (
 )
 
 // exitRow is one line of the table that the help, docs/exit-codes.md and every command
-// share, in order of severity: if several pods have different outcomes, the command
-// exits with the last of their codes.
+// share, in order of severity: if the pods of a command end with different codes, the
+// command exits with the one that is furthest down.
 type exitRow struct {
 	code int
 	kind problem.Kind // empty where no problem.Error leads there
@@ -141,8 +141,8 @@ func exitHelp() string {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
 	}
 	b.WriteString(`
-If several pods have different outcomes, the command exits with the last of their
-codes in this table. A container may itself exit with 120 to 125; the last line
+If the pods of a command end with different codes, the command exits with the one that
+is furthest down in this table. A container may itself exit with 120 to 125; the last line
 on stderr, and "reason" in the JSON summary, show whether the code is podrun's.
 `)
 	return b.String()

@@ -36,8 +36,8 @@ func newGet(a *app) *cobra.Command {
 		Short: "Show pods and their status",
 		Long: `Show the pods that podrun runs on this host, with the status that the kubelet would
 report. Readiness comes from probes, which run only while 'podrun serve' or another
-command supervises the pod: "Running (as of 5m ago)" means that no command does, and
-that the probes last ran 5 minutes ago.
+command supervises the pod: "Running (as of 5m ago)" means that no command is
+supervising the pod, and that the probes last ran 5 minutes ago.
 
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,

@@ -129,7 +129,7 @@ var otherTypes = []otherType{
 	{[]string{"services", "service", "svc"}, useAddress},
 	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
-	{[]string{"nodes", "node", "no"}, "'podrun doctor' examines this host, 'podrun plan --show-facts FILE' prints its resources"},
+	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
 	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes those of one"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},

@@ -39,7 +39,7 @@ func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
 			}
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("every network of %v is in use by this host's routes or addresses", pools)
+	return netip.Prefix{}, fmt.Errorf("every /%d subnet in %v overlaps one of this host's routes or addresses", subnetBits, pools)
 }
 
 // overlapping returns the used networks that overlap p, except the default route, which

@@ -105,8 +105,8 @@ func CheckHost(ctx context.Context, l Layout, need int64) error {
 const RootfsHint = "let the init program mount a tmpfs, copy the files there and run switch_root to it"
 
 // onRootfs reports whether / is the file system to which the kernel unpacks an initramfs.
-// It has no parent mount, so that pivot_root(2) fails with EINVAL; runc's alternative, to
-// move a mount over it, would give privileged containers access to the host's files.
+// It has no parent mount, so pivot_root(2) fails with EINVAL; runc's alternative, moving
+// a mount over it, would give privileged containers access to the host's files.
 func onRootfs(ctx context.Context) (bool, error) {
 	data, err := hostfile.Read(ctx, "/proc/self/mountinfo", 64<<20)
 	if err != nil {

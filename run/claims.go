@@ -92,7 +92,7 @@ func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]s
 	paths := slices.Sorted(maps.Keys(mine))
 	for _, path := range paths {
 		if other, ok := used[path]; ok {
-			return refuse(fmt.Errorf("claim %s is used by pod %s", mine[path].Name, other), "delete it first, or omit --delete-volumes")
+			return refuse(fmt.Errorf("claim %s is used by pod %s", mine[path].Name, other), "delete pod "+other.String()+" first, or omit --delete-volumes")
 		}
 	}
 	return paths, nil

@@ -88,8 +88,8 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 
 // CopyTo copies a local file or directory into a container with the container's tar: into
 // to if that is a directory, otherwise under that name, in an existing directory. If
-// archive is not nil, it is a tar stream that is unpacked in to instead. The errors are
-// those of CopyFrom.
+// archive is not nil, CopyTo ignores from and unpacks the tar stream archive into the
+// container's directory to. The errors are those of CopyFrom.
 func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}
 	if o.NoPreserve {

@@ -47,7 +47,8 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 }
 
 // DefaultContainer returns the container of a pod that kubectl uses if none is specified.
-// It returns an error if the pod has no container, or its annotation is invalid.
+// It returns an error if the pod has no container, or its default-container
+// annotation is invalid.
 func DefaultContainer(pod *corev1.Pod) (string, error) {
 	name, _, err := chooseContainer(pod, "")
 	return name, err

@@ -12,14 +12,14 @@ func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d]
 // whyNot maps volume kinds to the reason why they are not supported on a host without a
 // cluster, with alternatives.
 var whyNot = map[string]string{
-	"csi":        "CSI drivers require a kubelet; mount it on the host and use hostPath",
-	"flexVolume": "these drivers require a kubelet; mount it on the host and use hostPath",
-	"gitRepo":    "removed from the kubelet; clone in an init container into an emptyDir",
-	"iscsi":      "attach and mount it on the host and use hostPath",
-	"fc":         "attach and mount it on the host and use hostPath",
-	"cephfs":     "mount it on the host and use hostPath",
-	"rbd":        "attach and mount it on the host and use hostPath",
-	"glusterfs":  "mount it on the host and use hostPath",
+	"csi":        "CSI drivers require a kubelet; mount the storage on the host and use hostPath",
+	"flexVolume": "FlexVolume drivers require a kubelet; mount the storage on the host and use hostPath",
+	"gitRepo":    "the kubelet no longer supports it; clone the repository into an emptyDir in an init container",
+	"iscsi":      "attach and mount the storage on the host and use hostPath",
+	"fc":         "attach and mount the storage on the host and use hostPath",
+	"cephfs":     "mount the storage on the host and use hostPath",
+	"rbd":        "attach and mount the storage on the host and use hostPath",
+	"glusterfs":  "mount the storage on the host and use hostPath",
 }
 
 func unsupported(id identity.Pod, index int, kind string) problem.Problem {

@@ -29,7 +29,7 @@ func (s *suite) readLog(t *testing.T, path string) []string {
 			t.Fatalf("%s: %.80q is no log line", path, line)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || time.Since(at).Abs() > time.Hour {
-			t.Errorf("%s: the time %q: %v", path, m[1], err)
+			t.Errorf("%s: the time %q is invalid or more than 1 h from now (%v)", path, m[1], err)
 		}
 		entries = append(entries, strings.Join(m[2:], " "))
 	}

@@ -29,7 +29,7 @@ func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// compress packs files by name into a reproducible tar and compresses it. digest is the
+// compress packs files (content by name) into a reproducible tar archive and compresses it. digest is the
 // SHA-256 of the result in hex, unpacked the size of the tar in bytes.
 func compress(files map[string][]byte) (packed []byte, digest string, unpacked int64, err error) {
 	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {

@@ -6,7 +6,7 @@ import (
 )
 
 // PullProgress is the reason of an event that reports the progress of a pull. The kubelet
-// has no such event: podrun prints it and does not store it.
+// has no such event, so podrun prints it and does not store it.
 const PullProgress = "PullProgress"
 
 // PullState is the phase of a pull.

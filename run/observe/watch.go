@@ -90,7 +90,7 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 // IsUnavailable reports whether an error means that the runtime is unavailable.
 func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// AwaitChange waits until a container of d.Watch exits, d.Until has passed, or wake receives. It
+// AwaitChange waits until a container in d.Watch exits, d.Until has passed, or a value arrives on wake. It
 // updates obs with the new states of containers. After relist it returns ErrRelist: the caller must
 // observe the pod again, because some changes are not announced. Other errors are the runtime's, or the
 // cause that ended ctx.

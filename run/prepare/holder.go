@@ -18,7 +18,7 @@ func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.L
 	if dir == "" {
 		of, remove = "of an older podrun version with another root directory", "delete that pod with its --root-dir"
 	}
-	hint := "remove metadata.uid from the manifest: podrun generates one; or " + remove
+	hint := "remove metadata.uid from the manifest, so that podrun generates a UID, or " + remove
 	if generated {
 		hint = remove + ", or set another UID in metadata.uid"
 	}

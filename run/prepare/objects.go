@@ -44,7 +44,7 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of its
+// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of the same
 // name. With KeepReferred, the input also has the ConfigMaps and Secrets of the existing pod that it lacks,
 // and kept is a warning that names them.
 func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {

@@ -77,8 +77,9 @@ type HostState struct {
 	Facts      host.Facts
 	Existing   []ExistingPod
 	Supervised bool // a supervisor is running, which enforces limits of local storage
-	// Holders are the root directories, by UID, of pods of other podruns that have cgroups on this
-	// host; "" for a pod of an older podrun, which did not record its root directory.
+	// Holders maps the UID of each pod that has a cgroup on this host, but belongs to another root
+	// directory, to that directory; to "" if the pod was created by an older version of podrun, which
+	// did not record it.
 	Holders map[string]string
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/run/stop"
 )
 
-// applying is the state of one Apply of a worker.
+// applying is the state of one call of Worker.Apply.
 type applying struct {
 	pod     *pod.Pod
 	lease   *lease.Lease

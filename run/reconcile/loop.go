@@ -17,7 +17,7 @@ import (
 )
 
 // loop brings one pod to a goal: it observes the pod, calls lifecycle.Next, executes the actions, and
-// repeats. Its state of the pod is a copy of what the runtime reported.
+// repeats. Its view of the pod's state is a copy of what the runtime reported.
 type loop struct {
 	pod     *pod.Pod
 	lease   *lease.Lease

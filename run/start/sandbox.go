@@ -49,8 +49,9 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 }
 
 // makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
-// has been started yet, volumes may be created with the sandbox (Volumes.ensure checks them); otherwise
-// a podrun that finds a sandbox assumes that they exist. Slow volumes are created first, without the
+// has been started yet, volumes may be created concurrently with the sandbox (Volumes.ensure checks
+// them). Otherwise they must be created first: a podrun process that finds a sandbox assumes that its
+// volumes exist. Slow volumes are created first, without the
 // pod's lock, and so are host volumes, because the sandbox must not be created if they are missing.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()

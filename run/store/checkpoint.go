@@ -286,7 +286,7 @@ func sweepPodDir(dir string) (removed bool, err error) {
 const sweepShare = 50
 
 // sweepLocks removes the locks and owner records of pods that are no longer on this host; otherwise
-// every run with a generated name would leave one. It keeps locks that a process holds. The caller
+// every run with a generated name would leave a lock behind. It keeps locks that a process holds. The caller
 // holds the node's lock, which covers the creation of every pod's directory.
 func sweepLocks(layout identity.Layout, count int) error {
 	names := map[string]bool{}

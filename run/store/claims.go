@@ -52,7 +52,7 @@ func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]b
 		if err != nil {
 			return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
 				Err:  fmt.Errorf("cannot determine which claims pod %s uses: its checkpoint cannot be read", other),
-				Hint: "delete it first, or omit --delete-volumes"}
+				Hint: "delete pod " + other.String() + " first, or omit --delete-volumes"}
 		}
 		for path := range used {
 			if !except[other.UID] {

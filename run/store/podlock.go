@@ -47,7 +47,8 @@ type PodLock struct {
 	// NextOrigin is the origin of a definition that the pod does not have yet: SetOrigin records it
 	// when the definition takes effect. It may be nil.
 	NextOrigin *Origin
-	// Reservation reserves resources for the pod until the pod itself counts; nil if there is none.
+	// Reservation reserves resources for the pod until admission counts the pod itself. It is nil if
+	// nothing is reserved.
 	Reservation *LockedFile
 	// Supervisor is true if the command is a supervisor (OwnerRecord.Attends).
 	Supervisor bool

@@ -126,7 +126,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 		}
 		writeLock(t, layout, id)
 	}
-	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // like the node's lock
+	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // named like the node's lock
 	for gone, left := range []int{1, 2, 0} {
 		writeLock(t, layout, identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(gone)})
 		if err := Sweep(layout); err != nil {

@@ -57,7 +57,7 @@ type Check struct {
 
 // Source is the state of one manifest source, as `podrun get --sources` prints it.
 type Source struct {
-	Name  string `json:"name"`  // the directory, or the URL without query
+	Name  string `json:"name"`  // the directory, or the URL without its query
 	State string `json:"state"` // Present or Unreachable
 	Why   string `json:"why,omitempty"`
 	Files int    `json:"files"` // number of files that are in effect

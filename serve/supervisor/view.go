@@ -14,5 +14,6 @@ func (s *Supervisor) Snapshot() *source.Snapshot {
 	return s.snapshot
 }
 
-// Inventory returns the runtime's last list; see observe.Hub.
+// Inventory returns the containers and the ready pods as the runtime most recently listed them; see
+// observe.Hub.Inventory.
 func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

@@ -82,7 +82,7 @@ func TestPurity(t *testing.T) {
 	}
 }
 
-// calls has the names that each function of podrun uses.
+// calls holds the names that each function of podrun uses.
 type calls struct {
 	bodies map[*types.Func]*body
 }

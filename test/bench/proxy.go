@@ -105,8 +105,9 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	if err := down.RecvMsg(&request); err != nil {
 		return err
 	}
+	// After io.EOF, RecvMsg returns the actual error.
 	if err := up.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
-		return err // EOF: the status has the error
+		return err
 	}
 	if err := up.CloseSend(); err != nil {
 		return err

@@ -36,11 +36,11 @@ type slowRegistry struct {
 	mu       sync.Mutex
 	requests []string
 	rate     int64         // bytes per second of each blob; 0: no limit
-	stallAt  int64         // sends at most so many bytes of a layer's blob; 0: all
+	stallAt  int64         // sends at most this many bytes of a layer's blob; 0: all
 	stalls   int           // number of blobs that will still stall
 	sent     int64         // bytes of blobs
-	alarm    int64         // after so many bytes, or at the first request if 0…
-	rings    chan struct{} // …this is closed; nil: never
+	alarm    int64         // rings is closed once sent reaches this; 0: at the first request
+	rings    chan struct{} // see alarm; nil: no alarm is set
 }
 
 func newSlowRegistry(t *testing.T) *slowRegistry {

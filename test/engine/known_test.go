@@ -23,8 +23,8 @@ func (r *rig) got(name string) *corev1.Pod {
 }
 
 // TestGetSaysWhatIsMountedRecursively: it depends on the mount's setting and on the
-// capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857). Earlier, it was
-// always Disabled.
+// capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857). Previously,
+// get always reported recursiveReadOnly: Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
 	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"

@@ -107,7 +107,7 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// The puller kept the journal of a preempted pod.
+// The puller must not keep the journal of a preempted pod, as it once did.
 func TestPreemptForgetsTheJournal(t *testing.T) {
 	r := newRig(t)
 	r.settings.MaxPods = 1

@@ -41,7 +41,9 @@ func shortages() []shortage {
 	for n := 4; n <= 40; n++ {
 		codes := failed
 		if n < 8 {
-			codes = crashed // the Go runtime requires two threads, and those of the test's process count, too
+			// The Go runtime itself requires two descriptors, and those inherited from the test's
+			// process count, too.
+			codes = crashed
 		}
 		out = append(out, shortage{name: fmt.Sprintf("%d descriptors", n), before: fmt.Sprintf("ulimit -n %d", n), codes: codes, rare: n%9 != 5})
 	}

@@ -99,7 +99,7 @@ var rows = []row{
 	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is enforced by `podrun serve` alone, and a warning where it does not run; an extended resource without `--device` is refused"},
 	{path: "spec.containers[].resources.claims", class: refused, note: "like spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
 	{path: "spec.containers[].resizePolicy", class: supported, note: "`apply` and `serve` resize CPU and memory in place", test: "test/engine.TestResizeRestarts"},
-	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise it"},
+	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise support for it"},
 	{path: "spec.containers[].livenessProbe", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it does not run afterwards"},
 	{path: "spec.containers[].livenessProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},
 	{path: "spec.containers[].readinessProbe", class: supported, note: "while a podrun command is running for the pod"},

@@ -132,7 +132,8 @@ func compareRefusal(t *testing.T, name, manifest, said string) {
 	}
 }
 
-// thisHostRefuses reports whether a reason of the recording host applies to this host.
+// thisHostRefuses reports whether the recorded reason for which the kubelet refused the pod
+// also applies on this host.
 func thisHostRefuses(t *testing.T, reason string) bool {
 	t.Helper()
 	switch reason {

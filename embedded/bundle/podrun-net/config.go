@@ -137,7 +137,7 @@ func (m portMapping) port() (port, error) {
 	protocol, ok := protocols[strings.ToLower(m.Protocol)]
 	switch {
 	case !ok:
-		return port{}, fmt.Errorf("host port %d: protocol %q is none of tcp, udp, sctp", m.HostPort, m.Protocol)
+		return port{}, fmt.Errorf("host port %d: protocol %q must be tcp, udp or sctp", m.HostPort, m.Protocol)
 	case m.HostPort < 1 || m.HostPort > 65535:
 		return port{}, fmt.Errorf("host port %d is not 1 to 65535", m.HostPort)
 	case m.ContainerPort < 1 || m.ContainerPort > 65535:

@@ -334,7 +334,7 @@ func TestSCTPAndManyPorts(t *testing.T) {
 	h.leftNothing()
 }
 
-// dropForward creates what Docker creates with iptables-nft: a chain FORWARD that drops
+// dropForward creates what Docker creates with iptables-nft: a FORWARD chain that drops
 // packets.
 func (h *testHost) dropForward(table, chain string) {
 	h.t.Helper()
