@@ -47,7 +47,7 @@ func TestAnothersPod(t *testing.T) {
 	if err == nil || !strings.Contains(out, "pod e2e/taken of another program runs on this host (uid "+uid+")") {
 		t.Errorf("apply: %v\n%s", err, out)
 	}
-	r.must("delete", "taken")
+	r.must("delete", "taken", "--ignore-not-found")
 	r.must("delete", "--all", "-A")
 	if st, err := client.PodSandboxStatus(t.Context(), box); err != nil || st.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		t.Errorf("it was touched: %v, %v", st, err)
