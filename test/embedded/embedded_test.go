@@ -264,7 +264,7 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	if err := os.WriteFile(versions, []byte(`{"containerd":"v99.0.0"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.fails(122, "is older than v99.0.0", "runtime", "upgrade")
+	r.fails(122, "is older than the running v99.0.0", "runtime", "upgrade")
 	if err := os.WriteFile(versions, was, 0o644); err != nil {
 		t.Fatal(err)
 	}
