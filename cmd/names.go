@@ -95,10 +95,11 @@ func notPods(kind string) error {
 	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
 }
 
-// notPodNamed is notPods for an object with a name, which the hint contains.
+// notPodNamed is notPods for an object with a name, which the hint contains unless it cannot
+// be a name: a URL may contain credentials.
 func notPodNamed(kind, name string) error {
 	err := notPods(kind)
-	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" {
+	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {
 		e.Hint = strings.ReplaceAll(e.Hint, "NAME", shellWord(name))
 	}
 	return err

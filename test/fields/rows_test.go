@@ -150,7 +150,7 @@ var rows = []row{
 	unserved("flexVolume", "driver: a/b"),
 	unserved("flocker", "datasetName: d"),
 	unserved("gcePersistentDisk", "pdName: d"),
-	{path: "spec.volumes[].gitRepo", class: refused, note: "removed from the kubelet: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "clone in an init container"},
+	{path: "spec.volumes[].gitRepo", class: refused, note: "removed from the kubelet: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "in an init container"},
 	unserved("glusterfs", "endpoints: e, path: p"),
 	unserved("iscsi", "targetPortal: 192.0.2.1, iqn: 'iqn.2001-04.com.example:a', lun: 1"),
 	unserved("photonPersistentDisk", "pdID: p"),
