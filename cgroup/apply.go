@@ -126,7 +126,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 }
 
 // updateMark updates the requests recorded on a pod's cgroup after the pod was resized, and adds
-// the root directory to a mark that an older podrun left without it.
+// the attribute with the root directory if an older version of podrun did not set it.
 func (p Plan) updateMark(g Group) error {
 	for _, dir := range p.dirs(g) {
 		if milli, ok := noted(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {

@@ -8,11 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ReadHolders returns the pods, by UID, whose cgroups belong to podruns with other root
-// directories, and these root directories. The root directory is "" for a cgroup made by an
-// older podrun, which did not record it; such a cgroup is included only if it has processes.
-// known reports whether a pod belongs to this root directory. Cgroups without a mark are
-// omitted.
+// ReadHolders returns the pods, by UID, whose cgroups belong to other root directories, and
+// these root directories. The root directory is "" for a cgroup made by an older version of
+// podrun, which did not record it; ReadHolders includes this cgroup only if it has processes.
+// known reports whether a pod belongs to this root directory. Cgroups without the extended
+// attributes are omitted.
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)

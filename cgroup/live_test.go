@@ -299,7 +299,7 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 }
 
 // The node's lock covers one root directory, but pods of all root directories share groups:
-// podruns with different root directories must not lose track of which groups podrun
+// podrun processes with different root directories must not lose track of which groups podrun
 // created.
 func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	facts, s := live(t)

@@ -65,8 +65,8 @@ func noted(dir string) (int64, bool) {
 }
 
 // rootDirOf returns the root directory of the podrun that created a pod's group. It returns
-// "" if the group does not exist, its mark names none, or the file system does not support
-// marks.
+// "" if the group does not exist, it does not have the attribute, or the file system does not
+// support extended attributes.
 func rootDirOf(dir string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getxattr(dir, rootMarkName, buf)

@@ -110,8 +110,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	}
 }
 
-// TestMarksOfOlderPodruns: neither a mark without a root directory nor a missing mark
-// prevents the removal of a pod that belongs to this root directory.
+// TestMarksOfOlderPodruns: neither a missing root-directory attribute nor missing attributes
+// prevent the removal of a pod that belongs to this root directory.
 func TestMarksOfOlderPodruns(t *testing.T) {
 	for name, unmark := range map[string][]string{
 		"without a root directory": {"trusted.podrun.root-dir"},

@@ -75,7 +75,7 @@ var deleteFlagNames = map[string]string{"-f": "--force", "-a": "--all"}
 // Texts that several commands share.
 const (
 	useManifest = "change the manifest and run 'podrun apply FILE'"
-	noCluster   = "podrun has no API server; 'podrun doctor' examines this host"
+	noCluster   = "podrun has no API server; to check this host, run 'podrun doctor'"
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"

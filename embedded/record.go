@@ -74,7 +74,7 @@ func parseDaemon(data []byte) *Daemon {
 }
 
 // PickDigest returns the archive to start: the one that ran before, also after a crash or
-// a reboot, so that the version does not depend on which of several podruns runs first;
+// a reboot, so that the version does not depend on which of several podrun processes runs first;
 // only an upgrade changes it. The binary's archive is used for the first start, and if
 // the files of the other are lost. Unpacked reports whether the files of a digest are
 // complete on this host. PickDigest returns "" if there is nothing to start.

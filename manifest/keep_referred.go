@@ -8,8 +8,8 @@ import (
 )
 
 // KeepReferred returns o with the ConfigMaps and Secrets of the existing pod's checkpoint c
-// that pod refers to and o lacks, and their names (ConfigMap shop/web). With kubectl, such
-// objects stay in the API server; without one, the checkpoint has the only copy. Lost Secrets
+// that pod refers to and o lacks, and their names (ConfigMap shop/web). With kubectl, these
+// objects stay in the API server; podrun has none, so the checkpoint has the only copy. Lost Secrets
 // are not kept. KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())

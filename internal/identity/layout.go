@@ -13,7 +13,7 @@ type Layout struct {
 	RootDir          string // --root-dir, e.g. /var/lib/podrun
 	PodLogsDir       string // --pod-logs-dir, e.g. /var/log/pods
 	ContainerLogsDir string // --container-logs-dir, e.g. /var/log/containers
-	RunDir           string `json:"-"` // shared by podruns of all root directories; "" means /run/podrun
+	RunDir           string `json:"-"` // shared by podrun processes of all root directories; "" means /run/podrun
 }
 
 // PodsDir is the directory that contains one directory per pod.
@@ -236,8 +236,8 @@ func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffi
 // locks and sockets. No container should have access to them.
 func (l Layout) Private() []string { return []string{l.RootDir, l.runDir()} }
 
-// CgroupLock is a directory that only root can open, mode 0700. podruns of all root
-// directories lock it while they change cgroups that pods share, so it is not below a root
+// CgroupLock is a directory that only root can open, mode 0700. podrun processes of
+// all root directories lock it while they change cgroups that pods share, so it is not below a root
 // directory.
 func (l Layout) CgroupLock() string { return filepath.Join(l.runDir(), "cgroups") }
 

@@ -10,12 +10,12 @@ import (
 // Schema is the newest version of the state files that this podrun can read: those of a
 // pod's directory and of the image back-off. It is incremented when an older podrun would
 // misread a file or lose part of it; a new optional field does not require a new version.
-// Files without a version, which older podruns wrote, are version 0 and have the same
+// Files without a version, which older versions of podrun wrote, are version 0 and have the same
 // content as version 1.
 const Schema = 3
 
 // Versions that podrun writes. A file gets the lowest version that fits its content, so that
-// older podruns can read as many files as possible.
+// older versions of podrun can read as many files as possible.
 const (
 	plainSchema   = 1
 	secretsSchema = 2 // a checkpoint whose Secrets are in memory

@@ -42,7 +42,7 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		}
 		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
-	// Sent without the lock: writing to stderr may block, and other podruns wait for the lock.
+	// Sent without the lock: writing to stderr may block, and other podrun processes wait for the lock.
 	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 			// The hook runs again: running it twice is better than never running it.
 			state = lifecycle.HookPending
 			if !store.StateNewer(file) {
-				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", store.InFile(file, err))
+				corrupt = fmt.Errorf("read the state file of a postStart hook: %w", store.InFile(file, err))
 			}
 		}
 		hooks[e.Name()] = state

@@ -96,7 +96,7 @@ var rows = []row{
 	{path: "spec.containers[].ports[]", class: supported},
 	{path: "spec.containers[].env[].valueFrom.fieldRef.apiVersion", class: supported, fixed: true, note: "the API accepts v1 only"},
 	{path: "spec.containers[].env[].valueFrom.fileKeyRef", class: supported},
-	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is enforced by `podrun serve` alone, and a warning where it does not run; an extended resource without `--device` is refused"},
+	{path: "spec.containers[].resources", class: supported, note: "only `podrun serve` enforces an ephemeral-storage limit; other commands print a warning if it is not running; an extended resource without `--device` is refused"},
 	{path: "spec.containers[].resources.claims", class: refused, note: "like spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
 	{path: "spec.containers[].resizePolicy", class: supported, note: "`apply` and `serve` resize CPU and memory in place", test: "test/engine.TestResizeRestarts"},
 	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise support for it"},
@@ -125,7 +125,7 @@ var rows = []row{
 
 	{path: "spec.volumes[].name", class: supported},
 	{path: "spec.volumes[].emptyDir", class: supported},
-	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "for medium Memory; for disk it is enforced by `podrun serve` alone, and a warning where that does not run"},
+	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "for medium Memory; for other media, only `podrun serve` enforces it; other commands print a warning if it is not running"},
 	{path: "spec.volumes[].hostPath", class: supported},
 	{path: "spec.volumes[].configMap", class: supported, note: "from the input"},
 	{path: "spec.volumes[].secret", class: supported, note: "from the input"},
