@@ -56,7 +56,7 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	f.add(c.Flags())
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "do not roll back a pod that fails to start")
-	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "return when the pods are started, ready or completed")
+	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "`condition` to wait for before apply returns: started, ready or completed")
 	c.Flags().BoolVar(&f.Continue, "continue", false, "start the remaining pods if this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
@@ -75,7 +75,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	if f.prune != (f.labels != "") {
-		return usage(c, errors.New("--prune and -l SELECTOR must be used together"))
+		return usageHint(errors.New("--prune and -l SELECTOR must be used together"),
+			"use --prune -l app=web: apply then deletes the pods with this label that the manifest does not contain")
 	}
 	var err error
 	f.Wait, err = lifecycle.ParseGoal(f.wait)

@@ -58,7 +58,7 @@ var foreignFlags = map[string]foreignFlag{
 	"R":                {eachSubdir, false},
 	"recursive":        {eachSubdir, false},
 	"show-kind":        {"use 'CMD -o name', which prints pod/NAME", false},
-	"get format":       {"use 'CMD -o go-template=TEMPLATE' or 'CMD -o jsonpath=TEMPLATE', with the fields of 'CMD -o json'", true},
+	"get format":       {"use 'podrun get NAME -o jsonpath={.status.phase}' or -o go-template=TEMPLATE, with the fields of 'podrun get NAME -o json'", true},
 	"get filter":       {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
 	"get f":            {"use 'podrun get NAME': get reads no manifests", true},
 	"get filename":     {"use 'podrun get NAME': get reads no manifests", true},
@@ -82,7 +82,7 @@ var foreignFlags = map[string]foreignFlag{
 	"run logs":         {"run prints the logs: omit the flag: 'CMD'", false},
 	"run since":        {"run prints the logs from the beginning: 'CMD'", true},
 	"run image":        {setImage, true},
-	"run set":          {setImage, true},
+	"run set":          {"change the manifest, or render a chart with the value: 'helm template CHART --set VALUE | podrun run -'", true},
 	"run e":            {setEnv, true},
 	"run env":          {setEnv, true},
 	"run env-file":     {"change the manifest: write a ConfigMap with the variables, and refer to it with envFrom", true},
@@ -231,6 +231,9 @@ func invalidValue(f *pflag.Flag, value string, err error) error {
 func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given string) error {
 	name, text := pflag.UnquoteUsage(f)
 	dashed := "--" + f.Name
+	if name == f.Value.Type() {
+		name = "value"
+	}
 	hint := fmt.Sprintf("write %s=%s: %s", dashed, strings.ToUpper(name), text)
 	switch f.Value.Type() {
 	case "ignored":

@@ -3,7 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,9 +97,20 @@ func (f *runFlags) checkNamed(c *cobra.Command, a *app, named []string) error {
 			"set command of the container in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
 	}
 	if hint := dockerRunHint(a.typed); hint != "" && !f.hasFiles() {
-		return usageHint(fmt.Errorf("%q is not a file: podrun run reads manifests", named[0]), hint)
+		return usageHint(errors.New("podrun run runs manifests, not images"), hint)
+	}
+	if at := slices.IndexFunc(named, isVolume); at >= 0 && a.verbose {
+		return usageHint(fmt.Errorf("-v is --verbose: podrun run has no flag for the volume %s", shellWord(named[at])),
+			"set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it")
 	}
 	return nil
+}
+
+// isVolume reports whether a word is docker's SOURCE:PATH and not a file.
+func isVolume(word string) bool {
+	source, path, ok := strings.Cut(word, ":")
+	_, err := os.Stat(word)
+	return ok && err != nil && strings.Contains(source, "/") && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
 }
 
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {

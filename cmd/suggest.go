@@ -100,7 +100,8 @@ func isContainerID(name string) bool {
 
 // podOfContainer returns the hint for the ID of a container, which crictl users type.
 func (a *app) podOfContainer(id string) string {
-	const list = "podrun commands take the names of pods, which 'podrun get -A' lists"
+	const list = "podrun commands take the names of pods; " +
+		"'podrun get -A -o custom-columns=POD:.metadata.name,ID:.status.containerStatuses[*].containerID' lists them with the IDs of their containers"
 	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
 	defer cancel()
 	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, run.RuntimeReads)
