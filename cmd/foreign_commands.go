@@ -188,6 +188,7 @@ var useInstead = map[string]string{
 	"volume":          "the manifest defines the volumes: 'podrun get pvc' lists claims, 'podrun describe POD' shows the volumes of a pod",
 	"container":       "'podrun get' lists pods, 'podrun describe POD' shows their containers",
 	"pod":             "all podrun commands manage pods: use 'podrun get', 'podrun delete POD'",
+	"container prune": "use 'podrun delete NAME' for pods that have ended, which 'podrun get' lists",
 	"pod create":      "use 'podrun apply FILE'",
 	"pod prune":       "use 'podrun delete NAME' or 'podrun delete --all'",
 	"secret":          "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",

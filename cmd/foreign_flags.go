@@ -114,6 +114,7 @@ var foreignFlags = map[string]foreignFlag{
 	"delete t":         {useGrace, true},
 	"delete field-selector": {"delete the pods that get prints: " +
 		"'podrun delete --ignore-not-found $(podrun get --field-selector=VALUE -o name)'", true},
+	"stop a":                  {"use 'podrun stop --all'", false},
 	"stop signal":             {stopSignal, true},
 	"stop s":                  {stopSignal, true},
 	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
