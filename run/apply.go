@@ -10,9 +10,9 @@ import (
 )
 
 // Apply starts pods and waits for o.Wait, or until they are started. It validates and
-// admits all of them before the first side effect. An error without results refuses all
-// pods: its kind is Refused, with every reason, Deadline or Runtime, or it is the cause
-// that ended ctx. Otherwise the pods are started concurrently, each with its own rollback,
+// admits all of them before the first side effect. If it returns an error without results, no pod
+// is started: the error is of kind Refused (with every reason), Deadline or Runtime, or it is the
+// cause that ended ctx. Otherwise the pods are started concurrently, each with its own rollback,
 // and each pod has one result, with its error, in the order of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)

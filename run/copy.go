@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxTarWords limits how much of tar's stderr is kept, and maxPadding how much tar may send
-// after the end of an archive, in bytes: GNU tar fills a record, 10 KiB by default.
+// maxTarWords limits how much of tar's stderr is kept, and maxPadding how many bytes tar may send
+// after the end of an archive: GNU tar pads the last record, 10 KiB by default.
 const (
 	maxTarWords = 4 << 10
 	maxPadding  = 1 << 20
@@ -25,16 +25,17 @@ const (
 
 // CopyOptions are the options of a copy.
 type CopyOptions struct {
-	// NoPreserve makes copied files belong to the container's user, with its umask.
+	// NoPreserve gives copied files the container's user as their owner, and the mode that the
+	// user's umask permits.
 	NoPreserve bool
 	// Warn is called for each file that is skipped.
 	Warn func(string)
 }
 
-// CopyFrom copies a file or directory out of a container with the container's tar: into to
-// if that is a directory, otherwise under that name. If archive is not nil, it receives the
-// tar stream instead. The error is of kind Failed if the container has no tar, or tar
-// fails.
+// CopyFrom copies a file or directory out of a container with the container's tar. If the local
+// path to is a directory, the copy is created in it, otherwise at that path. If archive is not nil,
+// it receives the tar stream instead. The error is of kind Failed if the container has no tar, or
+// tar fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
@@ -86,10 +87,10 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	return t.copyFault(err)
 }
 
-// CopyTo copies a local file or directory into a container with the container's tar: into
-// to if that is a directory, otherwise under that name, in an existing directory. If
-// archive is not nil, CopyTo ignores from and unpacks the tar stream archive into the
-// container's directory to. The errors are those of CopyFrom.
+// CopyTo copies a local file or directory into a container with the container's tar. If the
+// container's path to is a directory, the copy is created in it, otherwise at that path, whose
+// parent directory must exist. If archive is not nil, CopyTo ignores from and unpacks the tar
+// stream archive into the container's directory to. The errors are those of CopyFrom.
 func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}
 	if o.NoPreserve {
@@ -140,7 +141,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		if why != nil && !errors.Is(why, io.ErrClosedPipe) {
 			return t.copyFault(why)
 		}
-	case <-parent.Done(): // it may be reading a file system that hangs
+	case <-parent.Done(): // Pack may be blocked on a file system that hangs
 	}
 	return err
 }
@@ -149,7 +150,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, error) {
 	code, err := e.Exec(ctx, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
 	if code == ExecNotFound {
-		return strings.HasSuffix(name, "/"), nil // no test in the image: tar reports it
+		return strings.HasSuffix(name, "/"), nil // the image has no test command: tar reports the problem
 	}
 	return code == 0, err
 }

@@ -55,11 +55,11 @@ func (t DebugTarget) Name() string {
 }
 
 // Debug adds an ephemeral container to a pod, starts it, and returns it as a target for
-// Attach. It takes over the pod from the podrun process that owns it, and returns it
-// afterwards. The errors are those of Apply, or of kind Usage if the container's name is
-// already used or its target does not exist. If the container has already exited, there is
-// no error: the target has its ID, and running is false. A container that could not be
-// started is removed from the pod again.
+// Attach. It takes over the pod from the podrun process that owns it, and returns the ownership
+// afterwards. The errors are those of Apply, or of kind Usage if the container's name is already
+// used or its target does not exist. If the container has already exited, there is no error: the
+// target has its ID, and running is false. A container that could not be started is removed from
+// the pod again.
 func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err

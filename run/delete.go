@@ -18,7 +18,7 @@ import (
 // DeleteOptions are the options of Delete.
 type DeleteOptions struct {
 	Timeout  time.Duration  // limits the whole operation; 0 for no limit
-	Spent    time.Duration  // the part of Timeout that the command already used
+	Spent    time.Duration  // the part of Timeout that the command has already used
 	Grace    *time.Duration // overrides the pods' own grace periods unless nil
 	KeepLogs bool
 	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod
@@ -28,10 +28,10 @@ type DeleteOptions struct {
 	// Basics are facts that are read while the command searches for the pods; if nil,
 	// Delete reads them.
 	Basics *Basics
-	// Found means that the pods were selected by name, and all were found: no interrupted
-	// command left only parts of them. Leftovers of other pods then remain until the next
-	// command that reads all pods, and the duration does not depend on their number. If
-	// another command replaced a pod after it was found, Delete deletes its successor.
+	// Found means that the pods were selected by name, and that all were found as complete pods,
+	// not as the leftovers of an interrupted command. Delete then keeps leftovers of other pods
+	// until the next command that reads all pods, so its duration does not depend on their number.
+	// If another command replaced a pod after it was found, Delete deletes its successor.
 	Found bool
 
 	deleting map[string]bool // the pods that Delete deletes, by UID
@@ -66,8 +66,8 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 
 // Delete removes pods and everything that podrun created for them, and returns one result
 // per pod. An interrupted removal can be repeated. Each result has the pod's final status
-// and the exit states of its containers, unless another command removed the pod. The error
-// is of kind Runtime or Deadline if the host could not be read; in that case nothing was
+// and the exit states of its containers, unless another command removed the pod. The error is of
+// kind Runtime or Deadline if the facts about the host could not be read; in that case nothing was
 // removed. Errors of single pods are in the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)

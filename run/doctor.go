@@ -21,8 +21,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// Diagnosis is what an examination of this host found. It marshals to stable
-// JSON.
+// Diagnosis is the result of an examination of this host. It marshals to stable JSON.
 type Diagnosis struct {
 	Verdict  doctor.Status    `json:"verdict"`  // the most severe status of the findings: pass, warn or fail
 	Findings []doctor.Finding `json:"findings"` // one per check, in the order of the report
@@ -35,7 +34,7 @@ type Diagnosis struct {
 type PodVerdict struct {
 	Pod      string        `json:"pod"` // namespace/name
 	Status   doctor.Status `json:"status"`
-	Problems problem.List  `json:"problems,omitempty"` // without the problems of the host, which are findings
+	Problems problem.List  `json:"problems,omitempty"` // except problems of the host, which are in Diagnosis.Findings
 }
 
 // DoctorOptions are the options of Doctor.
@@ -44,15 +43,15 @@ type DoctorOptions struct {
 	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
 	// Embedded is the state of the embedded runtime; empty if another one is used.
-	// Collision describes which networks of this host overlap the subnet of its pods; empty
-	// if none does.
+	// Collision lists the networks of this host that overlap the embedded runtime's pod subnet;
+	// empty if none does.
 	Embedded, Collision string
 }
 
-// Doctor examines this host and checks whether it can run the pods; objects may be nil. It
-// changes nothing, and without a runtime it reports the findings that do not require one.
-// It returns an error if ctx ended, or if a pod of the same name could not be read.
-// Problems of the host or the pods are in the Diagnosis.
+// Doctor examines this host and checks whether it can run the pods; objects may be nil. It changes
+// nothing. Without a runtime, it reports the findings that do not require a runtime. It returns an
+// error if ctx ended, or if a pod of the same name could not be read. Problems of the host or the
+// pods are in the Diagnosis.
 func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
 	if objects == nil {
 		objects = &manifest.Objects{}
@@ -130,7 +129,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted
 	}
 	seen, err := e.AddPods(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
-		err = nil // not root: reported by a separate finding
+		err = nil // podrun does not run as root, which a separate finding reports
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +169,7 @@ func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	return r
 }
 
-// Refusal returns an error of kind Refused if this host can run no pod, or not all of the
+// Refusal returns an error of kind Refused if this host cannot run pods at all, or not all of the
 // examined pods; otherwise nil.
 func (d Diagnosis) Refusal() error {
 	var checks []string

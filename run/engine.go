@@ -56,7 +56,7 @@ func RandomSuffix() string {
 type (
 	// Node is the state that the pods of a process share.
 	Node = node.Node
-	// Ahead are facts about the host that are being read.
+	// Ahead contains facts about the host that are read in the background.
 	Ahead = discover.Ahead
 	// Known is a pod of podrun on this host.
 	Known = observe.Known
@@ -76,8 +76,8 @@ type (
 	Log = reconcile.Log
 )
 
-// ReadAhead begins to read the facts about the host that admission needs and that no other
-// podrun process changes. AllowKubelet is the field of ApplyOptions.
+// ReadAhead begins to read those facts about the host that admission needs and that no other podrun
+// process changes. For allowKubelet, see ApplyOptions.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
 	return discover.ReadAhead(ctx, client, s, !allowKubelet)
 }

@@ -50,7 +50,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	}
 	c := seen.obs.Container(t.Container)
 	if c == nil && lifecycle.FindContainer(seen.pod, t.Container).Ephemeral {
-		c = seen.obs.Newest(t.Container) // it may have exited for good in an earlier sandbox
+		c = seen.obs.Newest(t.Container) // it may have exited permanently in an earlier sandbox
 	}
 	if c == nil || c.State != lifecycle.Running {
 		return t, t.notRunning(c)
@@ -59,7 +59,8 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	return t, nil
 }
 
-// ErrEnded is the cause of the error if a container exits during an operation.
+// ErrEnded is the cause of the error that an operation returns if the container exits while it
+// runs.
 var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
@@ -80,7 +81,7 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	return err
 }
 
-// ExecOptions are a command to run in a container, and its streams.
+// ExecOptions are the command to run in a container, its streams and its timeout.
 type ExecOptions struct {
 	Command []string
 	Timeout time.Duration // 0 for no limit
@@ -94,7 +95,7 @@ type (
 	TerminalSize = cri.TerminalSize
 )
 
-// Exit codes of a command that could not be started, as defined by env(1) and shells.
+// The exit codes of a command that could not be started, as env(1) and shells use them.
 const (
 	ExecNotExecutable = 126
 	ExecNotFound      = 127
@@ -129,7 +130,7 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 
 // execSync runs a command and writes its output after the command has exited.
 func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
-	// CRI timeouts are whole seconds, and 0 means no limit.
+	// CRI timeouts are in whole seconds, and 0 means no limit.
 	limit := (o.Timeout + time.Second - 1).Truncate(time.Second)
 	resp, err := e.Client.ExecSync(ctx, t.ID, o.Command, limit)
 	switch {

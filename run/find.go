@@ -48,10 +48,10 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 	return out
 }
 
-// Find lists podrun's pods that match, by namespace and name: those with a sandbox in the
-// runtime, and those with a directory, which an interrupted delete may leave. The error is
-// of kind Runtime if the runtime does not respond, and Deadline if it does not respond
-// before ctx ends.
+// Find lists podrun's pods that match, by namespace and name: those with a sandbox in the runtime,
+// and those with only a directory, which an interrupted delete may leave behind. The error is of
+// kind Runtime if the runtime does not respond, and Deadline if it does not respond before ctx
+// ends.
 //
 // The time to find pods with given names in one namespace does not depend on how many other
 // pods are on the host.
@@ -137,7 +137,7 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 	named, err := store.StoredNamed(e.Layout(), id)
 	for _, p := range named {
 		if p.Namespace == "" && sel.Matches(p) {
-			return named, nil, err // its sandbox may have labels with its name
+			return named, nil, err // the pod's sandbox may have labels with its name
 		}
 	}
 	return named, map[string]string{identity.LabelPodNamespace: id.Namespace, identity.LabelPodName: id.Name}, err

@@ -31,14 +31,14 @@ const findForwardEvery = 2 * time.Second
 
 var errNoSandbox = errors.New("is not running: it has no sandbox")
 
-// ForwardPort maps a port of this host, or any free one if 0, to a TCP port of the pod: a
-// number, or the name of a port in the pod's spec.
+// ForwardPort maps a port of this host, or any free port if 0, to a TCP port of the pod: a number, or the name of a
+// port in the pod's spec.
 type ForwardPort struct {
 	Local  int
 	Remote string
 }
 
-// ForwardOptions are the options of a port forwarding.
+// ForwardOptions are the options of Forward.
 type ForwardOptions struct {
 	Namespace, Name string
 	Ports           []ForwardPort
@@ -68,7 +68,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 		}
 	}
 	f := &forwarder{engine: e, id: seen.id, options: o, slots: make(chan struct{}, maxForwarded)}
-	if err := f.find(ctx); err != nil { // before any port is listened on
+	if err := f.find(ctx); err != nil { // before podrun listens on any port
 		return err
 	}
 	defer f.work.Wait()
@@ -114,8 +114,8 @@ type forwarder struct {
 }
 
 // listen listens on a port of all addresses, and accepts connections until ctx ends. For
-// localhost, one address is sufficient. If local is 0, the port that was chosen for the
-// first address is used for all.
+// localhost, one address is sufficient. If local is 0, it uses the port that was chosen for the first address for
+// all of them.
 func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 	for _, address := range f.options.Addresses {
 		hosts := []string{address}
@@ -192,7 +192,7 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 			to.Close() // the client has closed the connection
 			return
 		}
-		_ = to.CloseWrite() // the other direction reports a broken connection
+		_ = to.CloseWrite() // a broken connection is reported by the copy in the other direction
 	}()
 	_, copied := io.Copy(conn, to)
 	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection open

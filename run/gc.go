@@ -43,11 +43,10 @@ type Leftover struct {
 // younger object.
 const gcAge = time.Minute
 
-// GC finds and removes leftovers of killed podrun processes on this host. It removes only
-// objects with a mark of podrun; the result also contains other objects that look like
-// leftovers, with the reason why they are kept. The error is of kind Runtime or Deadline
-// if the host could not be read, or joins the errors of objects that could not be
-// removed.
+// GC finds and removes leftovers of killed podrun processes on this host. It removes only objects
+// that podrun has marked as its own; the result also contains other objects that look like
+// leftovers, with the reason why they are kept. The error is of kind Runtime or Deadline if the
+// host could not be read, or joins the errors of objects that could not be removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -210,8 +209,8 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 	return out, nil
 }
 
-// leftRecords finds records in containerd that a killed podrun process had restored to
-// remove a container whose record was missing.
+// leftRecords finds records in containerd that a podrun process restored, in order to remove a
+// container whose record was missing, before it was killed.
 func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	ids, err := e.Client.Restored(ctx, gcAge)
 	if err != nil {
@@ -225,10 +224,10 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	return out, nil
 }
 
-// leftGroups finds the cgroups that podrun created, with this root directory, for pods that
-// no longer exist and, if shared is true, those marked with no root directory or one that
-// no longer exists. Cgroups of another root directory are removed by the podrun that uses
-// it.
+// leftGroups finds the cgroups that podrun created with this root directory for pods that no longer
+// exist. If shared is true, it also finds cgroups that record no root directory, or one that no
+// longer exists. The cgroups of another root directory are removed by podrun processes that use
+// that directory.
 func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
@@ -261,7 +260,7 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 func (e *Engine) leftLinks() []Leftover {
 	links, err := filepath.Glob(filepath.Join(e.Layout().ContainerLogsDir, "*.log"))
 	if err != nil {
-		return nil // invalid pattern: the directory's name contains brackets
+		return nil // the pattern is invalid because the directory's name contains brackets
 	}
 	var out []Leftover
 	for _, link := range links {
@@ -278,8 +277,8 @@ func (e *Engine) leftLinks() []Leftover {
 	return out
 }
 
-// leftLogs finds the logs of pods that no longer exist. They have no mark of podrun:
-// `delete --keep-logs` keeps such logs, and so does a kubelet.
+// leftLogs finds the logs of pods that no longer exist. Nothing marks them as podrun's: `delete
+// --keep-logs` keeps such logs, and so does a kubelet.
 func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	entries, err := os.ReadDir(e.Layout().PodLogsDir)
 	if err != nil {

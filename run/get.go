@@ -17,18 +17,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// View is a pod as `get` shows it: the whole object including its status.
+// View is a pod as `get` shows it: the complete object, including its status.
 type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
-	// KnownAt is the time of the last probe results if no process supervises the pod; zero
-	// if one does, or the pod has no probes.
+	// KnownAt is the time of the last probe results if no process supervises the pod; zero if a
+	// process supervises it, or the pod has no probes.
 	KnownAt time.Time
 }
 
-// Pods reads the pods that match and computes their statuses. The error is of kind Runtime;
-// a checkpoint that cannot be read is a warning, and shown in the status.
+// Pods reads the pods that match and computes their statuses. The error is of kind Runtime. A
+// checkpoint that cannot be read causes a warning and is shown in the pod's status.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 		return time.Time{}
 	}
 	at := obs.ProbedAt
-	if at.IsZero() { // no command has probed it yet: it was not ready when it started
+	if at.IsZero() { // no command has probed the pod yet, so it is shown as not ready, as it was at its start
 		for _, c := range obs.Containers {
 			if c.StartedAt.After(at) {
 				at = c.StartedAt

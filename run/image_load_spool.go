@@ -22,8 +22,9 @@ const (
 	maxRatio    = 100
 )
 
-// tarWithin calls tarFile, but returns when ctx ends. A read from a pipe cannot be
-// interrupted; the spool file has no name, so it is removed when the process exits.
+// tarWithin calls tarFile, but returns when ctx ends. A read from a pipe cannot be interrupted and
+// then continues in the background; the spool file has no name, so the kernel removes it when the
+// process exits.
 func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, func(), error) {
 	type result struct {
 		file *os.File
@@ -86,7 +87,7 @@ func sizeOf(f *os.File) int64 {
 	return 0
 }
 
-// spool copies input that can be read only once into an unnamed file in dir. That is the
+// spool copies input that can be read only once into an unnamed file in dir. The caller passes the
 // root directory, which has space for images; a temporary directory may be in memory.
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
@@ -102,7 +103,7 @@ func spool(dir string, r io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// unnamed creates a file without a name in dir, and dir if it does not exist.
+// unnamed creates a file without a name in dir. It creates dir if it does not exist.
 func unnamed(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err

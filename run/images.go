@@ -25,7 +25,7 @@ type Image struct {
 	Names   []string `json:"names,omitempty"`   // with tags
 	Digests []string `json:"digests,omitempty"` // names with digests
 	Size    uint64   `json:"size"`              // bytes
-	InUse   bool     `json:"inUse"`             // by a container, a pod of podrun or the runtime itself, or loaded from <root-dir>/images
+	InUse   bool     `json:"inUse"`             // by a container, a pod of podrun or the runtime itself; also true if loaded from <root-dir>/images
 }
 
 // Images lists the runtime's images by name. The error is of kind Runtime.
@@ -141,7 +141,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	return out, errors.Join(errs...)
 }
 
-// imageOnly removes the container from an error of an image that belongs to none.
+// imageOnly removes the container from an error about an image that belongs to no container.
 func imageOnly(err error, name string) error {
 	var e *problem.Error
 	if !errors.As(err, &e) {
@@ -152,9 +152,9 @@ func imageOnly(err error, name string) error {
 	return &out
 }
 
-// RemoveImages removes images by name or ID, with all their names. The error joins those of
-// single images: Image if one is not found, Refused if one is in use and force is false or
-// it is the embedded runtime's sandbox image, otherwise Runtime.
+// RemoveImages removes images by name or ID, with all their names. The error joins the errors of
+// the individual images: of kind Image if the image is not found, Refused if it is in use and force
+// is false, or if it is the embedded runtime's sandbox image, otherwise Runtime.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func (e *Engine) ForgetPulls(ctx context.Context) error {
 	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// UnusedImages returns the images that are not in use: those without a name, which a newer
-// image has taken over, or all of them. The error is of kind Runtime.
+// UnusedImages returns the images that are not in use: only those whose names a newer image has
+// taken over or, if all is true, all of them. The error is of kind Runtime.
 func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// LogsRequest names the containers whose logs to read.
+// LogsRequest selects the containers whose logs are read.
 type LogsRequest struct {
 	Namespace, Name string
 	Container       string // only this container
@@ -64,8 +64,8 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	return out, nil
 }
 
-// logNames lists the requested containers. If none is named, it omits ephemeral containers,
-// and init containers unless no app container has been created yet.
+// logNames lists the requested containers. If the request names none, the list omits ephemeral
+// containers. It then includes init containers only if no app container has been created yet.
 func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
 	for _, c := range lifecycle.SpecContainers(pod) {

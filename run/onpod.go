@@ -40,7 +40,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 // seen is a pod that was found on this host, with its observed state.
 type seen struct {
 	id  identity.Pod
-	pod *corev1.Pod // from the runtime's data if there is no checkpoint
+	pod *corev1.Pod // reconstructed from the runtime's data if there is no checkpoint
 	obs *lifecycle.Observed
 }
 
@@ -68,15 +68,15 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 }
 
 // WithTimeout returns a context that ends after a command's --timeout, with a
-// problem.TimeoutError as its cause; a limit of 0 means none. The operations of Engine
-// apply their own limits: WithTimeout is for the runtime calls that a command makes before
-// them.
+// problem.TimeoutError as its cause; a limit of 0 means none. The operations of Engine apply their
+// limits themselves: WithTimeout is for calls to the runtime that a command makes before the
+// operation.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return WithRest(ctx, limit, 0)
 }
 
-// WithRest is WithTimeout for a command that has already used part of its limit. The cause
-// names the whole limit, which is the --timeout that the user specified.
+// WithRest is WithTimeout for a command that has already used the part spent of its limit. The
+// cause names the whole limit, which is the --timeout that the user specified.
 func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)

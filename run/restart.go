@@ -12,18 +12,17 @@ import (
 
 // Restart recreates pods from their checkpoints: it stops and removes their containers and
 // sandboxes, within their grace periods, and starts them again. A pod that fails to start
-// remains on this host, without containers, and can be restarted. Results and error are
-// those of Apply; the error is of kind Failed if a checkpoint was not found. If another
-// command deletes a pod before Restart owns it, its result is an error; if another command
-// changes a pod, Restart uses the new definition.
+// remains on this host, without containers, and can be restarted. The results and the error are
+// those of Apply; the error is of kind Failed if a checkpoint was not found. If another command
+// deletes a pod before Restart owns it, its result is an error; if another command changes a pod,
+// Restart uses the new definition.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.Force = true
 	return e.applyStored(ctx, pods, o)
 }
 
-// applyStored applies pods of this host as their checkpoints define them. It reads the
-// checkpoints under the pods' locks: another command may have changed or deleted a pod
-// since it was found.
+// applyStored applies pods on this host as defined by their checkpoints. It reads the checkpoints
+// under the pods' locks: another command may have changed or deleted a pod since it was found.
 func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint = true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
@@ -106,7 +105,7 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 		if c.SecretsLost {
 			return nil, store.LostSecrets(k.ID)
 		}
-		c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply keeps or drops them
+		c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply decides whether to keep the ephemeral containers
 		all.Add(c.Objects())
 	}
 	return all, nil

@@ -19,9 +19,9 @@ import (
 )
 
 // Run runs new pods to completion and removes them. When ctx ends, it stops the pods within
-// their grace periods and removes them, too. An error without results is of kind Refused,
-// Deadline or Runtime, or the cause that ended ctx; the errors of single pods are in the
-// results.
+// their grace periods and removes them, too. If Run returns an error without results, the error is
+// of kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods are
+// in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := WithRest(ctx, o.Timeout, o.Spent)
@@ -59,9 +59,8 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	return results, nil
 }
 
-// untilEnds returns a context that ends with reconcile.ErrRunOver after over has been
-// called for each pod that has the container; if no pod has it, the context never ends this
-// way.
+// untilEnds returns a context that ends with reconcile.ErrRunOver after over has been called for
+// each pod that has the container; if no pod has the container, it never ends this way.
 func untilEnds(ctx context.Context, targets []prepare.Target, container string) (bounded context.Context, over func(prepare.Target)) {
 	ctx, end := context.WithCancelCause(ctx)
 	has := func(t prepare.Target) bool {
@@ -95,8 +94,8 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// refuseOthers refuses pods with the name of a live pod, or of a pod that a command other
-// than run created, because the user has not permitted podrun to remove those.
+// refuseOthers refuses pods with the name of a running pod, or of a pod that a command other than
+// run created, because the user has not permitted podrun to remove such pods.
 func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) error {
 	var errs []error
 	for _, p := range objects.Pods {

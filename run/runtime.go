@@ -22,7 +22,7 @@ import (
 // RuntimeUse states what a command requires of the runtime.
 type RuntimeUse = embedded.Use
 
-// Values of RuntimeUse; each includes those before it.
+// The values of RuntimeUse. Each value includes the requirements of the previous ones.
 const (
 	RuntimeLooks  = embedded.Looks  // examines the host; starts nothing
 	RuntimeReads  = embedded.Reads  // reads and shows state
@@ -55,7 +55,7 @@ func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	return r
 }
 
-// Reasons why an embedded runtime does not run that are not faults.
+// Reasons, other than failures, why the embedded runtime does not run.
 var (
 	errNotUsed = errors.New("has not been used yet")
 	errStopped = errors.New("has not been started since this host booted")
@@ -72,9 +72,8 @@ func (r *Runtime) wanted() string {
 	return embedded.Auto
 }
 
-// External returns the endpoint of an external runtime that the settings name or that is
-// recorded, or "" if there is none or the embedded runtime is used. It starts and records
-// nothing.
+// External returns the endpoint of an external runtime that the settings or podrun's record name,
+// or "" if there is none or the embedded runtime is used. It starts and records nothing.
 func (r *Runtime) External(ctx context.Context) string {
 	wanted := r.wanted()
 	if wanted != embedded.Auto && wanted != embedded.ByFlag {
@@ -88,9 +87,9 @@ func (r *Runtime) External(ctx context.Context) string {
 }
 
 // Open returns the endpoint of the runtime that a command uses. With RuntimeStarts, it
-// starts the embedded runtime if that is chosen, and records the choice. It restarts an
-// embedded runtime that has run since the last boot for any use except RuntimeLooks. The
-// error is of kind Runtime or Refused.
+// starts the embedded runtime if that is chosen, and records the choice. For any use except
+// RuntimeLooks, it restarts an embedded runtime that has been running since the last boot but has
+// exited. The error is of kind Runtime or Refused.
 func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
@@ -161,7 +160,8 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 }
 
 // recordExternal records an external runtime after it responds, so that a mistyped endpoint
-// is not used again. If the record cannot be written, neither can a pod.
+// is not used again. A failure to write the record is an error, because the pod's files could not
+// be written either.
 func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error {
 	if !d.Record || os.Geteuid() != 0 || embedded.ReadSocket(ctx, d.Endpoint, time.Second) != embedded.Answers {
 		return nil
@@ -186,7 +186,7 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
 	switch {
-	case errors.Is(err, embedded.ErrNewerChoice): // the newer podrun still needs its record
+	case errors.Is(err, embedded.ErrNewerChoice): // the newer version of podrun still needs its record
 		return nil
 	case isLost(err):
 		now = nil
@@ -246,7 +246,7 @@ func (r *Runtime) start(ctx context.Context) error {
 	return r.loadDropped(ctx)
 }
 
-// unpack installs the files of the runtime, and returns their digest.
+// unpack installs the files of the runtime, and returns the digest of the archive.
 func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *embedded.Choice) (string, error) {
 	defer trace.Begin(ctx, "unpack or verify the embedded runtime", "")()
 	own := ""
@@ -326,8 +326,8 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	}
 }
 
-// Logs writes the last tail lines of the embedded runtime's log, or all if tail is
-// negative. With follow, it continues until ctx ends.
+// Logs writes the last lines of the embedded runtime's log: as many as tail specifies, or all if
+// tail is negative. With follow, it continues until ctx ends.
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {

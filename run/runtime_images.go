@@ -70,8 +70,8 @@ type dropped struct {
 // maxDropped limits the number of archives that are examined.
 const maxDropped = 1024
 
-// newImages returns the archives that have not been loaded yet, by name, and the loaded
-// ones.
+// newImages returns the archives that have not been loaded yet, and those that have been loaded, by
+// name.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -107,9 +107,9 @@ func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
 	return loaded
 }
 
-// archivedImages returns the names of the images that were loaded from archives that are
-// still in <root-dir>/images. They count as in use, because a host without a network cannot
-// pull them again.
+// archivedImages returns the names of images from archives that were loaded from <root-dir>/images
+// and are still there. They count as in use, because a host without a network cannot pull them
+// again.
 func (e *Engine) archivedImages(ctx context.Context) []string {
 	l := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
 	if e.Client.Endpoint() != l.Endpoint() {
@@ -129,9 +129,9 @@ func (r *Runtime) hasNewImages() bool {
 	return err != nil || len(fresh) > 0
 }
 
-// loadDropped loads the archives that a user has placed in <root-dir>/images, each once. If
-// one cannot be loaded, it prints a warning and continues, because possibly no pod needs
-// it. The layout's lock must be held.
+// loadDropped loads each archive that a user has placed in <root-dir>/images once. If an archive
+// cannot be loaded, it prints a warning and continues, because it may be that no pod requires the
+// archive. The layout's lock must be held.
 func (r *Runtime) loadDropped(ctx context.Context) error {
 	fresh, loaded, err := r.newImages()
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 // marshals to stable JSON.
 type RuntimeStatus struct {
 	Kind     string `json:"kind"`              // embedded or external
-	Recorded bool   `json:"recorded"`          // false: a command run now would choose this runtime
+	Recorded bool   `json:"recorded"`          // false: not recorded; the next command would choose this runtime
 	Endpoint string `json:"endpoint"`          // unix:///…
 	State    string `json:"state"`             // running or stopped; for an external runtime: answers, no CRI, silent or absent
 	PID      int    `json:"pid,omitempty"`     // of the embedded daemon
-	Unit     string `json:"unit,omitempty"`    // name of its systemd unit
-	Digest   string `json:"digest,omitempty"`  // of the running daemon, or the one that ran last
+	Unit     string `json:"unit,omitempty"`    // name of the embedded daemon's systemd unit
+	Digest   string `json:"digest,omitempty"`  // digest of the archive of the daemon that is running or ran last
 	Archive  string `json:"archive,omitempty"` // the digest of the archive in this binary
 	Dir      string `json:"dir,omitempty"`     // directory of the embedded runtime
 	Log      string `json:"log,omitempty"`
@@ -58,8 +58,8 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
-// Embedded describes the state of the embedded runtime, and which networks of this host
-// overlap the subnet of its pods. Both are empty if another runtime is used, or none is
+// Embedded describes the state of the embedded runtime, and lists the networks of this host that
+// overlap the subnet of the runtime's pods. Both are empty if another runtime is used, or none is
 // found.
 func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	s, err := r.Status(ctx)
@@ -70,13 +70,14 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	if s.Upgradable() {
 		state += "; 'podrun runtime upgrade' starts the version in this podrun binary"
 	}
-	collision, _ = r.collision(ctx) // unknown if not root, or the routes cannot be read
+	collision, _ = r.collision(ctx) // unknown if the user is not root or the routes cannot be read
 	return state, collision
 }
 
 // Upgrade replaces the running embedded runtime with the archive of this binary. Containers
-// keep running. It returns false if that version already runs. If the new version does not
-// start, Upgrade restarts the old one. Unless force is set, it refuses an older containerd.
+// keep running. It returns false if the version in this binary is already running. If the new
+// version does not start, Upgrade restarts the old one. Unless force is set, it refuses to replace
+// containerd with an older version.
 func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
 		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary contains no runtime to upgrade to"), Hint: "use podrun-bundle"}
@@ -135,7 +136,8 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	return nil
 }
 
-// Removable returns an error if podrun serve runs, or pods exist, which the error lists.
+// Removable returns an error if `podrun serve` is running, or if pods exist, which the error then
+// lists.
 func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -199,8 +201,8 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 
 // Down removes the embedded runtime, everything that it created on this host, and the
 // record of its use. It reports objects that it could not remove, and can be repeated.
-// Unless force is set, it refuses if pods exist, as Removable does; with force, it removes
-// the remaining pods without calling containerd, which may not start.
+// Unless force is set, it returns an error if pods exist, as Removable does; with force, it removes
+// the remaining pods without calling containerd, which may be unable to start.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {

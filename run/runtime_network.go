@@ -24,9 +24,9 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
-// collision describes which networks of this host overlap the subnet of the embedded
-// runtime's pods; it is empty if none does. An example is a VPN that was connected after
-// the subnet had been chosen.
+// collision describes which networks of this host overlap the subnet of the embedded runtime's
+// pods, for example a VPN that was connected after the subnet had been chosen. The description is
+// empty if no network does.
 func (r *Runtime) collision(ctx context.Context) (string, error) {
 	subnet, overlapping, err := embedded.ReadCollision(ctx, r.layout)
 	return describeCollision(subnet, overlapping), err
@@ -48,7 +48,7 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
 	text, err := r.collision(ctx)
 	if err != nil || text == *said {
-		return // the next round, or command, reads the routes again
+		return // the next call, or the next command, reads the routes again
 	}
 	if *said = text; text != "" {
 		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(), Message: text, Hint: doctor.CollisionFix}})

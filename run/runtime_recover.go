@@ -21,9 +21,9 @@ import (
 // isLost reports whether an error of embedded.ReadChoice means that the record is lost.
 func isLost(err error) bool { return errors.Is(err, embedded.ErrLostChoice) }
 
-// readChoice reads which runtime the pods use; it returns nil if none is recorded. If the
-// command specifies an endpoint, an unusable record counts as none. Otherwise a lost record
-// is recovered: the pods' runtime is the one that has their sandboxes.
+// readChoice reads from the record which runtime the pods use; it returns nil if there is no
+// record. If the command specifies an endpoint, readChoice ignores an unusable record. Otherwise it
+// recovers a lost record: the pods use the runtime that has their sandboxes.
 func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	named := r.wanted() != embedded.Auto && r.wanted() != embedded.ByFlag
@@ -37,7 +37,7 @@ func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 }
 
 // recoverChoice determines which runtime the pods of the root directory use; it returns nil
-// if there are no pods. Lost is the error from reading the record.
+// if there are no pods. The argument lost is the error from reading the record.
 func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choice, error) {
 	layout := r.settings.Layout()
 	stored, err := store.StoredPods(layout)
@@ -45,7 +45,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
-	unknown := false // whether a runtime that does not respond may have the pods
+	unknown := false // true if a runtime that does not respond may have the pods
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
 		if endpoint == r.layout.Endpoint() {

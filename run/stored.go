@@ -18,13 +18,13 @@ func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.La
 // StoredPod reads a pod from its checkpoint; it returns nil if that fails.
 func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
 
-// StoredCheckpoint reads a pod's checkpoint, which has the objects from which the pod was created. It
-// returns nil if the pod has none.
+// StoredCheckpoint reads a pod's checkpoint, which contains the objects from which the pod was
+// created. It returns nil if the pod has none.
 func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error) {
 	return store.ViewCheckpoint(e.Layout(), id.UID)
 }
 
-// IsStored reports whether a pod of this name has a checkpoint that this user may read.
+// IsStored reports whether a pod with this name has a checkpoint that the current user may read.
 func IsStored(layout identity.Layout, namespace, name string) bool {
 	pods, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: name})
 	return err == nil && slices.ContainsFunc(pods, func(p identity.Pod) bool { return p.Namespace == namespace && p.Name == name })

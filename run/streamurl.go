@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ExecURL requests a URL of the runtime for running a command in a container. The errors are
+// ExecURL requests from the runtime a URL for running a command in a container. The errors are
 // those of ExecTarget and Exec.
 func (e *Engine) ExecURL(ctx context.Context, namespace, name, container string, command []string, kinds cri.StreamKinds) (string, error) {
 	t, err := e.ExecTarget(ctx, namespace, name, container)
@@ -21,7 +21,7 @@ func (e *Engine) ExecURL(ctx context.Context, namespace, name, container string,
 	return url, err
 }
 
-// AttachURL requests a URL of the runtime for the streams of a container's own process.
+// AttachURL requests from the runtime a URL for the streams of a container's main process.
 func (e *Engine) AttachURL(ctx context.Context, namespace, name, container string, kinds cri.StreamKinds) (string, error) {
 	t, err := e.ExecTarget(ctx, namespace, name, container)
 	if err != nil {
@@ -34,8 +34,8 @@ func (e *Engine) AttachURL(ctx context.Context, namespace, name, container strin
 	return url, err
 }
 
-// PortForwardURL requests a URL of the runtime for the ports of a pod's sandbox. The error is
-// of kind Failed if the sandbox does not run.
+// PortForwardURL requests from the runtime a URL for forwarding connections to ports of a pod. The
+// error is of kind Failed if the sandbox does not run.
 func (e *Engine) PortForwardURL(ctx context.Context, namespace, name string) (string, error) {
 	seen, err := e.seePod(ctx, namespace, name)
 	if err != nil {

@@ -47,7 +47,7 @@ func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Res
 // deletedPoll is how often Wait checks whether a pod is deleted.
 const deletedPoll = 50 * time.Millisecond
 
-// waitDeleted waits until the pod has no traces on this host.
+// waitDeleted waits until nothing of the pod remains on this host.
 func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 	for {
 		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})

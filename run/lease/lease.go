@@ -18,7 +18,7 @@ import (
 // errLost ends a long call of a command that no longer owns its pod.
 var errLost = errors.New("another podrun process took over the pod")
 
-// deletedError means that another podrun has deleted the pod.
+// deletedError means that another podrun process has deleted the pod.
 type deletedError struct{ by string }
 
 // Error returns a message that names the process that deleted the pod.
@@ -31,8 +31,8 @@ func IsDeleted(err error) bool {
 	return ok
 }
 
-// staleAfter is the maximum age of an observation, if no other podrun has held the pod's lock since it
-// was made.
+// staleAfter is the maximum age of an observation since which no other podrun process has held the pod's
+// lock.
 const staleAfter = time.Second
 
 // Lease is a process's ownership of one pod. It reports whether the process may act on the pod now, and
@@ -42,8 +42,7 @@ type Lease struct {
 	Lock *store.PodLock
 	Undo Undo
 	Pace Pace
-	// Attends is true if the operation does not require the pod to exist, but supervises it while it
-	// does.
+	// Attends is true if the operation supervises the pod while it exists, but does not require it to exist.
 	Attends bool
 	// Ending is true if the operation stops or removes the pod.
 	Ending bool
@@ -76,12 +75,12 @@ func commandPace() Pace {
 	}
 }
 
-// Do calls slow without the pod's lock. It cancels slow once over returns true. It takes the lock again
-// afterwards, unless ctx has ended: only a rollback can follow then, which takes the lock itself.
+// Do calls slow without the pod's lock. It cancels slow once over returns true. Afterwards it takes the lock
+// again, unless ctx has ended: then only a rollback can follow, which takes the lock itself.
 //
-// If no other command has taken over the pod, Do returns nil, and replaces an old observation. If
-// another command has, it observes the pod and returns store.ErrChanged: the caller must decide again.
-// Any other error ends the command's work on the pod.
+// If no other command has taken over the pod, Do replaces an outdated observation and returns nil. Otherwise
+// it observes the pod and returns store.ErrChanged: the caller must decide again. Any other error ends the
+// command's work on the pod.
 func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	if l.Lock.Pinned {
 		return slow(ctx)
@@ -159,8 +158,8 @@ func (l *Lease) Removed() bool {
 	return os.IsNotExist(err)
 }
 
-// reobserve must be called after every wait without the lock. If old is true, the pod is observed again
-// even if its owner has not changed.
+// reobserve must be called after every wait without the lock. If old is true, it observes the pod again even
+// if the owner has not changed.
 func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := l.Lock.Current()
 	if ownerErr != nil {
@@ -204,7 +203,7 @@ func (l *Lease) Deleted() error {
 type Ownership struct {
 	Owned bool               // the operation owns the pod
 	By    *store.OwnerRecord // otherwise, the last owner; nil if there is none
-	Live  bool               // the last owner is still working on it
+	Live  bool               // the last owner is still working on the pod
 }
 
 // CheckOwnership reports, under the lock, whether the operation still owns its pod: it may have lost the pod
@@ -232,12 +231,12 @@ func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	return Ownership{By: r, Live: live}, nil
 }
 
-// Operates reports whether the owner is a live command whose operation on the pod ends by itself.
-// Waiting for any other owner could take as long as the pod exists.
+// Operates reports whether r belongs to a live command whose operation on the pod ends without further
+// input. Waiting for any other owner could take as long as the pod exists.
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
 // AwaitEnd waits, without the lock, until the operation of the command that owns the pod has ended
-// (Operates), or over returns true. Over may be nil. AwaitEnd then returns store.ErrChanged.
+// (Operates), or over returns true. In both cases it returns store.ErrChanged. over may be nil.
 func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }
@@ -267,11 +266,12 @@ func (l *Lease) BeforeStart() error {
 	return err
 }
 
-// longestOutage is how long a waiting command tolerates an unavailable runtime; a restart takes less.
+// longestOutage is how long a waiting command tolerates an unavailable runtime; restarting the runtime takes
+// less.
 const longestOutage = time.Minute
 
-// Refresh observes the pod again. If the runtime is unavailable or the pod cannot be read, it keeps the
-// known state, because podrun must never record conclusions from a failed observation.
+// Refresh observes the pod again. If the runtime is unavailable or the pod cannot be read, it keeps the last
+// observation, because podrun must never record conclusions from a failed one.
 func (l *Lease) Refresh(ctx context.Context) error {
 	err := l.Pod.Observe(ctx)
 	if !observe.IsUnavailable(err) {

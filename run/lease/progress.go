@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Progress shows whether a worker makes progress, by recording since when it has held its pod's lock. A
+// Progress shows whether a worker makes progress: it records when the worker acquired its pod's lock. A
 // nil Progress records nothing. It is safe for concurrent use.
 type Progress struct{ since atomic.Int64 }
 
@@ -16,14 +16,14 @@ func (p *Progress) Act() {
 	}
 }
 
-// Wait records that the worker waits for something that may take long.
+// Wait records that the worker has released the lock for a wait of any length.
 func (p *Progress) Wait() {
 	if p != nil {
 		p.since.Store(0)
 	}
 }
 
-// Acting returns since when the worker has held its pod's lock; zero if it does not hold it.
+// Acting returns when the worker acquired its pod's lock; zero if the worker does not hold it.
 func (p *Progress) Acting() time.Time {
 	if ns := p.since.Load(); ns != 0 {
 		return time.Unix(0, ns)

@@ -8,9 +8,9 @@ import (
 )
 
 // The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
-// doubling up to 300 s. A container that runs for 10 minutes resets it, whatever the longest delay
-// (pkg/kubelet/kubelet.go, initialCrashLoopBackOff, MaxCrashLoopBackOff and HasExpiredFunc of
-// crashLoopBackOff).
+// doubling up to 300 s. The delay is reset once a container has run for 10 minutes, whatever the
+// longest delay (pkg/kubelet/kubelet.go, initialCrashLoopBackOff, MaxCrashLoopBackOff and
+// HasExpiredFunc of crashLoopBackOff).
 const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 300 * time.Second
@@ -18,7 +18,7 @@ const (
 )
 
 // RestartBackOff configures the delays before an exited container is started again: First applies to
-// the second restart, and each later delay is twice the one before, up to Longest. Zero means the
+// the second restart, and each later delay is twice the previous one, up to Longest. Zero means the
 // kubelet's default; nodeconfig.Settings.CrashLoopBackOff returns a node's values.
 type RestartBackOff struct{ First, Longest time.Duration }
 
@@ -28,8 +28,8 @@ func (b RestartBackOff) withDefaults() RestartBackOff {
 	return b
 }
 
-// RestartDelay returns the delay, counted from its exit, before an exited container is started again.
-// It is stored on the container, because the runtime's data outlives podrun processes.
+// RestartDelay returns the delay between the exit of a container and its restart. It is stored on the
+// container, because the runtime's data outlives podrun processes.
 func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	if c.ranLong() {
 		return 0
@@ -43,7 +43,8 @@ func (c *Container) ranLong() bool {
 }
 
 // backOff returns the delay before the next restart, which was stored when the container was created.
-// For a pod of an older podrun, which did not store it, it is computed from the restart count.
+// If the container was created by an older version of podrun, which did not store the delay, it is
+// computed from the restart count.
 func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
 		return min(max(d, 0), limits.Longest)
@@ -59,8 +60,8 @@ func (c *Container) backOff(limits RestartBackOff) time.Duration {
 }
 
 // NextBackOff returns the restart delay to store on the container that replaces last, which is nil for
-// the first container of a name. A container whose definition changed starts without a delay, because
-// the kubelet's back-off key includes the container's hash.
+// the first container with that name. A container whose definition changed starts without a delay,
+// because the kubelet's back-off key includes the container's hash.
 func NextBackOff(last *Container, hash string, limits RestartBackOff) time.Duration {
 	limits = limits.withDefaults()
 	switch {

@@ -15,17 +15,17 @@ type Goal string
 // The goals that have names.
 const (
 	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
-	GoalReady     Goal = "ready"     // GoalStarted, and the condition Ready is true
+	GoalReady     Goal = "ready"     // GoalStarted is reached, and the condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has exited and will not be restarted
 	GoalDeleted   Goal = "delete"    // the pod does not exist
 	GoalNever     Goal = "never"     // for supervision: no state of the pod reaches it
 )
 
-// GoalDebugged returns the goal that an ephemeral container was started. No other container of the pod
-// is then changed.
+// GoalDebugged returns the goal of having started an ephemeral container. With this goal, no other
+// container of the pod is changed.
 func GoalDebugged(container string) Goal { return Goal("ephemeral=" + container) }
 
-// Debugs returns the ephemeral container that the goal names, or "".
+// Debugs returns the name of the ephemeral container in the goal, or "".
 func (g Goal) Debugs() string {
 	name, _ := strings.CutPrefix(string(g), "ephemeral=")
 	if name == string(g) {
@@ -35,8 +35,9 @@ func (g Goal) Debugs() string {
 }
 
 // ParseGoal parses the value of --for or --wait like kubectl wait: case is ignored, and the required
-// status of a condition is True unless specified (condition=Ready=False). Of kubectl's jsonpath, only
-// the phase is supported: jsonpath={.status.phase}=Running. The error lists the valid goals.
+// status of a condition is True unless specified (condition=Ready=False). Of kubectl's jsonpath
+// conditions, only the phase is supported: jsonpath={.status.phase}=Running. The error lists the
+// valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -83,7 +84,7 @@ func (g Goal) phase() corev1.PodPhase {
 	return corev1.PodPhase(phase)
 }
 
-// condition returns the condition that the goal names and the status that it requires, or "".
+// condition returns the condition that the goal names, or "", and the status that the goal requires.
 func (g Goal) condition() (string, corev1.ConditionStatus) {
 	if g == GoalReady {
 		return string(corev1.PodReady), corev1.ConditionTrue
@@ -99,8 +100,8 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
-// Readiness reports whether the goal depends on the results of readiness probes (is), and whether the
-// probes must succeed (ready).
+// Readiness reports whether the goal depends on the results of readiness probes (is) and, if so,
+// whether these must succeed (ready).
 func (g Goal) Readiness() (ready, is bool) {
 	kind, want := g.condition()
 	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))

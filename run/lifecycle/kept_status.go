@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Kept is the part of a pod's status that cannot be derived from the runtime's records. The owner of
-// the pod writes it when it changes, for other commands and later owners. The zero value means that no
+// Kept is the part of a pod's status that cannot be derived from the runtime's records. The pod's owner
+// writes it to disk when it changes, for other commands and later owners. The zero value means that no
 // status was written.
 type Kept struct {
 	// Phase is Succeeded or Failed for a pod that has ended, and empty otherwise. A terminal phase is
@@ -27,13 +27,13 @@ type Kept struct {
 	Evicted *Evicted `json:"evicted,omitempty"`
 	// StartFailures describe why the last starts of containers failed, by container name.
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
-	// CreateFailures are the last attempts of containers that could not be created, one for each name.
+	// CreateFailures are the last failed attempts to create containers, one for each container name.
 	CreateFailures []Container `json:"unmade,omitempty"`
 	// Removed are the last exited containers of a pod that is being removed, one for each name: the
 	// removal deletes them from the runtime first.
 	Removed []Container `json:"removed,omitempty"`
-	// ShutDown is when the pod was stopped because the node was shutting down; zero if it was not, or
-	// has been started again.
+	// ShutDown is when the pod was stopped because the node was shutting down; zero if the pod was not
+	// stopped, or has been started again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
 	// ResizePending is an in-place resize that cannot be done now; nil if there is none.
 	ResizePending *ResizePending `json:"resizePending,omitempty"`
@@ -65,21 +65,21 @@ type Evicted struct {
 // ReasonEvicted is the reason of an evicted pod (pkg/kubelet/eviction).
 const ReasonEvicted = "Evicted"
 
-// Evict returns k for a pod that is being evicted.
+// Evict returns k with the record that the pod is being evicted.
 func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
 	return k
 }
 
-// StopForShutdown returns k for a pod that is stopped because the node shuts down.
+// StopForShutdown returns k with the record that the pod is stopped because the node shuts down.
 func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message, k.ShutDown = corev1.PodFailed, reason, message, now
 	return k
 }
 
-// AfterShutdown returns k for a pod that runs again after the node's shutdown, or after the shutdown
-// was canceled.
+// AfterShutdown returns k without the record of the shutdown: the pod runs again, after the next boot or
+// because the shutdown was canceled.
 func (k Kept) AfterShutdown() Kept {
 	if !k.ShutDown.IsZero() {
 		k.Phase, k.Reason, k.Message, k.ShutDown = "", "", "", time.Time{}
@@ -87,7 +87,7 @@ func (k Kept) AfterShutdown() Kept {
 	return k
 }
 
-// disrupted returns when the pod was evicted or stopped because of the node; zero if it was not.
+// disrupted returns when the pod was evicted or stopped because of the node; zero if neither happened.
 func (k Kept) disrupted() time.Time {
 	if k.Evicted != nil && k.Evicted.ForNode {
 		return k.Evicted.At
@@ -95,7 +95,7 @@ func (k Kept) disrupted() time.Time {
 	return k.ShutDown
 }
 
-// WithContainers returns k of an evicted pod with the exits of its containers.
+// WithContainers returns k, which is that of an evicted pod, with the exits of the pod's containers.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
 	e.Containers = lastExits(all)
@@ -103,14 +103,15 @@ func (k Kept) WithContainers(all []Container) Kept {
 	return k
 }
 
-// WithRemoved returns k of a pod that is being removed with the exits of its containers.
+// WithRemoved returns k, which is that of a pod that is being removed, with the exits of the pod's
+// containers.
 func (k Kept) WithRemoved(all []Container) Kept {
 	k.Removed = lastExits(slices.Concat(all, k.Removed))
 	return k
 }
 
-// WithRemoved returns o with the containers of a pod that is being removed that the runtime no longer
-// has. The result is only for display: these containers need not be removed.
+// WithRemoved returns o with the recorded containers of a pod that is being removed: those that the
+// runtime no longer has. The result is only for display: these containers need not be removed.
 func (o *Observed) WithRemoved() *Observed {
 	shown := *o
 	shown.Containers = slices.Clone(o.Containers)
@@ -123,7 +124,7 @@ func (o *Observed) WithRemoved() *Observed {
 	return &shown
 }
 
-// lastExits returns the first exited container of each name. The list has the newest containers first.
+// lastExits returns the newest exited container of each name. The list is sorted from newest to oldest.
 func lastExits(all []Container) (out []Container) {
 	for _, c := range all {
 		if slices.ContainsFunc(out, func(kept Container) bool { return kept.Name == c.Name }) || c.State != Exited {
@@ -138,8 +139,8 @@ func lastExits(all []Container) (out []Container) {
 // maxKeptMessage limits the length of a container's message, in bytes.
 const maxKeptMessage = 1024
 
-// WithCreateFailure returns k with a container that could not be created, which replaces an earlier one of
-// that name.
+// WithCreateFailure returns k with c, a container that could not be created, in place of an earlier one
+// with the same name.
 func (k Kept) WithCreateFailure(c Container) Kept {
 	k = k.WithoutCreateFailure(c.Name)
 	c.Message = event.CutBytes(c.Message, maxKeptMessage)
@@ -147,14 +148,14 @@ func (k Kept) WithCreateFailure(c Container) Kept {
 	return k
 }
 
-// WithoutCreateFailure returns k without the container of that name that could not be created.
+// WithoutCreateFailure returns k without the recorded failure to create the container with that name.
 func (k Kept) WithoutCreateFailure(name string) Kept {
 	k.CreateFailures = slices.DeleteFunc(slices.Clone(k.CreateFailures), func(c Container) bool { return c.Name == name })
 	return k
 }
 
-// PutKept adds containers that the runtime does not have: those of an evicted pod, and those that it
-// could not create, unless their sandbox no longer exists.
+// PutKept adds containers that the runtime does not have: those of an evicted pod and, unless their
+// sandbox no longer exists, those that the runtime could not create.
 func (o *Observed) PutKept() {
 	var kept []Container
 	if o.Kept.Evicted != nil {
@@ -169,7 +170,7 @@ func (o *Observed) PutKept() {
 	o.Order()
 }
 
-// KeptCondition is a condition with the time at which it got its status.
+// KeptCondition is a condition with the time of its last transition.
 type KeptCondition struct {
 	Type   corev1.PodConditionType `json:"type"`
 	Status corev1.ConditionStatus  `json:"status"`
@@ -230,10 +231,10 @@ func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 	return &k.Conditions[at]
 }
 
-// since returns the time of a condition's last transition. Derived is the time according to the
-// runtime's timestamps. If the status differs from the recorded one, it changed after that one: at the
-// derived time if that is later, otherwise now. For a condition that probes have made true the result
-// is now, because the runtime has no record of probes.
+// since returns the time of a condition's last transition. The argument derived is the time according to
+// the runtime's timestamps. If the status differs from the recorded one, it changed after the recorded
+// transition: at the derived time if that is later, otherwise now. For a condition that probes have made
+// true the result is now, because the runtime has no record of probes.
 func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
 	old := k.condition(c.Type)
 	switch {

@@ -15,7 +15,7 @@ type Verb string
 const (
 	// KillPod stops every container of the pod, then its sandboxes.
 	KillPod Verb = "KillPod"
-	// CreateSandbox creates a sandbox; Attempt is its attempt.
+	// CreateSandbox creates a sandbox; Attempt is the sandbox's attempt number.
 	CreateSandbox Verb = "CreateSandbox"
 	// KillContainer stops one container.
 	KillContainer Verb = "KillContainer"
@@ -25,10 +25,10 @@ const (
 	// RestartAll stops every container and starts the pod over in its sandbox,
 	// init containers included.
 	RestartAll Verb = "RestartAll"
-	// RunPostStart runs a postStart hook again that may not have finished under an earlier podrun.
+	// RunPostStart runs a postStart hook again, because an earlier podrun process may not have finished
+	// it.
 	RunPostStart Verb = "RunPostStart"
-	// ResizePod sets the resources of the pod's cgroup and its running containers to
-	// those of the spec (KEP-1287).
+	// ResizePod applies the spec's resources to the pod's cgroup and its running containers (KEP-1287).
 	ResizePod Verb = "ResizePod"
 )
 
@@ -42,7 +42,8 @@ type Action struct {
 	// Message is the message of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
 	// Restart is the reason why the killed containers are started again, for KillContainer and KillPod.
-	// It is empty if they are not, or if their exit codes decide. It is recorded before the kill.
+	// It is empty if they are not started again, or if that depends on their exit codes. It is recorded
+	// before the kill.
 	Restart RestartCause `json:"restart,omitempty"`
 	// Grace is the grace period of the container in seconds, if it differs from the pod's: a probe's
 	// terminationGracePeriodSeconds.
@@ -70,8 +71,8 @@ type World struct {
 	Now      time.Time
 	// Started are the IDs of containers whose startup probe has succeeded.
 	Started map[string]bool
-	// Unhealthy are the containers whose startup or liveness probe has reached its failure threshold,
-	// by ID.
+	// Unhealthy contains the containers whose startup or liveness probe has reached its failure
+	// threshold, by container ID.
 	Unhealthy map[string]Unhealthy
 	// Since is the pod's start time, from which activeDeadlineSeconds counts; zero if it has not been
 	// started yet.
@@ -162,7 +163,8 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 }
 
 // ephemeral starts ephemeral containers (KEP-277), even before the pod is initialized. It never starts
-// one a second time, not even in a later sandbox (computePodActions in pkg/kubelet/kuberuntime).
+// an ephemeral container a second time, not even in a later sandbox (computePodActions in
+// pkg/kubelet/kuberuntime).
 func (d *Decision) ephemeral(w World) {
 	for _, name := range w.Ephemeral {
 		if w.Observed.Newest(name) == nil {
@@ -171,7 +173,8 @@ func (d *Decision) ephemeral(w World) {
 	}
 }
 
-// deadline returns when activeDeadlineSeconds expire; zero if they never do.
+// deadline returns when activeDeadlineSeconds expires; zero if the pod has no deadline or has not been
+// started.
 func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	if pod.Spec.ActiveDeadlineSeconds == nil || since.IsZero() {
 		return time.Time{}
@@ -192,14 +195,14 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	return true
 }
 
-// until requires another decision at t, unless one is due earlier.
+// until requests another decision at t, unless one is due earlier.
 func (d *Decision) until(t time.Time) {
 	if d.Until.IsZero() || t.Before(d.Until) {
 		d.Until = t
 	}
 }
 
-// nextApp plans one app container. It returns 1 if the container runs or will run, otherwise 0.
+// nextApp plans one app container. It returns the number of containers that run or will run: 1 or 0.
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
@@ -252,8 +255,8 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 	return true
 }
 
-// replace kills a container and starts it again, regardless of its restart policy. Kill contains the
-// reason and the message.
+// replace kills a container and starts it again, regardless of its restart policy. The argument kill
+// contains the reason and the message.
 func (d *Decision) replace(name, id string, obs *Observed, kill Action) {
 	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, name, id, RestartChanged
 	d.Actions = append(d.Actions, kill)
@@ -286,8 +289,8 @@ func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container
 	}
 }
 
-// backsOff reports whether an exited container is in back-off, and requires another decision at its
-// end. The back-off of an earlier definition does not apply.
+// backsOff reports whether an exited container is in back-off, and if so requests another decision at
+// the end of the delay. The back-off of an earlier definition does not apply.
 func (d *Decision) backsOff(c *Container, w World) bool {
 	if w.changed(c) {
 		return false

@@ -48,7 +48,7 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 	case have.State == Exited && have.ExitCode == 0:
 		return true
 	case w.Observed.hasEnded(pod, c, have):
-		// The pod has failed. Sidecars before this one may still run.
+		// The pod has failed. Sidecars that precede this init container may still run.
 		*d = end(w.Observed)
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
@@ -66,8 +66,8 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(c.Name, w.Observed, "next sidecar")
 		return false
 	case have.State == Running:
-		// Its exit must be noticed even while later containers start: an init container that requires
-		// the sidecar would otherwise wait forever.
+		// podrun must detect the sidecar's exit even while later containers start: otherwise an init
+		// container that requires the sidecar would wait forever.
 		good := nextRunning(pod, c, have, w, d)
 		if good {
 			d.Watch = append(d.Watch, have.ID)

@@ -38,7 +38,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {
-		// A pod that must not be restarted has lost its sandbox, for example by a reboot: its
+		// The pod must not be restarted, but has lost its sandbox, for example in a reboot: its
 		// containers have exited, so the pod has ended.
 		return end(obs)
 	}
@@ -84,7 +84,7 @@ func AnyStarted(obs *Observed) bool {
 }
 
 // reasonStartError is containerd's reason for a container whose start failed. Such a container has no
-// start time either.
+// start time.
 const reasonStartError = "StartError"
 
 // end stops the remaining containers of an ended pod.

@@ -33,7 +33,7 @@ type Sandbox struct {
 	Handler     string            `json:"handler,omitempty"` // the runtime handler; "" is the default
 	IPs         []string          `json:"ips,omitempty"`
 	Managed     bool              `json:"managed"` // has podrun's annotation
-	RootDir     string            // root directory of the podrun that created it; empty if it is this one's
+	RootDir     string            // root directory with which it was created; empty if it is this process's root directory
 	Invocation  string            `json:"invocation,omitempty"`
 	Generation  string            `json:"generation,omitempty"` // of the owner that created it
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -57,10 +57,11 @@ type Container struct {
 	Message    string    `json:"message,omitempty"`
 	LogPath    string    `json:"logPath,omitempty"` // absolute
 	PID        int       `json:"pid,omitempty"`     // on this host, if the runtime reports it
-	// User is the identity of the first process at its start; nil if the runtime does not report it
-	// (containerd 1.x).
+	// User is the identity with which the container's first process was started; nil if the runtime does
+	// not report it (containerd 1.x).
 	User *corev1.ContainerUser `json:"user,omitempty"`
-	// Actual are its current resources; nil if the runtime does not report them (containerd 1.6).
+	// Actual contains the container's current resources; nil if the runtime does not report them
+	// (containerd 1.6).
 	Actual *Actual `json:"actual,omitempty"`
 
 	// TerminationLog is the path, on this host, of the file for the container's termination message.
@@ -71,8 +72,8 @@ type Container struct {
 	// generated.
 	CreateFailed bool `json:"unmade,omitempty"`
 
-	// Annotations are those with which the container was created. They are available even if the pod's
-	// checkpoint is lost.
+	// Annotations are the annotations with which the container was created. They are available even if the
+	// pod's checkpoint is lost.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -85,8 +86,8 @@ type Probed struct {
 // HookState is the recorded state of a container's postStart hook.
 type HookState string
 
-// A hook is pending from before the start of its container until it has ended. If podrun is killed in
-// between, the hook remains pending, and the next podrun runs it (k/k#60053, k/k#122803).
+// A hook is pending from before the start of its container until the hook has ended. If podrun is killed
+// in between, the hook remains pending, and the next podrun process runs it (k/k#60053, k/k#122803).
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
@@ -118,8 +119,8 @@ type Observed struct {
 	// ImageFailures are the reasons why containers wait for their images, by container name. The
 	// process that pulls the images records them.
 	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
-	// Unreadable has a warning for each optional state file that is corrupt. Such a file counts as
-	// missing.
+	// Unreadable contains a warning for each optional state file that is corrupt. Such a file is treated
+	// as missing.
 	Unreadable problem.List `json:"-"`
 }
 
@@ -158,8 +159,8 @@ func (o *Observed) Newest(name string) *Container {
 	return nil
 }
 
-// Latest returns the newest container of a name in any sandbox, if it was created after the last
-// restart of all containers; otherwise nil.
+// Latest returns the newest container of a name in any sandbox; nil if there is none, or if it was created
+// before the last restart of all containers.
 func (o *Observed) Latest(name string) *Container {
 	if c := o.Newest(name); c != nil && !o.Restarted[c.ID] {
 		return c
@@ -167,7 +168,7 @@ func (o *Observed) Latest(name string) *Container {
 	return nil
 }
 
-// Previous returns the container of the same name before c; nil if there is none.
+// Previous returns the container that c replaced, which has the same name; nil if there is none.
 func (o *Observed) Previous(c *Container) *Container {
 	for i := range o.Containers {
 		if p := &o.Containers[i]; p.Name == c.Name && p.compare(c) < 0 {
@@ -196,8 +197,8 @@ func (o *Observed) SetHook(containerID string, s HookState) {
 	o.Hooks[containerID] = s
 }
 
-// StartTime returns the pod's start time: when podrun first accepted it or, if that is not recorded, when
-// its oldest sandbox was created; zero if neither is known.
+// StartTime returns the pod's start time: the time at which podrun first accepted it or, if that is not
+// recorded, the creation time of its oldest sandbox; zero if neither is known.
 func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time
@@ -222,7 +223,7 @@ func (c *Container) compare(other *Container) int {
 	return cmp.Or(cmp.Compare(c.Restarts, other.Restarts), c.CreatedAt.Compare(other.CreatedAt))
 }
 
-// Drop removes a container that was removed from the runtime.
+// Drop removes a container from the observation after it was removed from the runtime.
 func (o *Observed) Drop(id string) {
 	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
 }

@@ -14,8 +14,8 @@ type ExitPolicy string
 
 // The exit policies.
 const (
-	ExitAny  ExitPolicy = "any"  // that of the first failed container, in the order of the spec
-	ExitAll  ExitPolicy = "all"  // like ExitAny, but 0 unless every app container failed
+	ExitAny  ExitPolicy = "any"  // the exit code of the first failed container, in the order of the spec
+	ExitAll  ExitPolicy = "all"  // like ExitAny, but 0 if any app container succeeded
 	ExitNone ExitPolicy = "none" // 0 if the pod ran to completion
 )
 
@@ -70,7 +70,7 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 
 // ExitCode returns the exit code of a pod that has ended: the exit code of container from or, if from
 // is empty, the one that the policy selects. Sidecars never count. Ok is false if the pod failed for
-// another reason than a container's exit code.
+// a reason other than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
 		return 0, false // DeadlineExceeded: the exit codes only show that the containers were killed

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// RestartCause is the reason why podrun kills a container and starts it again. The kubelet decides to
-// kill and to start in one pass (computePodActions in pkg/kubelet/kuberuntime). podrun records the
-// cause before the kill, because a pass can be interrupted, and the exit code of a container that
-// podrun killed does not show whether the container must be started again.
+// RestartCause is the reason why podrun kills a container and starts it again. The kubelet decides in one
+// pass to kill a container and to start it again (computePodActions in pkg/kubelet/kuberuntime). podrun
+// records the cause before the kill, because podrun can be interrupted between the two, and the exit code of
+// a container that podrun killed does not show whether the container must be started again.
 type RestartCause string
 
 // The causes.
@@ -17,8 +17,8 @@ const (
 	// RestartChanged means that the definition of the container changed, or that a resize requires its
 	// restart (KEP-1287). Its restart policy is ignored.
 	RestartChanged RestartCause = "Changed"
-	// RestartUnhealthy means that its startup or liveness probe failed. The container is started again
-	// unless its restart policy, or else the pod's, is Never; its restart rules are ignored.
+	// RestartUnhealthy means that the container's startup or liveness probe failed. The container is started
+	// again unless its restart policy, or else the pod's, is Never; its restart rules are ignored.
 	RestartUnhealthy RestartCause = "Unhealthy"
 	// RestartSandbox means that the pod is started over in a new sandbox, unless its restart policy is
 	// Never. The containers' own policies are ignored.
@@ -55,10 +55,11 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 	return out
 }
 
-// CurrentRestarts returns the pending restarts without those that are complete because a newer
-// container of the name was started; one that was only created does not count, because it may be
-// removed again. It also omits containers that run and were not asked to stop, because their causes are
-// evaluated again. Ending are the containers that were asked to stop, by ID.
+// CurrentRestarts returns the pending restarts that are not complete. A restart is complete when a newer
+// container of that name was started; a container that was only created does not count, because it may be
+// removed again. CurrentRestarts also omits running containers that were not asked to stop, because the
+// causes are evaluated again for them. The argument ending contains the containers that were asked to stop,
+// by ID.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
@@ -76,8 +77,8 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 	return out
 }
 
-// pendingRestart returns the pending restart of a container, or of a newer one of its name that is no
-// longer observed; the zero value if there is none.
+// pendingRestart returns the pending restart of a container, or that of a newer container of the same name
+// that is no longer observed; the zero value if there is none.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
 		return p

@@ -44,17 +44,17 @@ func resourcesOf(r corev1.ResourceRequirements) Resources {
 type Resize struct {
 	// Group is true if the pod's cgroup already has the resources of the spec.
 	Group bool `json:"group,omitempty"`
-	// Containers are the current resources, by ID, of the containers that were running when the resize
-	// began.
+	// Containers maps the ID of each container that was running when the resize began to its current
+	// resources.
 	Containers map[string]Resources `json:"containers,omitempty"`
 	// Error explains why the last attempt failed; empty if it did not.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// BeginResize returns the resize from one definition of a pod to another with the same containers; nil
-// if CPU and memory are the same. If an earlier resize has not reached a container, the container's
-// current resources are still those from before that resize.
+// BeginResize returns the resize from one definition of a pod (was) to another with the same containers
+// (will); nil if CPU and memory do not change. If an earlier resize was not applied to a container, the
+// container still has the resources from before that resize.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil
@@ -105,8 +105,8 @@ func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Containe
 	return had, ok && had != ResourcesOf(pod, c)
 }
 
-// resizeRestarts reports whether the resizePolicy of a container requires a restart for its pending
-// resize.
+// resizeRestarts reports whether a container's pending resize requires a restart according to its
+// resizePolicy.
 func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	had, differs := o.Resizing(pod, c, have)
 	want := ResourcesOf(pod, c)
@@ -147,9 +147,9 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	return true
 }
 
-// resize plans the resize of the pod's control group and its running containers: after containers that
-// require a restart are killed, and before any is started (SyncPod in pkg/kubelet/kuberuntime). From is
-// the index of the first action for an app container.
+// resize plans the resize of the pod's cgroup and its running containers, after the containers that
+// require a restart are killed, and before any container is started (SyncPod in
+// pkg/kubelet/kuberuntime). From is the index of the first action for an app container.
 func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {
 	if obs.Resize == nil || obs.Resize.Group && len(obs.ToResize(pod)) == 0 {
 		return

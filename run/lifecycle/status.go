@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// The reasons in the status of a pod that a command has stopped, or is stopping, and that
-// does not run until a command starts it.
+// The status reasons of a pod that a command has stopped or is stopping, and that does not run until a
+// command starts it.
 const (
 	ReasonStopped  = "Stopped"
 	ReasonStopping = "Stopping"
@@ -19,7 +19,8 @@ const (
 
 // StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
-	// Observed is the observed state of the pod; nil if the runtime has nothing of the pod.
+	// Observed is the observed state of the pod; nil if the runtime has no sandbox and no container of
+	// the pod.
 	Observed *Observed
 	// NodeIPs are this host's addresses, the primary one first. At most two are used, one of each
 	// family.
@@ -31,7 +32,8 @@ type StatusInput struct {
 	// Messages are the termination messages, by container ID.
 	Messages map[string]string
 	// Started and Ready are the results of startup and readiness probes, by container ID. A container
-	// whose probe has no result is not started, or not ready; a running container without the probe is.
+	// with a startup or readiness probe that has no result yet is not started or not ready; a running
+	// container without the probe is.
 	Started, Ready map[string]bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
 	// (KEP-3857).
@@ -40,7 +42,8 @@ type StatusInput struct {
 	// Over is true if no container of the pod will be started again, regardless of its restart policy,
 	// because the pod was stopped permanently or is being stopped.
 	Over bool
-	// Undefined is true for a leftover in the runtime, which has no pod definition. It is never ready.
+	// Undefined is true for leftovers in the runtime of a pod without a definition. Such a pod is never
+	// ready.
 	Undefined bool
 	// Reason and Message describe why the whole pod failed (Evicted, DeadlineExceeded, a
 	// refusal such as OutOfcpu); empty if it did not.
@@ -56,9 +59,10 @@ type StatusInput struct {
 //
 // It requires no earlier status: terminations are derived from the runtime's records. Transition times,
 // and the phase of a pod that has ended, are those that the pod's owner recorded (Observed.Kept). If
-// there are none, they are derived from the runtime's timestamps, so that two calls with the same input
-// return the same result. Conditions in pod.Status that the kubelet does not set are kept. There is one
-// deliberate difference: an init container of an older sandbox never counts as completed (k/k#140309).
+// nothing was recorded, they are derived from the runtime's timestamps, so that two calls with the same
+// input return the same result. Conditions in pod.Status that the kubelet does not set are kept. There
+// is one deliberate difference: an init container of an older sandbox never counts as completed
+// (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	if kept := in.Observed.Kept; kept.Terminal() {

@@ -20,8 +20,8 @@ const (
 	unknownContainerStatuses = "UnknownContainerStatuses"
 )
 
-// ownConditions are the conditions that a kubelet sets. All others come from elsewhere and are kept
-// unchanged.
+// ownConditions are the conditions that a kubelet sets. All others are set by other components and are
+// kept unchanged.
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
 	corev1.PodReadyToStartContainers, corev1.PodResizeInProgress, corev1.PodResizePending, corev1.AllContainersRestarting,
@@ -117,7 +117,7 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 }
 
 // anyAppRan reports whether an app container of the current sandbox is running or has exited. As in the
-// kubelet, one that waits to be restarted does not count.
+// kubelet, a container that waits to be restarted does not count.
 func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
 	return slices.ContainsFunc(s.ContainerStatuses, func(st corev1.ContainerStatus) bool {
 		return st.State.Waiting == nil && obs.Container(st.Name) != nil
@@ -214,8 +214,8 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 	return in.Observed.Kept.since(c, at, in.Now, hasProbes(pod))
 }
 
-// latest returns the last time at which one of the containers exited or, if starts is true, started; it
-// returns at if that is later.
+// latest returns the last time at which one of the containers exited or, if starts is true, started. If
+// at is later, it returns at.
 func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
 	later := func(t time.Time) {
 		if t.After(at) {

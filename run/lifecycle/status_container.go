@@ -23,8 +23,8 @@ func appStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		// If the current sandbox has no such container, one of an older sandbox shows how the container
-		// exited, because it may not be run again.
+		// If the current sandbox does not have the container, the status shows its exit in an older
+		// sandbox, because the container may never run again.
 		out = append(out, statusOf(pod, c, in.Observed.Newest(c.Name), in))
 	}
 	slices.SortFunc(out, func(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
@@ -105,7 +105,7 @@ func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusIn
 	if have != nil {
 		setCurrent(&s, c, have, in)
 	} else if last := in.Observed.Newest(c.Name); last != nil {
-		// It ran in an older sandbox and will run again in this one.
+		// The container ran in an older sandbox and will run again in the current one.
 		s.RestartCount = int32(last.Restarts)
 		s.LastTerminationState.Terminated = terminated(last, in)
 	}
@@ -132,7 +132,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
 	case Exited:
 		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
-	case Created: // the reason for a container that is not created yet applies
+	case Created: // keep the waiting reason of a container that has not been created
 	default: // the kubelet sets no reason either
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
@@ -211,7 +211,8 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 // may truncate within a character; podrun does not.
 const maxTerminationMessages = 12 << 10
 
-// boundMessages truncates the termination messages, which containers and the runtime write.
+// boundMessages truncates the termination messages, because containers and the runtime may write any
+// amount of text.
 func boundMessages(s *corev1.PodStatus) {
 	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses}
 	limit := maxTerminationMessages / max(1, len(lists[0])+len(lists[1])+len(lists[2]))

@@ -15,8 +15,8 @@ type tally struct {
 	running        int  // app containers and sidecars
 	waiting        int  // app containers and sidecars that have never run
 	stopped        int  // app containers that exited, in this attempt or the last one
-	restarting     int  // those of stopped that will be started again
-	succeeded      int  // those of stopped whose current attempt exited with 0
+	restarting     int  // the part of stopped that will be started again
+	succeeded      int  // the part of stopped whose current attempt exited with code 0
 }
 
 // phaseOf returns the phase by the kubelet's rules. Sidecars never delay completion: their exits are
@@ -34,8 +34,8 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	case t.initFailed:
 		return corev1.PodFailed
 	case in.Over && t.neverStarted():
-		// A container that has not been started yet never will be, so the pod is not pending
-		// (TerminatePod in pkg/kubelet/status).
+		// A container that has not been started will never be started, so the pod is not pending (TerminatePod in
+		// pkg/kubelet/status).
 		return corev1.PodFailed
 	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
 		return corev1.PodPending

@@ -15,8 +15,8 @@ import (
 type AdmitOptions struct {
 	PrepareOptions
 	Continue bool // admit the other pods if some are refused
-	// Origin is recorded for the pods, with the node's settings. FromCheckpoint keeps the recorded
-	// command of pods that were applied, because their definition is not new.
+	// Origin is recorded for the pods, with the node's settings. With FromCheckpoint, pods that were
+	// applied keep the command that was recorded for them, because their definition is not new.
 	Origin         store.Origin
 	FromCheckpoint bool
 }
@@ -42,7 +42,8 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		}
 		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
-	// Sent without the lock: writing to stderr may block, and other podrun processes wait for the lock.
+	// Warnings are sent without the lock, because writing to stderr may block while other podrun
+	// processes wait for the lock.
 	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err

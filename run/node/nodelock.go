@@ -16,8 +16,8 @@ func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }
 
-// RemoveUnderNodeLock is like UnderNodeLock, for a removal, which must work even if the file system
-// cannot be written (EROFS, ENOSPC, EDQUOT).
+// RemoveUnderNodeLock is UnderNodeLock for a removal, which must succeed even if the file system is not
+// writable (EROFS, ENOSPC, EDQUOT).
 func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
 }
@@ -56,8 +56,8 @@ func waitEnded(err error) error {
 }
 
 // turn lets the goroutines of this process wait for the node's lock one at a time, in order: the lock
-// is polled, so concurrent waits of a command's pods would delay each other. The zero value is ready to
-// use.
+// is polled, so pods of a command that wait for it concurrently would delay each other. The zero value
+// is ready to use.
 type turn struct {
 	once  sync.Once
 	taken chan struct{}
@@ -67,7 +67,7 @@ type turn struct {
 func (t *turn) take(ctx context.Context) error {
 	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
 	select {
-	case t.taken <- struct{}{}: // even if ctx has ended, so that the lock is tried once
+	case t.taken <- struct{}{}: // taken even if ctx has ended, so that the lock is tried once
 		return nil
 	default:
 	}
@@ -82,5 +82,5 @@ func (t *turn) take(ctx context.Context) error {
 func (t *turn) leave() { <-t.taken }
 
 // reportNodeLockAfter is how long a command waits for the node's lock before it reports the holder. A
-// process that holds the lock longer is stopped or has a slow disk.
+// process that holds the lock longer is suspended or has a slow disk.
 const reportNodeLockAfter = time.Second

@@ -42,9 +42,10 @@ func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) 
 	return nil
 }
 
-// AppliedSettings returns the settings with which a pod was applied: those of its owner record, and
-// this node's for all others. The settings for the runtime's connection and podrun's state are always
-// this node's. If the recorded settings cannot be read, it warns and returns this node's.
+// AppliedSettings returns the settings with which a pod was applied: those in its owner record, and
+// this node's for settings that the record does not contain. The settings for the runtime's
+// connection and podrun's state are always this node's. If the recorded settings cannot be read, it
+// sends a warning and returns this node's settings.
 func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 	s := n.Settings
 	if r == nil || r.Origin == nil || len(r.Origin.Settings) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Puller pulls images, within limits that all its pods share. It writes events to the journals of the
-// pods. It is safe for concurrent use.
+// Puller pulls images, within limits that all pods that use it share. It writes events to the journals
+// of the pods. It is safe for concurrent use.
 type Puller struct {
 	*imagepull.Puller
 	journals sync.Map // by pod UID
@@ -21,8 +21,8 @@ type Puller struct {
 // Journal registers the journal for the events of its pod.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget removes a journal and the state of its pod, unless the pod has another journal, which belongs
-// to another worker.
+// Forget removes a journal and the puller's state of the pod, unless another worker has registered
+// another journal for the pod.
 func (p *Puller) Forget(j *store.Journal) {
 	if p.journals.CompareAndDelete(j.Pod.UID, j) {
 		p.Puller.Forget(j.Pod.UID)

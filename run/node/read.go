@@ -29,15 +29,15 @@ type PrepareOptions struct {
 	ReplaceCorrupt bool
 	// KeepReferred adds ConfigMaps and Secrets that the input lacks from the pods on this host.
 	KeepReferred bool
-	Facts        *host.Facts // used instead of this host's
-	// Debug is added to the ephemeral containers of the pods, whose origins do not change; nil if there
-	// is none.
+	Facts        *host.Facts // used instead of the facts of this host
+	// Debug is a container to add to the pods' ephemeral containers, without changing the pods' origins; nil
+	// if there is none.
 	Debug *corev1.EphemeralContainer
 	Now   time.Time // the creation timestamp of new pods; if zero, it is not set
 }
 
-// Prepare reads this host and plans the pods. Refusals are in the list of problems and in the targets'
-// problems. The errors are those of Read.
+// Prepare reads this host and plans the pods. Reasons to refuse a pod are in the list and in the target's
+// Problems. The errors are those of Read.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
 	seen, err := n.Read(ctx, prepare.NewWanted(objects, n.Settings, o.AllowKubelet), o.Facts)
 	if err != nil {
@@ -88,8 +88,8 @@ func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manife
 }
 
 // ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of
-// kind Runtime, or means that a checkpoint must not be read or was written by a newer podrun. Corrupt
-// checkpoints are reported in ExistingPod.Broken.
+// kind Runtime, or means that a checkpoint must not be read or was written by a newer podrun.
+// ExistingPod.Broken reports a corrupt checkpoint.
 func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.ExistingPod, error) {
 	var out []prepare.ExistingPod
 	for _, p := range facts.Pods {
@@ -139,7 +139,7 @@ func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) 
 	return group.Wait()
 }
 
-// ReadFacts reads the facts of this host that planning the objects requires. The error is of kind
+// ReadFacts reads those facts of this host that are required to plan the objects. The error is of kind
 // Runtime.
 func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)

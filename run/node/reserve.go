@@ -40,8 +40,8 @@ func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare
 
 // reserveTarget makes this command the owner of an admitted pod and reserves the pod's resources. The
 // reservation of a new pod is its checkpoint. A pod on this host already counts with its current
-// resources; its future ones are reserved by a locked file. If the pod will be replaced, the owner
-// record belongs to the old pod until that pod has been removed.
+// resources; a locked file reserves its future resources. If the pod replaces another one, the owner
+// record belongs to the old pod until the old pod has been removed.
 func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
 	if t.Refused() != nil {
 		return nil
@@ -69,7 +69,8 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 
 // Reserve creates a pod's directory and writes its checkpoint: from then on, other admissions count the
 // pod's requests. The files are durable only after SyncReserved, which is called before the pod's first
-// container is created. The node's lock must be held, so nothing is synced.
+// container is created. Reserve syncs nothing, because the node's lock is held, which must not take
+// long.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -83,8 +84,8 @@ func Reserve(p *prepare.Plan) error {
 	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
-// recordIDRange records the host IDs of the pod's user namespace. The node's lock is held, but another
-// process may have held it since the plan was made.
+// recordIDRange records the host IDs of the pod's user namespace. The caller holds the node's lock, but
+// another process may have held it since the plan was made.
 func recordIDRange(p *prepare.Plan) error {
 	first, has := p.IDRange()
 	if !has {
@@ -109,7 +110,7 @@ func recordIDRange(p *prepare.Plan) error {
 // unreserveTimeout limits the time for undoing reservations.
 const unreserveTimeout = 30 * time.Second
 
-// unreserve undoes the reservations of new pods, and releases the others.
+// unreserve removes what reserve wrote for new pods, and releases the reservations of existing pods.
 func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
 	defer cancel()
@@ -124,7 +125,7 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 }
 
 // HoldResources reserves the future requests of a pod on this host with a locked file, which other
-// admissions count until it is released. The caller holds the node's lock.
+// admissions count until the file is released. The caller holds the node's lock.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {
@@ -167,7 +168,7 @@ func SyncReserved(p *prepare.Plan) error {
 		files = append(files, p.Layout.Devices(p.ID.UID))
 	}
 	for _, file := range files {
-		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // a pod of an older podrun may not have it
+		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // a pod of an older podrun version may not have this file
 			return fmt.Errorf("pod %s: %w", p.ID, err)
 		}
 	}
@@ -196,7 +197,7 @@ func syncDevices(targets []prepare.Target) error {
 	return nil
 }
 
-// keepsDir reports whether a target reserves resources for a pod that has a directory and keeps it.
+// keepsDir reports whether a target reserves resources for a pod that keeps its existing directory.
 func keepsDir(t prepare.Target) bool {
 	switch t.Change {
 	case prepare.ChangeNew, prepare.ChangeReplace: // a replacement has no directory yet

@@ -16,7 +16,8 @@ func (n *Node) WarnOnce(p problem.Problem) {
 	}
 }
 
-// maxWarned is the number of warnings that are remembered: far more than a host has problems at a time.
+// maxWarned is the number of warnings that are remembered: far more than a host has problems at any
+// time.
 const maxWarned = 1024
 
 // recent contains the last maxWarned texts. The zero value is ready to use; it is safe for concurrent

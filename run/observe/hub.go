@@ -20,12 +20,12 @@ const (
 	slowestRetry  = 5 * time.Second
 )
 
-// Hub detects changes of many pods. It lists the runtime's pods once for all of them and uses a pidfd
-// per container, and does not poll single pods. It is safe for concurrent use.
+// Hub detects changes of many pods. It lists the runtime's pods once for all of them, uses a pidfd for
+// each container, and does not poll individual pods. It is safe for concurrent use.
 type Hub struct {
-	// Report is called with the zero time when the runtime becomes unavailable, and with the time at
-	// which it became unavailable when it is available again. It may be nil, and must be set before
-	// Run.
+	// Report is called with the zero time when the runtime becomes unavailable, and, when the runtime
+	// is available again, with the time at which it had become unavailable. It may be nil, and must be
+	// set before Run.
 	Report func(down time.Time)
 
 	// Listed is called after each complete list, with its duration and the time since the previous list
@@ -39,7 +39,7 @@ type Hub struct {
 	watches map[*Watch]bool
 	up      chan struct{}  // closed while the runtime is available
 	down    time.Time      // when the runtime became unavailable; zero while it is available
-	noted   time.Time      // when found was read
+	noted   time.Time      // when the last list was complete
 	found   []Listed       // containers in the last list
 	ready   []identity.Pod // pods with a ready sandbox in the last list
 }
@@ -143,7 +143,7 @@ func (s states) equal(other states) bool {
 	return true
 }
 
-// fail records that the runtime is unavailable, and reports whether it was available before.
+// fail records that the runtime is unavailable. It reports whether the runtime was available before.
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
 	if first = h.down.IsZero(); first {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// follow uses the runtime's events as hints, if it has any. They announce the exit of a container that
-// has no process on this host, such as one in a virtual machine.
+// follow uses the runtime's events as hints, if the runtime sends any. They announce the exit of
+// containers that have no process on this host, such as containers in a virtual machine.
 func (h *Hub) follow(ctx context.Context) {
 	for {
 		err := h.client.ContainerEvents(ctx, h.hint)
@@ -48,7 +48,7 @@ func (h *Hub) Relist() {
 	}
 }
 
-// list reads the states of all sandboxes and containers. The result is by pod UID.
+// list reads the states of all sandboxes and containers. The keys of the result are pod UIDs.
 func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	begun := time.Now()
 	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
@@ -83,7 +83,7 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	return out, nil
 }
 
-// take compares a list with the known states of waiting workers, and reports whether the next list
+// take compares a list with the states that waiting workers know, and reports whether the next list
 // should follow soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	soon, down := h.compare(listed)
@@ -93,8 +93,8 @@ func (h *Hub) take(listed map[string]states) (soon bool) {
 	return soon
 }
 
-// compare is take without the report. If the runtime is available again, down is when it became
-// unavailable; otherwise zero.
+// compare is take without the call of Report. If the runtime has become available again, down is
+// when it had become unavailable; otherwise zero.
 func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

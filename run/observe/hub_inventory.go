@@ -13,7 +13,7 @@ type Listed struct {
 	State lifecycle.State
 }
 
-// Inventory returns the containers in any state, and the pods with a ready sandbox, in the last list,
+// Inventory returns all containers in the last list, in any state, and all pods with a ready sandbox,
 // including those of other programs. The lists must not be changed.
 func (h *Hub) Inventory() (containers []Listed, ready []identity.Pod) {
 	h.mu.Lock()

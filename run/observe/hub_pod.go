@@ -14,8 +14,8 @@ import (
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{}       // receives when a field below was set
-	pids map[string]pidWatch // of the watched containers, by ID
+	news chan struct{}       // receives a value when a field below has been set
+	pids map[string]pidWatch // the watched processes, by container ID
 
 	// Guarded by hub.mu.
 	known     states   // the worker's known states while it waits; otherwise nil
@@ -55,10 +55,10 @@ func (w *Watch) signal() {
 	}
 }
 
-// Await waits until a container of d.Watch exits, d.Until has passed, wake receives, or the runtime's
-// list differs from obs. It updates obs with the state of an exited container. If stale is true, the
-// list differed, and the pod must be observed again. The error is the cause that ended ctx, or the
-// runtime's.
+// Await waits until a container of d.Watch exits, d.Until has passed, a value arrives on wake, or the
+// runtime's list differs from obs. It updates obs with the state of an exited container. If stale is
+// true, the list differed, and the pod must be observed again. The error is the cause that ended ctx,
+// or an error of the runtime.
 func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}) (stale bool, err error) {
 	if err := w.arm(ctx, client, obs, d); err != nil {
 		return false, err
@@ -90,7 +90,7 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			w.unfollow(id) // the runtime is late: its next lists will show the exit
+			w.unfollow(id) // the runtime has not recorded the exit yet: one of its next lists will show it
 		}
 	}
 	return stale, nil
@@ -133,7 +133,7 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 	w.known, w.unwatched = statesOf(obs), unwatched
 	w.hub.mu.Unlock()
 	if more {
-		w.hub.Relist() // the hub may list at long intervals, and earlier lists did not include these containers
+		w.hub.Relist() // the hub may be listing at long intervals, and earlier lists did not include these containers
 	}
 	return nil
 }
@@ -147,8 +147,8 @@ func (w *Watch) follow(id string, pid int) {
 	}
 }
 
-// unfollow stops watching a container's process. The hub then detects its exit, by listing every
-// fastestRelist.
+// unfollow stops watching a container's process. The hub then lists the pods at the interval
+// fastestRelist, which shows the exit.
 func (w *Watch) unfollow(id string) {
 	if p, followed := w.pids[id]; followed {
 		p.stop()

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadKept reads the part of the status that the pod's owner recorded. It returns the zero value if
-// there is none or it cannot be read.
+// nothing was recorded or the file cannot be read.
 func ReadKept(l identity.Layout, uid string) lifecycle.Kept {
 	s, _ := store.ReadPodState(l, uid)
 	return s.Kept

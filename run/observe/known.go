@@ -13,12 +13,12 @@ import (
 // Known is a pod of podrun that exists on this host: in the runtime, in the root directory, or both.
 type Known struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil if that is missing or corrupt
-	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if it can be read or is
-	// missing. Such a pod can only be shown and deleted.
+	Pod *corev1.Pod // from the checkpoint; nil if the checkpoint is missing or corrupt
+	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if the checkpoint is
+	// readable or missing. Such a pod can only be shown and deleted.
 	Broken error
-	// LostSecrets explains that no container of the pod can be started until the pod is applied again,
-	// because its Secrets were kept in memory only and are lost; otherwise nil.
+	// LostSecrets is an error if the pod's Secrets were kept in memory only and are lost: no container
+	// of the pod can be started until the pod is applied again. Otherwise it is nil.
 	LostSecrets error
 	// Deletion is set if the pod is being removed, even if the command that began the removal was
 	// killed. ReadKnown does not set it.
@@ -29,13 +29,14 @@ type Known struct {
 // a pod can only be shown and deleted.
 func (k Known) Leftover() bool { return k.Pod == nil && k.Broken == nil }
 
-// ReadKnown reads the checkpoint of a pod. The result shows whether it is missing or cannot be read.
+// ReadKnown reads the checkpoint of a pod. The result shows whether the checkpoint is missing or
+// cannot be read.
 func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	c, err := store.ViewCheckpoint(layout, id.UID)
 	switch {
 	case err != nil:
 		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = store.BrokenCheckpoint(id, broken.Err) // names the pod under which it was found
+			err = store.BrokenCheckpoint(id, broken.Err) // names the pod for which the checkpoint was found
 		}
 		return Known{ID: id, Broken: err}
 	case c == nil:

@@ -23,8 +23,8 @@ import (
 
 // ReadPod reads the sandboxes and containers of the pod with this UID from the runtime, and the state
 // of its hooks and probes from its directory. The files in the directory are optional, and a corrupt
-// one counts as missing (Observed.Unreadable). The observation is never nil; if there is an error, it
-// is empty. The error is the runtime's, with its gRPC code, and does not name the pod.
+// one is treated as missing (Observed.Unreadable). The observation is never nil; after an error it is
+// empty. The error is the runtime's, with its gRPC code, and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
@@ -77,8 +77,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
-// ReadSandboxes lists the sandboxes that have the labels; nil selects all. It does not set IPs and
-// HostNetwork. The error is the runtime's.
+// ReadSandboxes lists the sandboxes that have all of these labels; nil selects all sandboxes. It does
+// not set IPs and HostNetwork. The error is the runtime's.
 func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
@@ -92,8 +92,8 @@ func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layo
 }
 
 // addUnlisted adds sandboxes of observed containers that are missing in the list of sandboxes: the two
-// lists are read at different times, so one may be outdated. A sandbox that is not observed would not
-// be removed.
+// lists are read at different times, so one may be outdated, and a sandbox that is missing in the
+// observation would never be removed.
 func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout, obs *lifecycle.Observed) error {
 	for _, c := range obs.Containers {
 		if slices.ContainsFunc(obs.Sandboxes, func(s lifecycle.Sandbox) bool { return s.ID == c.SandboxID }) {
@@ -111,7 +111,7 @@ func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout
 	return nil
 }
 
-// described has the fields that a listed sandbox and the status of a sandbox have in common.
+// described has the methods that a listed sandbox and the status of a sandbox have in common.
 type described interface {
 	GetId() string
 	GetMetadata() *runtimeapi.PodSandboxMetadata
@@ -141,7 +141,8 @@ func sandboxOf(item described, layout identity.Layout) lifecycle.Sandbox {
 }
 
 // readNetwork sets the fields of a ready sandbox that only PodSandboxStatus returns: the network mode
-// and the addresses. If the sandbox was removed after it was listed, it is not ready.
+// and the addresses. If the sandbox was removed after it was listed, readNetwork marks it as not
+// ready.
 func readNetwork(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
 	if !s.Ready {
 		return nil
@@ -177,9 +178,9 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 		group.Go(func() (err error) {
 			out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, true)
 			if status.Code(err) == codes.NotFound {
-				// containerd 1.6 and 1.7 respond only to the non-verbose call if another program
-				// removed containerd's own record of a container, which is not the CRI plugin's. The
-				// kubelet makes the non-verbose call, and so restarts such a container.
+				// containerd has its own record of a container, in addition to the CRI plugin's. If
+				// another program removed containerd's record, containerd 1.6 and 1.7 respond only to
+				// the non-verbose call, which the kubelet makes; so it restarts such a container.
 				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
 			}
 			if status.Code(err) == codes.NotFound {
@@ -192,8 +193,8 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
-// TerminationLog returns the path on this host of the termination message of a container with these
-// mounts and annotations; "" if it has none.
+// TerminationLog returns the path, on this host, of the file for the termination message of a
+// container with these mounts and annotations; "" if the container has no such file.
 func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) string {
 	for _, m := range mounts {
 		if m.GetContainerPath() == annotations[identity.AnnotationTerminationMessagePath] {

@@ -54,7 +54,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
 		}
 		if err != nil {
-			// The hook runs again: running it twice is better than never running it.
+			// The hook will run again: running it twice is better than never running it.
 			state = lifecycle.HookPending
 			if !store.StateNewer(file) {
 				corrupt = fmt.Errorf("read the state file of a postStart hook: %w", store.InFile(file, err))

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Limits for a termination message, and for the end of the log that replaces a missing one (kubelet,
-// pkg/kubelet/container/runtime.go).
+// Limits for a termination message, and for the end of the log that replaces a missing message
+// (kubelet, pkg/kubelet/container/runtime.go).
 const (
 	// TerminationMessageLimit is the number of bytes that are read from the end of the file.
 	TerminationMessageLimit = 4096
@@ -20,9 +20,9 @@ const (
 	terminationLogLines     = 80
 )
 
-// TerminationMessages returns the termination messages of exited containers, by ID. If a message is
-// empty, the container failed and its policy is FallbackToLogsOnError, it is the end of the container's
-// log. Messages that cannot be read are omitted.
+// TerminationMessages returns the termination messages of exited containers, by ID. If the message of a
+// failed container with the policy FallbackToLogsOnError is empty, the result has the end of the
+// container's log instead. Messages that cannot be read are omitted.
 func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {

@@ -35,7 +35,7 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// ViewOf returns the pod with its status. Over is true if the pod was stopped and will not run until a
+// ViewOf returns the pod with its status. over is true if the pod was stopped and will not run until a
 // command starts it; started and ready are probe results by container ID. For a pod whose checkpoint is
 // missing or corrupt, it returns the runtime's data.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
@@ -92,8 +92,8 @@ func IsStopped(layout identity.Layout, uid string) bool {
 	return err == nil
 }
 
-// WithoutCheckpoint returns a pod with the names and images of its containers, for a pod whose
-// checkpoint cannot be read.
+// WithoutCheckpoint returns a pod whose checkpoint cannot be read, with only the names and images of
+// its containers.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}

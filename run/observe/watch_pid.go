@@ -20,8 +20,8 @@ type pidWatch struct {
 
 // watchPID watches a container's process if the runtime reports its pid and the pid identifies a
 // process of the container on this host: a runtime in another PID namespace, or one that runs virtual
-// machines, reports pids that mean nothing on this host. When the process exits, it calls onExit, which
-// may be nil, in another goroutine, but never after stop has returned. The caller must call stop,
+// machines, reports pids that mean nothing on this host. When the process exits, watchPID calls onExit,
+// which may be nil, in another goroutine, but never after stop has returned. The caller must call stop,
 // without holding a lock that onExit acquires.
 func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
@@ -49,7 +49,7 @@ func watchPID(pid int, containerID string, onExit func()) pidWatch {
 // the Go runtime polls the descriptor together with all others.
 func awaitPID(fd int, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
-	if err := unix.SetNonblock(fd, true); err != nil { // otherwise the descriptor is not polled
+	if err := unix.SetNonblock(fd, true); err != nil { // otherwise the Go runtime does not poll the descriptor
 		unix.Close(fd)
 		return none
 	}
@@ -89,7 +89,7 @@ func readable(pidfd int) bool {
 }
 
 // runsIn reports whether a process is in a container's cgroup, whose name contains the container's ID
-// for every cgroup driver and runtime.
+// with every cgroup driver and runtime.
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && containerID != "" && strings.Contains(string(groups), containerID)

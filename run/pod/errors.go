@@ -25,7 +25,7 @@ func OfPod(id identity.Pod, err error) error {
 	return &named
 }
 
-// WithoutPodName removes the pod's name from an error to which the caller adds it.
+// WithoutPodName removes the pod's name from an error, because the caller adds the name.
 func WithoutPodName(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
@@ -35,7 +35,7 @@ func WithoutPodName(id identity.Pod, err error) error {
 	return err
 }
 
-// InStep adds the step of the pod's start during which an error occurred.
+// InStep adds to an error the step of the pod's start in which it occurred.
 func InStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: WithoutPodName(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {

@@ -12,7 +12,7 @@ import (
 )
 
 // reportOOMs emits one event for each container that was OOM-killed, and returns the IDs of all
-// reported containers.
+// containers reported so far.
 func (p *Pod) reportOOMs() (reported []string) {
 	for _, c := range p.Observed.OOMKilled() {
 		if !slices.Contains(p.Observed.Kept.OOMKilled, c.ID) {
@@ -56,7 +56,7 @@ func (p *Pod) KeepStartFailure(name, reason, message string) error {
 func (p *Pod) Keep(now lifecycle.Kept) error {
 	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) { s.Kept = now })
 	if errors.Is(err, store.ErrNoPodDir) {
-		return nil // it is new, or was deleted
+		return nil // the pod is new, or was deleted
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: save its status: %w", p.Plan.ID, err)

@@ -19,8 +19,8 @@ func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error 
 	return p.keepRestarts(p.Observed.WithPendingRestarts(cause, ids...))
 }
 
-// EndRestarts removes pending restarts that are complete. Ending are the containers that are being
-// stopped (store.OwnerRecord).
+// EndRestarts removes pending restarts that are complete. The argument ending contains the
+// containers that are being stopped (store.OwnerRecord).
 func (p *Pod) EndRestarts(ending map[string]time.Time) error {
 	return p.keepRestarts(p.Observed.CurrentRestarts(ending))
 }

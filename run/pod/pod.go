@@ -26,7 +26,7 @@ type Pod struct {
 	// WatchesGroup is true if the pod must be created again when its cgroup disappears after it was
 	// first seen (groupSeen).
 	WatchesGroup, groupSeen bool
-	// ResizePending describes a resize that cannot be done yet.
+	// ResizePending describes a resize that is not possible yet.
 	ResizePending PendingResize
 	// RemovedAtEnd is true if the command removes the pod when it ends, so hints must not
 	// refer to the pod.
@@ -35,8 +35,8 @@ type Pod struct {
 	unrecorded map[string]lifecycle.PendingRestart
 }
 
-// PendingResize describes why the pod cannot be resized to the definition of its source; Reason is nil
-// if it can. If Known is false, the recorded reason applies.
+// PendingResize describes why the pod cannot be resized as its source defines it. Reason is nil if the
+// resize is possible. If Known is false, the recorded reason still applies.
 type PendingResize struct {
 	Known  bool
 	Reason *lifecycle.ResizePending
@@ -77,8 +77,8 @@ func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
 	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
-// Observe reads the pod from the runtime and its state files. If that fails, the last observation
-// remains: podrun must never record conclusions from a failed observation.
+// Observe reads the pod from the runtime and its state files. If that fails, Observe keeps the
+// previous observation: podrun must never record conclusions from a failed one.
 func (p *Pod) Observe(ctx context.Context) error {
 	seen, err := p.Node.Observe(ctx, p.Plan.ID.UID)
 	if err != nil {

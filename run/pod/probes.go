@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Probed returns the current results of the probes. If no probes run, it returns the
-// stored results of an earlier podrun.
+// Probed returns the current results of the probes. If no probes run, it returns the results that
+// an earlier podrun process stored.
 func (p *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
 	started, ready = p.Observed.Probed()
 	if p.Prober == nil {
@@ -39,7 +39,7 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 		s.Probes, s.ProbedAt = p.Observed.Probes, p.Observed.ProbedAt
 	})
 	if same || errors.Is(err, store.ErrNoPodDir) {
-		return nil // `get` shows an earlier time, or another command deleted the pod
+		return nil // the pod was deleted, or `get` shows an earlier time, which does no harm
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: save the probe results: %w", p.Plan.ID, err)

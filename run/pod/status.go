@@ -17,8 +17,8 @@ func (p *Pod) Status() corev1.PodStatus {
 // View returns the pod as last observed. If over is true, none of its containers will be started again.
 func (p *Pod) View(k observe.Known, over bool) *corev1.Pod {
 	started, ready, _ := p.Probed()
-	// HandlerOf returns nothing for a sandbox that this command created, because it was not read from
-	// the runtime.
+	// HandlerOf returns "" for a sandbox that this command created, because its record was not read
+	// from the runtime.
 	n := observe.HostInfo{IPs: p.Plan.NodeIPs, Runtime: p.Plan.Facts.Runtime, Handler: cmp.Or(p.Plan.Sandbox.Handler, observe.HandlerOf(p.Observed)), BackOff: p.RestartBackOff()}
 	n.Runtime.Name = p.Plan.Runtime
 	return observe.ViewOf(context.Background(), k, p.Observed, n, over, started, ready)

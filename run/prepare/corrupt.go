@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// corruptState warns about corrupt state files, which the verdict ignores. It refuses no pod. Pods that
-// the command replaces because their checkpoints are corrupt need no warning.
+// corruptState returns warnings about corrupt state files, which planning ignores. It refuses no pod,
+// and does not warn about pods that the command replaces because their checkpoints are corrupt.
 func (in Input) corruptState() problem.List {
 	var out problem.List
 	for _, what := range in.Facts.Unreadable {
@@ -28,8 +28,9 @@ func (in Input) corruptState() problem.List {
 }
 
 // definedBy returns the pods that pod replaces, at least one of which has an unreadable checkpoint. If
-// corrupt ones may be replaced, they get the definition of pod: of all known definitions, its hooks and
-// grace period are most likely theirs. Pods that remain broken are refused (brokenProblems).
+// corrupt ones may be replaced, they get the definition of pod: of all known definitions, it is the
+// most likely to have their hooks and grace period. Pods that remain broken are refused
+// (brokenProblems).
 func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	out := slices.Clone(here)
 	for i := range out {
@@ -40,8 +41,8 @@ func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	return out
 }
 
-// brokenProblems refuses to replace a pod whose checkpoint is corrupt: its grace period and preStop
-// hooks are unknown, so the user has to decide.
+// brokenProblems refuses to replace a pod whose checkpoint is corrupt: the grace period and the
+// preStop hooks of that pod are unknown, so the user has to decide.
 func (t Target) brokenProblems() problem.List {
 	var out problem.List
 	for _, h := range t.Old {

@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// withEphemeral returns a pod with in.Debug and the ephemeral containers of the existing pod of its name,
-// which the manifest need not list.
+// withEphemeral returns pod with in.Debug and with the ephemeral containers of the existing pod of the
+// same name, because a manifest need not list them.
 func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
@@ -18,8 +18,8 @@ func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// withoutEphemeral returns pod without ephemeral containers if the target is created again: they
-// belonged to the earlier, running pod.
+// withoutEphemeral returns pod without ephemeral containers if the target is created again, because
+// they belonged to the previous pod.
 func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || len(pod.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -29,9 +29,9 @@ func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// ephemeralProblems refuses ephemeral containers as the API server does: in a manifest that creates a
-// pod, and in a running pod if they are not additions. Pod is the pod of the input, will is that pod
-// with the existing pod's ephemeral containers.
+// ephemeralProblems refuses ephemeral containers as the API server does: if a manifest that creates a
+// pod contains any, or if an update of a running pod does anything other than add some. pod is the pod
+// of the input; will is that pod with the existing pod's ephemeral containers.
 func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.EphemeralContainer) problem.List {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || debug == nil && len(pod.Spec.EphemeralContainers) == 0 {
 		return nil

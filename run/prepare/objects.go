@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bindClaims returns the input with its claims bound to its volumes. Claims of its pods that match no
-// volume are bound to directories below claimDir, unless claimDir is empty.
+// bindClaims returns the objects with their claims bound to their volumes. Unless claimDir is empty, claims
+// that the pods use and that match no volume are bound to directories below claimDir.
 func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
@@ -45,8 +45,8 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 }
 
 // forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of the same
-// name. With KeepReferred, the input also has the ConfigMaps and Secrets of the existing pod that it lacks,
-// and kept is a warning that names them.
+// name. With KeepReferred, ConfigMaps and Secrets of the existing pod that are missing in the input are added
+// to it, and kept is a warning that names them.
 func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 	for _, h := range in.Existing {
 		if h.Pod == nil || h.ID.Namespace != pod.Namespace || h.ID.Name != pod.Name {
@@ -71,8 +71,8 @@ func KeptWarning(names []string) problem.Problem {
 		Hint:    "add it to the input, or name its file with --configmap or --secret, to change it"}
 }
 
-// claimWarnings warns about claims of a pod that are bound but not in the input: their names may be
-// misspelled.
+// claimWarnings warns about a pod's claims that are bound to directories, but are not in the input: their
+// names may be misspelled.
 func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List {
 	var out problem.List
 	for i, v := range pod.Spec.Volumes {
@@ -89,9 +89,9 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 	return out
 }
 
-// objectChanges adds the differences between the objects that a pod refers to and those of the existing
-// pod. Content that running containers get without a restart is an update. Rebuilt is true if a claim
-// has another volume, so the pod must be replaced.
+// objectChanges adds to t the differences between the objects to which a pod refers and those of the existing
+// pod. A change of content that running containers receive without a restart is an update. rebuilt is true if
+// a claim is bound to a different volume, so that the pod must be replaced.
 func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
@@ -104,8 +104,8 @@ func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manife
 	return len(bound) > 0
 }
 
-// objectProblems returns the problems of an update with changed ConfigMaps and Secrets: immutable
-// objects must not change, and running containers keep the old values of variables.
+// objectProblems returns the problems of an update that changes ConfigMaps and Secrets: immutable objects
+// must not change, and environment variables of running containers keep their old values.
 func (t Target) objectProblems(was ExistingPod) problem.List {
 	if t.Change != ChangeUpdate {
 		return nil
@@ -125,7 +125,7 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 		before := lifecycle.FindContainer(was.Pod, c.Container.Name).Container
 		plan := t.Plan.Container(c.Container.Name)
 		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
-			continue // is new, so it has the new values
+			continue // the container is new, so it has the new values
 		}
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
 			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
@@ -147,8 +147,8 @@ func (t Target) restartHint() string {
 	return fmt.Sprintf("'podrun restart %s -n %s' restarts the pod", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
-// changedSource returns the changed object that a container mounts with a subPath, or "". The container
-// keeps the mount of the old file or directory, whatever the volume contains now.
+// changedSource returns the changed object of which m mounts a subPath, or "". Such a mount shows the old
+// file or directory, whatever the volume contains now.
 func (t Target) changedSource(m corev1.VolumeMount) string {
 	if m.SubPath == "" && m.SubPathExpr == "" {
 		return ""

@@ -98,9 +98,9 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	return p, append(problems, p.planPullSecrets()...)
 }
 
-// planPullSecrets adds the pod's imagePullSecrets to its images. As in the kubelet, a missing Secret is
-// a warning and not an error: the image may be public, or the host may have credentials. A Secret that
-// is not a pull secret is a warning, too.
+// planPullSecrets adds the pod's imagePullSecrets to the plans of its images. As in the kubelet, a
+// missing Secret is a warning, not an error: the image may be public, or the host may have credentials.
+// A Secret of another type is a warning, too.
 func (p *Plan) planPullSecrets() problem.List {
 	var missing []string
 	var problems problem.List
@@ -142,8 +142,8 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// dropMissingDNS drops the warning about the missing cluster DNS, for a pod that has dnsPolicy
-// ClusterFirst only by default: without a cluster, it does not require one.
+// dropMissingDNS drops the warning about the missing cluster DNS, for a pod whose dnsPolicy is
+// ClusterFirst only by default: on a host without a cluster, such a pod does not require cluster DNS.
 func (p *Plan) dropMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
 }
@@ -199,7 +199,8 @@ func (p *Plan) planContainers(in PlanInput) problem.List {
 	return problems
 }
 
-// ofNamespace selects the objects of one namespace from a map by namespace/name. The result is by name.
+// ofNamespace returns the objects of one namespace. The keys of objects are namespace/name, those of
+// the result are names.
 func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	out := map[string]T{}
 	for key, o := range objects {

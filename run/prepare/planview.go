@@ -22,7 +22,7 @@ import (
 type PlanView struct {
 	Pod        identity.Pod       `json:"pod"`
 	Change     Change             `json:"change"`
-	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the existing pod
+	Changes    []string           `json:"changes,omitempty"` // the paths of the fields that differ from the existing pod
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
 	Preempts   []identity.Pod     `json:"preempts,omitempty"` // pods that are stopped to free resources
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
@@ -48,7 +48,7 @@ type SandboxView struct {
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
-	Config    any                      `json:"config"` // null if the problems explain its absence
+	Config    any                      `json:"config"` // null if it could not be created; the problems then explain why
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 }
 
@@ -82,7 +82,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		switch {
 		case err == nil:
 			view.Config = cri.Value(config)
-		case t.Refused() == nil: // otherwise the problems explain its absence
+		case t.Refused() == nil: // otherwise the sandbox is absent, and the problems explain why
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
 		if spec := lifecycle.FindContainer(p.Pod, c.Name).Container; lifecycle.HasPostStart(spec) {

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Change is the relation of a pod in a manifest to the existing pod of its name on this host.
+// Change is the relation of a pod in a manifest to the existing pod with the same name on this host.
 type Change string
 
 // The changes.
@@ -42,8 +42,8 @@ type ExistingPod struct {
 	Observed *lifecycle.Observed
 	// Ended is true if none of its containers is running or will run again.
 	Ended bool
-	// Broken explains why the checkpoint cannot be read; Pod, Made, Ending, Observed and Ended are then
-	// not set. Corrupt is true if the content of the checkpoint is lost.
+	// Broken explains why the checkpoint cannot be read; if it is set, Pod, Made, Ending, Observed and
+	// Ended are not. Corrupt is true if the content of the checkpoint is lost.
 	Broken  error
 	Corrupt bool
 }
@@ -57,13 +57,13 @@ type Target struct {
 	Preempts []identity.Pod
 	// Changes are the paths of fields that differ from the existing pod.
 	Changes []string
-	// Problems are those of this pod. The list that All returns includes them.
+	// Problems are the problems of this pod. The list that All returns includes them.
 	Problems problem.List
 	// Forced is true if the pod is replaced although it is unchanged.
 	Forced bool
 
 	UID   string       // of the pod, determined before it is planned
-	since *metav1.Time // creation time of the existing pod, if this one continues it
+	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
 	// live are the changed objects whose content a running pod gets without a restart; frozen are the
 	// immutable ones among them.
 	live, frozen []string
@@ -91,21 +91,21 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It requires that the source of the
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It is set only if the source of the
 	// objects is known to define these pods.
 	ReplaceCorrupt bool
-	// KeepReferred adds ConfigMaps and Secrets that the objects lack from the checkpoints of the existing
-	// pods. It is not set if the source of the objects is their complete definition.
+	// KeepReferred adds ConfigMaps and Secrets that are missing in the objects, from the checkpoints of
+	// the existing pods. It is not set if the source of the objects defines the pods completely.
 	KeepReferred bool
-	// Debug is added to the ephemeral containers of the pods; nil if there is none.
+	// Debug is a container to add to the pods' ephemeral containers; nil if there is none.
 	Debug *corev1.EphemeralContainer
 	// Now is the creation timestamp of new pods; if zero, it is not set.
 	Now time.Time
 }
 
-// All plans and admits all pods of a command before the first side effect, each as if the pods that it
-// replaces did not exist, and all of them together. It is pure. The list contains every problem of all
-// pods and of the settings. If the plans have more text than maxText, it returns no targets.
+// All plans and admits all pods of a command together, before the first side effect, and as if the pods
+// that they replace did not exist. It is pure. The list contains every problem of all pods and of the
+// settings. If the text in the plans exceeds maxText, it returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
@@ -188,7 +188,7 @@ func tooMuchText(bytes int) problem.List {
 		Hint:    "use fewer ConfigMap and Secret keys, or apply the pods one by one"}}
 }
 
-// withoutVaguer drops the problem that a container cannot be created if p explains it and refers to a
+// withoutVaguer drops the problem "container cannot be created" if p has the same cause and names a
 // more specific field.
 func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	return slices.DeleteFunc(planning, func(q problem.Problem) bool {

@@ -13,9 +13,8 @@ import (
 )
 
 // UserNamespace returns the range of host IDs for a pod with hostUsers: false, and nil for other pods.
-// A pod keeps its range. A new pod gets the lowest free one of maxPods ranges of 65536 IDs, the first
-// of which starts at 65536, as from a kubelet on a host without a range for it in /etc/subuid
-// (KEP-127).
+// An existing pod keeps its range. A new pod gets the lowest free one of maxPods ranges of 65536 IDs each.
+// The first range starts at 65536, as with a kubelet for which /etc/subuid has no range (KEP-127).
 func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil

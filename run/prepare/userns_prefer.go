@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// withUserNamespace returns the pod of a target with the default for hostUsers: that of the existing
-// pod, unless it is replaced by another one; for a new pod, the default follows from the setting
-// userNamespaces. It records in the target why a new pod has no user namespace.
+// withUserNamespace returns the pod of a target with the default for hostUsers: the existing pod's
+// value, unless the pod is replaced; for a new pod, the setting userNamespaces determines the
+// default. It records in the target why a new pod has no user namespace.
 func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *corev1.Pod {
 	switch {
 	case pod.Spec.HostUsers != nil:
@@ -42,7 +42,7 @@ func (in Input) withUserNamespace(t *Target, pod *corev1.Pod, handler string) *c
 var idMappedTmpfs = version.MustParseGeneric("6.3.0")
 
 // whyHostUsers explains why a pod does not get a user namespace by default. It returns "" if the host
-// supports user namespaces and the pod works in one as it does outside.
+// supports user namespaces and the pod works the same inside and outside of one.
 func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	kernel, err := version.ParseGeneric(facts.KernelVersion)
 	switch {
@@ -81,7 +81,7 @@ func whyHostUsers(pod *corev1.Pod, facts host.Facts, handler string) string {
 	return ""
 }
 
-// idMapped reports whether podrun creates the files of a volume, on a file system that supports
+// idMapped reports whether podrun itself creates a volume's files, on a file system that supports
 // ID-mapped mounts. Other volumes may be on NFS, FUSE or ZFS, or may be sockets and directories that
 // the container shares with users of the host.
 func idMapped(v corev1.Volume) bool {

@@ -16,14 +16,14 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Wanted lists what must be read from this host to plan some objects.
+// Wanted lists what planning some objects requires from this host.
 type Wanted struct {
 	Pods  map[string]bool  // existing pods with these names, as namespace/name
 	Facts discover.Options // facts that only some pods require and that take long to read
 }
 
-// NewWanted determines what planning the objects requires. With allowKubelet it does not include the
-// search for a running kubelet.
+// NewWanted determines what planning the objects requires. If allowKubelet is true, this does not
+// include the search for a running kubelet.
 func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bool) Wanted {
 	w := Wanted{Pods: map[string]bool{}, Facts: discover.Options{Kubelet: !allowKubelet}}
 	o := &w.Facts

@@ -11,7 +11,7 @@ import (
 )
 
 // ensureOwned ensures, under the lock, that this operation owns the pod, or follows the live command that owns
-// it. An error explains why it can do neither; store.ErrChanged means that it must decide again.
+// it. An error explains why neither is possible; store.ErrChanged means that the operation must decide again.
 func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 	s, err := l.lease.CheckOwnership(ctx)
 	switch {
@@ -30,8 +30,8 @@ func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 }
 
 // takeDefinition ensures that the plan matches the definition of the pod on this host, which another
-// command may have updated in place. A command that supervises the pod adopts the new definition; one
-// that applied the old definition ends.
+// command may have updated in place. A command that supervises the pod adopts the new definition; a command
+// that applied the old definition ends with an error.
 func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
 	c, err := store.ReadCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 	if len(manifest.Changes(c.Pod, l.pod.Plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil
 	}
-	// Ephemeral containers that another command added do not matter to this one.
+	// Ephemeral containers that another command added are not a difference.
 	mine := manifest.WithEphemeral(l.pod.Plan.Checkpoint.Pod, c.Pod.Spec.EphemeralContainers)
 	if !l.policy.adopt && len(manifest.Changes(c.Pod, mine))+len(live)+len(bound)+len(frozen) > 0 {
 		return l.superseded(by)

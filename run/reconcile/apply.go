@@ -29,14 +29,14 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
 	Force         bool           // replace pods even if they have ended or are unchanged
-	// FromCheckpoint is true if the pods come from their checkpoints, which podrun keeps if a pod fails
-	// to start.
+	// FromCheckpoint is true if the pods come from their checkpoints. podrun keeps the checkpoint of
+	// such a pod even if the pod fails to start.
 	FromCheckpoint bool
 	// Debug is an ephemeral container to add to an existing pod; nil if there is none. Wait is then
 	// lifecycle.GoalDebugged with its name.
 	Debug  *corev1.EphemeralContainer
 	Origin store.Origin // where the pods' definitions come from; the zero value means apply
-	// Admitted is called when the pod's definition is on disk; it may be nil.
+	// Admitted is called once the pod's definition is on disk; it may be nil.
 	Admitted func() error
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; otherwise they are refused.
 	ReplaceCorrupt bool
@@ -182,7 +182,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return a.alreadyEnded()
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
-		// Its status shows how it ended.
+		// The pod's status shows how the pod ended.
 	case ended:
 		return a.alreadyEnded()
 	case t.Change == prepare.ChangeUnchanged && a.loop.acted, t.Change == prepare.ChangeReplace && t.Forced:
@@ -192,7 +192,7 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 }
 
 // observeTarget sets the observed state of the pod to the one that was read during admission, under the
-// same lock. For a new pod it is empty, unless the facts contain its UID.
+// same lock. For a new pod the state is empty, unless the facts contain the pod's UID.
 func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	if t.Was.Observed != nil && t.Was.ID.UID == a.pod.Plan.ID.UID {
 		a.pod.Observed = t.Was.Observed

@@ -30,8 +30,8 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
-		// Written before the definition: if podrun is interrupted in between, the next apply still
-		// finds a change.
+		// Volumes are written before the definition: if podrun is interrupted in between, the next apply
+		// still detects a change.
 		if err := a.loop.start.Volumes.Refresh(ctx); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	})
 }
 
-// update makes the command's definition the pod's. At no time may the owner record name a source whose
+// update makes the command's definition the pod's. The owner record must never name a source whose
 // definition the pod does not have: a supervisor would delete the pod with its data.
 func (a *applying) update(o ApplyOptions) error {
 	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }

@@ -45,10 +45,10 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	return errors.Join(errs...)
 }
 
-// dead returns the exited runs that are followed by a newer run that was started.
+// dead returns the exited runs after which a newer run of the container was started.
 func dead(list []*runtimeapi.Container) []*runtimeapi.Container {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // in the order of lifecycle.Observed.Order
+	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // the order of lifecycle.Observed.Order
 		return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), cmp.Compare(b.CreatedAt, a.CreatedAt))
 	})
 	started := map[[2]string]bool{}

@@ -1,7 +1,7 @@
 // Package reconcile brings pods to their goals. Its loop observes a pod, calls package lifecycle for
 // the next actions, executes them, and repeats; a command and serve differ in their policies and in how
-// they wait. A Worker has the operations on one pod: apply, run, wait, supervise, stop, evict. Type
-// applying has the steps that are specific to apply: changes, takeovers and rollbacks.
+// they wait. A Worker implements the operations on one pod: apply, run, wait, supervise, stop, evict.
+// The type applying implements the steps that are specific to apply: changes, takeovers and rollbacks.
 //
 // It keeps no state that could not be recovered from the runtime's labels and the pod's directory, so
 // any podrun process can resume the work of a killed one.

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// waitError returns the error of a wait. It adds what the command was waiting for, unless the error
-// already describes a problem of the pod.
+// waitError returns the error of a wait. It adds what the command was waiting for, unless err already
+// describes a problem of the pod.
 func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
@@ -25,8 +25,8 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	return err
 }
 
-// ReadHostError returns the error of a step that concerns no single pod; nil if err is nil. If ctx has ended,
-// the error includes the cause, and is of kind Deadline after a timeout.
+// ReadHostError returns the error of a step that does not concern one pod in particular; nil if err is nil.
+// If ctx has ended, the error includes the cause, and is of kind Deadline after a timeout.
 func ReadHostError(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {

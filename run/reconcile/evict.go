@@ -19,10 +19,10 @@ import (
 // Eviction describes why and how a pod is evicted.
 type Eviction struct {
 	Grace   time.Duration // replaces the pod's grace period
-	Message string        // for the event and the pod's status
+	Message string        // the message of the event and in the pod's status
 	ForNode bool          // the node is short of a resource; otherwise the pod exceeds a limit
-	// Shutdown is the reason if the pod is stopped because the node shuts down: it then keeps its data,
-	// and runs again afterwards. It is empty for an eviction.
+	// Shutdown is the reason if the pod is stopped because the node shuts down: the pod then keeps its
+	// data, and runs again after the shutdown. It is empty for an eviction.
 	Shutdown string
 }
 
@@ -30,14 +30,14 @@ type Eviction struct {
 // pkg/kubelet/eviction), and its containers with their layers and the content of its emptyDirs are
 // removed. Its logs are kept, and its status records the exits of its containers. A pod that is stopped
 // because the node shuts down keeps all of these (nodeshutdown in pkg/kubelet). The caller holds the
-// pod's lock. The error is of kind Runtime, or the cause that ended ctx; if the pod could not be
-// stopped, the next owner stops it.
+// pod's lock. The error is of kind Runtime, or the cause that ended ctx; if Evict could not stop the
+// pod, the next owner stops it.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
 	w, err := Resume(ctx, n, id, lock)
 	if err != nil {
 		return err
 	}
-	lock.Removal = true // evictions must work on a disk that cannot be written, which may be the reason for them
+	lock.Removal = true // an eviction must work on a disk that cannot be written: a full disk may be its reason
 	return errors.Join(w.loop.explain(ctx, w.evict(ctx, e)), w.Close())
 }
 
@@ -48,7 +48,8 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 	if w.pod.Observed.Kept.Terminal() {
 		return nil // it ended before it was locked
 	}
-	// Recorded first, so that the next process does not start the pod if this one is killed.
+	// This is recorded first, so that the next process does not start the pod if this process is
+	// killed.
 	if e.Shutdown != "" {
 		if err := w.recordEviction(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (w *Worker) clear(ctx context.Context) error {
 		}
 	}
 	if len(errs) == 0 { // a remaining container may use the pod's volumes
-		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // can be recorded now that disk space is free
+		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // now that disk space is free, this can be recorded
 	}
 	return errors.Join(errs...)
 }

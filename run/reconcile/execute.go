@@ -41,7 +41,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(parallel) > 0 && l.start.Images.Waiter.Waits(a.Container) {
-				if err := flush(); err != nil { // start those whose images are present before waiting for a pull
+				if err := flush(); err != nil { // before waiting for a pull, start the containers whose images are present
 					return did, err
 				}
 			}
@@ -154,7 +154,7 @@ func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
-// objectOf returns the name of an action's object.
+// objectOf returns the name of the object on which an action acts.
 func (l *loop) objectOf(a lifecycle.Action) string {
 	if a.Container == "" {
 		return l.pod.Plan.ID.String()

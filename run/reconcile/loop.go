@@ -41,7 +41,7 @@ type loop struct {
 	reportedError string // the last error of a supervised pod that was reported
 }
 
-// until works on the pod until the goal holds, the pod has ended, or an error occurs. It returns
+// until works on the pod until the goal holds, the pod has ended, or an error occurs. ended reports
 // whether the pod has ended. While another command owns the pod, it only observes.
 func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
@@ -99,8 +99,8 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 	}
 }
 
-// step decides what the pod requires, and executes it if this command owns the pod. Did reports whether
-// it executed an action.
+// step decides which actions the pod requires, and executes them if this command owns the pod. did
+// reports whether it executed an action.
 func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := l.stop.Finish(ctx); err != nil {
@@ -141,8 +141,7 @@ func (l *loop) ephemeral() []string {
 	return names
 }
 
-// resumeAfterShutdown makes a pod run again that was stopped because the node shut down
-// (policy.resume).
+// resumeAfterShutdown starts a pod again that was stopped because the node shut down (policy.resume).
 func (l *loop) resumeAfterShutdown() error {
 	stopped := l.pod.Observed.Kept
 	if stopped.ShutDown.IsZero() || !l.policy.resume {
@@ -176,7 +175,7 @@ func (l *loop) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(l.pod.Status())
 }
 
-// confirms reports whether this command itself has observed the probe results on which a readiness goal
+// confirms reports whether this command itself has run the probes on whose results a readiness goal
 // depends. Results recorded by other processes may be outdated.
 func (l *loop) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
@@ -206,7 +205,7 @@ func (l *loop) missing(goal lifecycle.Goal) string {
 }
 
 // await waits, without the pod's lock, for the next event that requires a decision. A command that does
-// not own the pod observes it again after followPoll.
+// not own the pod observes the pod again after followPoll.
 func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	waiter := l.waiter
 	if owns {
@@ -227,14 +226,14 @@ func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		return nil // decide again in this loop; only a change during a step makes apply admit the pod again
+		return nil // this loop decides again; apply admits the pod again only after a change during a step
 	case err != nil || !relist:
 		return err
 	}
 	return l.lease.Refresh(ctx)
 }
 
-// awaitRuntime waits, without the pod's lock, until the runtime may be available again. Then it
+// awaitRuntime waits, without the pod's lock, until the runtime may be available again. It then
 // observes the pod, because earlier observations may be outdated.
 func (l *loop) awaitRuntime(ctx context.Context) error {
 	err := l.lease.Do(ctx, l.lease.Lost, l.waiter.runtime)

@@ -17,16 +17,17 @@ type policy struct {
 	follow bool
 	// retry is true if failed steps are reported and retried forever. Otherwise they end the operation.
 	retry bool
-	// resume is true if the operation starts a pod again that was stopped because the node shut down,
-	// if the restart policy allows it. No supervisor works on the pod while the node shuts down.
+	// resume is true if the operation restarts a pod that was stopped because the node shut down,
+	// provided that its restart policy allows that. No supervisor works on the pod while the node shuts
+	// down.
 	resume bool
 	// ephemeral returns the pod whose ephemeral containers the operation starts; nil if it starts none.
-	// A command starts only the ones in its input, so that others that cannot be started do not make it
-	// fail.
+	// A command starts only those in its input: it must not fail because of others that cannot be
+	// started.
 	ephemeral func() *corev1.Pod
 }
 
-// applyPolicy returns the policy of `apply`. The objects are those of the pod that it applies.
+// applyPolicy returns the policy of `apply`. The argument contains the objects of the applied pod.
 func applyPolicy(objects *manifest.Objects) policy {
 	return policy{follow: true, resume: true, ephemeral: func() *corev1.Pod { return objects.Pods[0].Object }}
 }

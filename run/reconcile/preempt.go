@@ -18,12 +18,12 @@ import (
 const Preempted = "Preempted in order to admit critical pod"
 
 // preemptTimeout is how long a critical pod waits for a command that works on one of its victims. The
-// timeout ends a deadlock with a command that waits for this one.
+// timeout resolves a deadlock with a command that waits for this one.
 const preemptTimeout = 2 * time.Minute
 
 // preempt stops the victims, within their grace periods and without this pod's lock, so that this pod
-// can use their resources. These were reserved under the node's lock, so no other pod can use them. The
-// victims remain as stopped pods; applying them again admits them again.
+// can use their resources. No other pod can use these, because they were reserved for this pod under
+// the node's lock. The victims remain as stopped pods; applying a victim again admits it again.
 func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
 		return err
 	}
 	if c, err := store.ReadCheckpoint(a.pod.Node.Layout(), id.UID); err != nil || c == nil {
-		return err // nil if it was deleted
+		return err // nil if the victim was deleted
 	}
 	v, err := Resume(ctx, a.pod.Node, id, lock)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probeSettle is how long a container runs before its first probe. A kubelet notices up to a second
+// probeSettle is how long a container runs before its first probe. A kubelet detects up to a second
 // after the start that the container is running. Without a delay, a probe with failureThreshold 1 would
 // kill a container that has not opened its port yet.
 const probeSettle = time.Second
@@ -25,7 +25,7 @@ type probes struct {
 	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if none run
 	reported sync.Map                         // IDs of the containers whose probes have had a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
-	wake     chan struct{}                    // ends a wait when there is a probe result
+	wake     chan struct{}                    // ends the worker's wait when there is a probe result
 }
 
 // startProbing starts probing the pod's containers. Probes run only while a command works on the pod.
@@ -143,8 +143,8 @@ func (ps *probes) confirmed(ready bool) bool {
 }
 
 // keepProbed records the current probe results, if they have changed, for `get` and later commands. At
-// the end of the command it records all results; before, a container whose probes have no result yet
-// keeps the result that an earlier command recorded.
+// the end of the command it records all results. Before that, a container whose probes have no result
+// yet keeps the result that an earlier command recorded.
 func (ps *probes) keepProbed(end bool) error {
 	results := ps.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}

@@ -6,15 +6,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The delay before a failed step is retried: 1 s at first, doubling up to 10 s, which is the kubelet's
-// delay (backOffPeriod in pkg/kubelet).
+// The delay before a failed step is retried: 1 s at first, then doubling up to the kubelet's delay of
+// 10 s (backOffPeriod in pkg/kubelet).
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
 )
 
-// The steps that are retried, except starts of containers, which are retried under the container's
-// name.
+// The names of the steps that are retried. The start of a container is not among them: its name is that
+// of the container.
 const (
 	podStep        = ""            // any step of the pod itself
 	resizeStep     = "/resize"     // not a valid container name
@@ -29,8 +29,8 @@ func stepOf(a lifecycle.Action) string {
 	return a.Container
 }
 
-// retries contains the delayed steps of a supervised pod. The zero value delays nothing: the steps of a
-// command fail immediately.
+// retries contains the delayed steps of a supervised pod. The zero value, which commands use, delays
+// nothing: a step of a command that fails is not retried.
 type retries struct {
 	steps   map[string]retry
 	decided time.Time // when the actions that may be delayed were decided
@@ -68,9 +68,9 @@ func (r *retries) forget(name string) { delete(r.steps, name) }
 // held reports whether a step must not be retried yet.
 func (r *retries) held(name string, now time.Time) bool { return now.Before(r.steps[name].at) }
 
-// delay reports whether an action, a start or a resize, must wait for the next attempt of its step.
-// Other actions are never delayed: a container that is running although its last start failed is
-// stopped, or its hook run, immediately.
+// delay reports whether a start or a resize must wait for the next attempt of its step. Other actions
+// are never delayed: if a container is running although its last start failed, podrun stops it, or runs
+// its hook, immediately.
 func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
 	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
 }

@@ -63,8 +63,8 @@ func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	return r.Generation == a.lease.Lock.Mine && (r.Fresh || !a.lease.Undo.Empty()) || r.Fresh && !r.Ends()
 }
 
-// removeUnstarted removes a pod none of whose containers was started, and its owner record if nothing
-// of the pod remains.
+// removeUnstarted removes a pod if none of its containers was started, and also the owner record if
+// nothing else of the pod remains.
 func (a *applying) removeUnstarted(ctx context.Context) error {
 	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
 	o.Stop.Removes = false // another command may still take over the pod
@@ -74,8 +74,8 @@ func (a *applying) removeUnstarted(ctx context.Context) error {
 	return a.lease.Lock.Disown()
 }
 
-// undoDebug removes an ephemeral container that was not started. It keeps the pod, whichever command
-// created it.
+// undoDebug removes an ephemeral container that was not started. It keeps the pod, regardless of which
+// command created it.
 func (a *applying) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (a *applying) undoDebug(ctx context.Context) error {
 	return a.lease.Undo.Run(ctx)
 }
 
-// removeDebug removes an ephemeral container, and restores the pod's definition from before the
+// removeDebug removes an ephemeral container, and restores the definition that the pod had before the
 // container was added.
 func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := a.pod.Observed.Newest(name); c != nil {

@@ -35,8 +35,8 @@ type RunResult struct{ Result }
 // ErrRunOver ends the context of a run's pods once the container of RunOptions.ExitFrom has exited.
 var ErrRunOver = errors.New("the run is over")
 
-// Run runs an admitted pod to completion and removes it, unless o.Keep is set. The result's error joins
-// those of the pod and of its removal.
+// Run runs an admitted pod to completion and removes it, unless o.Keep is set. The result's error joins the
+// pod's error and that of the removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
 	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
@@ -56,8 +56,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	return result
 }
 
-// finish removes the pod. If the pod is kept, but the exit of one container ended the run, it stops the
-// pod.
+// finish removes the pod or, if the pod is kept and the exit of one container ended the run, stops it.
 func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) error {
 	stop := o.ExitFrom != "" && result.Err == nil
 	if !o.Keep {
@@ -82,8 +81,8 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 	return err
 }
 
-// stopAndRemove stops the remaining containers, with a separate context, waits for the logs and removes the
-// pod. If all is true, the result includes the exits of containers that it stopped.
+// stopAndRemove stops the remaining containers, with a separate context, waits until their logs have been
+// read, and removes the pod. If all is true, the result includes the exits of containers that it stopped.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()

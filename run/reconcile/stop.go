@@ -20,7 +20,8 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 		period = *grace
 	}
 	id := w.pod.Plan.ID
-	// Recorded first, because a command that waits for the pod sees its containers exit.
+	// The stop is recorded first: otherwise a command that waits for the pod would see its containers
+	// exit without a reason.
 	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
 		return pod.RuntimeError(id, err)
 	}

@@ -22,13 +22,13 @@ import (
 // that all workers share, and works until its context, the pod or its ownership ends.
 type Supervision struct {
 	Hub *observe.Hub
-	// OwnerChanged receives when the pod's owner may have changed; OwnerPoll is the interval at which
-	// the worker checks the owner in any case.
+	// OwnerChanged receives a value when the pod's owner may have changed; OwnerPoll is the interval at
+	// which the worker checks the owner in any case.
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
 	Progress     *lease.Progress // may be nil
-	// Corrupt is set when the pod's checkpoint is found to be corrupt; OwnerChanged wakes the worker,
-	// which writes the checkpoint again from its definition. It may be nil.
+	// Corrupt is set when the pod's checkpoint is found to be corrupt; OwnerChanged then wakes the
+	// worker, which writes the checkpoint again from the definition that it has. Corrupt may be nil.
 	Corrupt *atomic.Bool
 	// ResizePending is why a resize requested by the pod's source cannot be done; nil if there is none
 	// or it can be done.
@@ -52,7 +52,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 	return ended, w.loop.explain(ctx, err)
 }
 
-// supervised makes the worker supervise its pod until the returned function is called.
+// supervised switches the worker to the supervision of its pod until the returned function is called.
 func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	watch := s.Hub.Watch(l.pod.Plan.ID.UID)
 	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
@@ -98,7 +98,7 @@ func (l *loop) trim() {
 }
 
 // retryLater reports the failures of a supervised pod and schedules retries. It returns an error only
-// if it ends the supervision.
+// if the error ends the supervision.
 func (l *loop) retryLater(ctx context.Context, err error) error {
 	if l.lease.Removed() || ctx.Err() != nil {
 		return err

@@ -35,10 +35,11 @@ func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOpti
 	return t, nil
 }
 
-// otherOwner returns the owner record of the command that took over the pod, after the command's
-// operation has ended; nil if it removed the pod. By then, a supervisor may own the pod: its operation
-// does not end, so otherOwner does not wait for it. As soon as another definition is in effect,
-// otherOwner returns the error of superseded, because that command may run the pod to completion.
+// otherOwner waits until the operation of the command that took over the pod has ended, and returns
+// the pod's owner record; nil if that command removed the pod. By then, a supervisor may own the pod:
+// otherOwner does not wait for a supervisor, whose operation does not end. As soon as another
+// definition is in effect, otherOwner returns the error from superseded, because that command may run
+// the pod to completion.
 func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
 		r, err := a.lease.Lock.Owner()

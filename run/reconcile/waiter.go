@@ -14,13 +14,13 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// A waiter waits, without the pod's lock, for changes that require a decision of lifecycle.Next. The
+// A waiter waits, without the pod's lock, for changes after which lifecycle.Next must decide again. The
 // implementation for commands polls; that for a supervisor's workers uses a shared hub.
 type waiter interface {
-	// change returns when the pod may have changed, or wake receives. It records what it learned in the
-	// observation; relist is true if the pod must be observed again.
+	// change returns when the pod may have changed, or a value arrives on wake. It updates the
+	// observation with the changes that it detected; relist is true if the pod must be observed again.
 	change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error)
-	// runtime returns when an unavailable runtime may be available again.
+	// runtime waits until an unavailable runtime may be available again.
 	runtime(ctx context.Context) error
 }
 

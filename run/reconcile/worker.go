@@ -32,7 +32,7 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 	return out
 }
 
-// Worker works on one pod for one operation, such as apply, or for serve. It is not safe for
+// Worker works on one pod, either for one operation such as apply, or for serve. It is not safe for
 // concurrent use.
 type Worker struct {
 	pod     *pod.Pod
@@ -86,7 +86,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	plan, problems := pod.Replan(n, c, facts, n.AppliedSettings(owner))
-	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // lost Secrets are reported by until
+	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // loop.until reports lost Secrets
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)

@@ -10,8 +10,8 @@ import (
 )
 
 // awaitKilled creates the sandbox after the runtime rejected its name because it is still executing the
-// call of a killed podrun. If that call creates the sandbox instead, the error is store.ErrChanged: the
-// sandbox belongs to the pod, and the caller must decide again.
+// call of a killed podrun process. If that call still creates the sandbox, the error is
+// store.ErrChanged: the pod now has a sandbox, and the caller must decide again.
 func (st *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
 	known := len(st.pod.Observed.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {

@@ -31,12 +31,12 @@ type imageWait struct {
 }
 
 // NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. Its
-// waits end with ctx. It calls wake when an image is available or its pull has failed.
+// waits end with ctx. It calls wake when an image is available, or when the pull of an image has failed.
 func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *BackgroundImages {
 	return &BackgroundImages{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
 
-// Waits returns false, because the waits are in the background.
+// Waits returns false, because this implementation waits in the background.
 func (i *BackgroundImages) Waits(string) bool { return false }
 
 // Turn starts waiting for the images of a container: its own image, and those of its image volumes.

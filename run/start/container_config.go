@@ -22,7 +22,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// configs completes the configs of containers with values that are known only when they are created.
+// configs completes the configs of containers with values that are known only when the containers are
+// created.
 type configs struct {
 	pod   *pod.Pod
 	lease *lease.Lease
@@ -59,7 +60,8 @@ func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	if err := volume.MakeContainerDir(c.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
-	// Verified before the log is created: as in the kubelet, a refused container leaves no log.
+	// The user is verified before the log is created: as in the kubelet, a refused container leaves no
+	// log behind.
 	if err := c.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
@@ -113,7 +115,7 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	for i, sub := range paths {
 		mount := spec.VolumeMounts[i].Name
 		if late.Mounts[mount].Image != nil {
-			continue // the runtime resolves the subPath
+			continue // the runtime resolves the subPath of this mount
 		}
 		target := c.pod.Plan.Layout.Subpath(c.pod.Plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
@@ -151,8 +153,8 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	return st.pod.KeepStartFailure(name, step.waiting, why)
 }
 
-// commandFailed converts the failure of a container into an error about its command, if that is the
-// cause. As in a shell, the exit code is 127 or 126.
+// commandFailed converts the failure of a container into an error about the container's command, if the
+// command could not be executed. As in a shell, the exit code is 127 or 126.
 func commandFailed(failure *problem.Error) *problem.Error {
 	why, absent, ok := cri.CommandFailure(failure.Err)
 	if !ok {
@@ -167,8 +169,8 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	return failure
 }
 
-// cause returns an error's text as in the kubelet's events and statuses: without the object and the
-// step, which they already name, and without gRPC's code.
+// cause returns an error's text as the kubelet shows it in events and statuses: without the object and
+// the step, which events and statuses already name, and without the gRPC code.
 func cause(e *problem.Error) string {
 	if e.Err == nil {
 		var messages []string

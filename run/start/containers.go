@@ -34,8 +34,8 @@ type starting struct {
 }
 
 // StartsInParallel reports whether a container may be started in parallel with its neighbors: it is an app
-// container without a postStart hook, of a pod with parallel start. A postStart hook must finish before
-// the next container is created (k/k#81450).
+// container without a postStart hook, in a pod with parallel start. A postStart hook must finish before the
+// next container is created (k/k#81450).
 func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || !st.pod.Plan.ParallelStart {
 		return false
@@ -47,7 +47,7 @@ func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 // A batch contains the containers that are started together: one, or several in parallel.
 type batch struct {
 	actions []lifecycle.Action
-	all     []*starting // those whose images are available
+	all     []*starting // the containers whose images are available
 	failed  []string    // the others
 }
 
@@ -94,8 +94,8 @@ func (st *Starter) checkSandbox(_ context.Context, b *batch) error {
 	return nil
 }
 
-// awaitImages waits for the images of a container: its own image, and those of its image volumes. If it
-// returns nil without an error, an image is not available, which it has recorded as a failure.
+// awaitImages waits for the images of a container: its own image, and those of its image volumes. If an image
+// is not available, it records the failure and returns nil without an error.
 func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
@@ -171,7 +171,7 @@ func (st *Starter) markHook(_ context.Context, b *batch) error {
 	return nil
 }
 
-// noteStart records that from now on a failure does not remove the pod.
+// noteStart records that from now on a failure must not remove the pod.
 func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	if len(b.created()) == 0 {
 		return nil
@@ -212,13 +212,13 @@ func (st *Starter) runHook(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// started records and reports that a container is running.
+// started records that a container is running, and emits its event.
 func (st *Starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	st.pod.Observed.Put(c)
 	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
-	if err := st.linkLog(c, s.config); err != nil { // as in the kubelet, this does not prevent it from running
+	if err := st.linkLog(c, s.config); err != nil { // as in the kubelet, the container runs without the link
 		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	st.onStart(c, filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath()))

@@ -16,9 +16,9 @@ const (
 	codeStartError   = 128
 )
 
-// notCreated records a container that could not be created. CRI-O runs a container's program when it
-// creates the container, so a container whose program is missing does not exist there, while containerd
-// keeps it as exited. podrun records what containerd would report.
+// notCreated records a container that could not be created. CRI-O executes a container's program when
+// it creates the container, so it fails to create a container whose program is missing, while
+// containerd creates it and reports it as exited. podrun records what containerd would report.
 func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {
 		return st.containerFailed(ctx, c.Name, stepConfig, err)

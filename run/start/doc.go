@@ -1,4 +1,4 @@
 // Package start starts a pod: it creates the sandbox and starts the containers in the order that
 // lifecycle.Next decides. steps.go lists the steps of both. If a start fails before the first container
-// runs, everything that it may have created is removed.
+// runs, package start removes everything that the start may have created.
 package start

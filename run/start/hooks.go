@@ -25,8 +25,8 @@ type Hooks struct {
 	stop  *stop.Stopper
 	// fail records that one container has failed.
 	fail func(error)
-	// EndDecides is true if a failed hook is not a failure of the operation: the exit of the container
-	// decides.
+	// EndDecides is true if a failed hook does not make the operation fail, because the exits of the
+	// containers determine the result.
 	EndDecides bool
 }
 
@@ -34,8 +34,9 @@ type Hooks struct {
 // pod's next container is started.
 //
 // A hook may run forever, so it runs without the pod's lock: other commands, such as delete, are not
-// blocked. Instead, the hook's mark is locked, so that another podrun that finds the hook pending does
-// not run it again. The mark is written under the pod's lock, while the pod is known to exist.
+// blocked. Instead, PostStart locks the hook's marker file, so that another podrun process that finds
+// the hook pending does not run it again. The marker is written under the pod's lock, while the pod is
+// known to exist.
 //
 // If another command takes over the pod while the hook runs, the hook's result is still recorded for
 // this container. Acting on a failure is then up to the new owner.
@@ -71,7 +72,7 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 		return lost
 	}
 	if now := h.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
-		return lost // it was stopped during the hook
+		return lost // the container was stopped during the hook
 	}
 	if canceled {
 		return store.ErrChanged
@@ -89,8 +90,8 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	return lost
 }
 
-// failHook reports a failed hook and kills its container. Until then the hook is marked as failed: if
-// the kill fails or is interrupted, the next pass or the next command kills the container.
+// failHook reports a failed hook and kills its container. Before that, it records the hook as failed:
+// if the kill fails or is interrupted, the next pass or the next command kills the container.
 func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
 	if err := h.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed erro
 	return h.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hook.Cause(failed).Error())
 }
 
-// awaitHook waits, without the pod's lock, for another podrun that is running the hook.
+// awaitHook waits, without the pod's lock, until another podrun process has finished running the hook.
 func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	h.pod.Node.SendWarnings(problem.List{{Object: "pod " + h.pod.Plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun process that runs the postStart hook of container %s", c.Name)}})
@@ -137,8 +138,8 @@ func (h *Hooks) hookMark(containerID string) string {
 	return filepath.Join(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), containerID)
 }
 
-// makeMarks creates the directory of marks. It is called under the pod's lock each time, because a user
-// may have removed the pod's directory.
+// makeMarks creates the directory for the marker files of hooks. It is called under the pod's lock each
+// time, because a user may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
 	if err := os.MkdirAll(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
 		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
@@ -146,7 +147,7 @@ func (h *Hooks) makeMarks() error {
 	return nil
 }
 
-// claimHook locks a hook's mark. It returns nil if another process is running the hook.
+// claimHook locks a hook's marker file. It returns nil if another process is running the hook.
 func (h *Hooks) claimHook(containerID string) (*os.File, error) {
 	if err := h.makeMarks(); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Images manages the images of a pod's containers: the pulls that begin when the pod is admitted, and
-// later pulls, which restarts request.
+// Images manages the images of a pod's containers: the first pulls, which begin when the pod is admitted,
+// and later pulls, which restarts request.
 type Images struct {
 	puller *node.Puller // nil for an operation that starts no containers
 	first  *imagepull.Pulls
@@ -64,18 +64,19 @@ func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan)
 	return pulls, pulls.Stop
 }
 
-// A Turn determines when a container starts, after all actions before it have been executed.
+// A Turn determines when a container is started, once all actions before it have been executed.
 type Turn int
 
 const (
 	Now           Turn = iota
-	AfterOthers        // after all others of this pass, because the image pull is in back-off
-	Later              // in another pass; later containers need not wait for its image
-	LaterWithRest      // in another pass, with all later containers: the kubelet starts them in order
+	AfterOthers        // after all other containers of this pass, because the image pull is in back-off
+	Later              // in a later pass; the following containers need not wait for this container's image
+	LaterWithRest      // in a later pass, with all following containers, because the kubelet starts them in order
 )
 
 // ImageWaiter waits for the images of containers. A command's implementation (ForegroundImages) waits when
-// it is the container's turn. A supervisor's (BackgroundImages) never blocks, and wakes the worker.
+// it is the container's turn. A supervisor's implementation (BackgroundImages) never blocks; it wakes the
+// worker.
 type ImageWaiter interface {
 	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool

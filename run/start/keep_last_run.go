@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// removeOld removes the earlier runs of a container except the last one, which the kubelet also keeps
-// for its logs and its last state.
+// removeOld removes all earlier runs of a container except the last one. The kubelet also keeps that
+// run, for its logs and the container's last state.
 func (st *Starter) removeOld(ctx context.Context, name string) error {
 	kept := false
 	for _, c := range slices.Clone(st.pod.Observed.Containers) { // Drop shortens the list
@@ -40,8 +40,8 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 	return nil
 }
 
-// removeLog removes the log of a removed container and the link to it, as the kubelet does: a container
-// that crashes for months must not fill the disk with logs.
+// removeLog removes the log of a removed container and the link to the log, as the kubelet does: a
+// container that crashes for months must not fill the disk with logs.
 func (st *Starter) removeLog(c lifecycle.Container) error {
 	logs := st.pod.Plan.Layout.Logs(st.pod.Plan.ID)
 	if !strings.HasPrefix(c.LogPath, logs+"/") {

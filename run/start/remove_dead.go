@@ -11,7 +11,7 @@ import (
 )
 
 // removeDead removes the pod's stopped sandboxes, except the newest one and those with the last run of
-// a container: each outage of a pod leaves a sandbox, with its reserved network name and its
+// a container: each replacement of a sandbox leaves the old one behind, with its reserved name and its
 // containers. The kubelet's garbage collection does the same
 // (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
 func (st *Starter) removeDead(ctx context.Context) error {

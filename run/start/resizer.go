@@ -105,8 +105,8 @@ func (r *Resizer) resizeContainer(ctx context.Context, c lifecycle.Container) er
 }
 
 // checkUsage refuses to lower a memory limit below the current usage, as the kubelet does
-// (validateMemoryResizeAction). Otherwise, after part of the resize was done, the kernel would kill
-// processes (cgroup v2) or refuse the limit (v1).
+// (validateMemoryResizeAction). Otherwise the kernel would kill processes (cgroup v2) or refuse the
+// limit (v1) after the resize has been partly applied.
 func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {

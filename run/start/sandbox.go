@@ -104,7 +104,7 @@ func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool
 	return errors.Join(synced, err)
 }
 
-// makeSandbox creates the pod's sandbox. It tries up to three times while it is unknown whether the
+// makeSandbox creates the pod's sandbox. It makes up to three attempts while it is unknown whether the
 // sandbox was created. Each undo step is registered before the call that it undoes.
 func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	plan := st.sandboxPlan(attempt)
@@ -118,7 +118,7 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		}
 		if err == nil {
 			st.addSandbox(plan, made)
-			st.lease.Lock.Reservation.Release() // from now on the sandbox itself counts
+			st.lease.Lock.Reservation.Release() // from now on, admission counts the sandbox itself
 			if err := st.removeDead(ctx); err != nil {
 				return err
 			}
@@ -149,8 +149,8 @@ func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.S
 	return sandbox.Apply(ctx, st.pod.Node.Client, plan)
 }
 
-// sandboxError returns the error for a sandbox that could not be created. Cleanup is the error of
-// removing its remains, or nil.
+// sandboxError returns the error for a sandbox that could not be created. cleanup is the error from
+// removing what the attempt left behind, or nil.
 func (st *Starter) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, st.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
@@ -190,7 +190,7 @@ func (st *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	config := st.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
 	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
-		delete(config.Annotations, identity.AnnotationGeneration) // made by an older podrun
+		delete(config.Annotations, identity.AnnotationGeneration) // the sandbox was created by an older version of podrun
 	}
 	return config
 }
@@ -203,12 +203,12 @@ func (st *Starter) addSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	}}, st.pod.Observed.Sandboxes...)
 }
 
-// undoGroups removes the pod's control groups.
+// undoGroups removes the pod's cgroups.
 func (st *Starter) undoGroups(ctx context.Context, _ *newSandbox) error {
 	return st.remove.Groups(ctx)
 }
 
-// makeGroups creates the pod's control groups.
+// makeGroups creates the pod's cgroups.
 func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	defer trace.Begin(ctx, "control groups", st.pod.Plan.ID.String())()
 	if err := st.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, st.pod.Plan.Cgroup) }); err != nil {

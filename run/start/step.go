@@ -7,9 +7,9 @@ import (
 )
 
 // A step of a start. Its undo is registered before do is called, because a call that fails may have
-// taken effect. Undo is nil if there is nothing to undo, or if do registers it.
+// taken effect. The undo is nil if there is nothing to undo, or if do registers the undo itself.
 type step[T any] struct {
-	name string // of the undo, for errors
+	name string // the name of the undo step, for errors
 	do   func(*Starter, context.Context, T) error
 	undo func(*Starter, context.Context, T) error
 }
@@ -27,7 +27,7 @@ func run[T any](ctx context.Context, st *Starter, steps []step[T], arg T) error 
 	return nil
 }
 
-// Sandbox creates the pod's control groups, sandbox and volumes.
+// Sandbox creates the pod's cgroups, sandbox and volumes.
 func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 	return run(ctx, st, sandboxSteps, &newSandbox{attempt: a.Attempt})
 }

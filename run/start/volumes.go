@@ -20,8 +20,8 @@ type Volumes struct {
 	made bool
 }
 
-// ensure creates the volumes of a pod if an earlier podrun ended after creating the sandbox, but before
-// creating the volumes and starting any container.
+// ensure creates the volumes of a pod if an earlier podrun process ended after it had created the
+// sandbox, but before it created the volumes and started a container.
 func (v *Volumes) ensure(ctx context.Context) error {
 	if v.made {
 		return nil
@@ -59,8 +59,9 @@ func mountErrors(err error) []*volume.MountError {
 	return nil
 }
 
-// make creates the pod's volumes. If some may take long, it does so without the pod's lock. It then
-// locks the pod's directory, so that no other command creates or removes volumes concurrently.
+// make creates the pod's volumes. If creating one of them may take long, it does so without the pod's
+// lock. It then locks the pod's directory, so that no other command creates or removes volumes
+// concurrently.
 func (v *Volumes) make(ctx context.Context) error {
 	if !v.pod.Plan.Volumes.Slow() {
 		return volume.Apply(ctx, v.pod.Plan.Volumes)

@@ -14,23 +14,25 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// Calls that the runtime executes for a killed podrun may complete after the kill: the runtime cancels
-// them, but a call that is almost complete still takes effect. The owner record shows that the last
-// owner was killed (store.PodLock.Killed); only then does the next owner wait for such effects.
+// Calls that the runtime executes for a podrun process may complete after that process was killed: the
+// runtime cancels them, but a call that is almost complete still takes effect. The owner record shows
+// that the last owner was killed (store.PodLock.Killed); only then does the next owner wait for such
+// effects.
 
-// quietFor is how long no object of a removed pod may appear before the pod counts as removed.
-// containerd lists a sandbox once its network has been set up, which takes far less than a second.
+// quietFor is how long no new object of a removed pod must appear until podrun considers the pod
+// removed. containerd lists a sandbox once its network has been set up, which takes far less than a
+// second.
 const quietFor = 2 * time.Second
 
-// quietPoll is the interval at which podrun polls the runtime for such effects.
+// quietPoll is the interval at which podrun polls the runtime for such objects.
 const quietPoll = 200 * time.Millisecond
 
 // releaseFor is how long the runtime may take to release the network of a sandbox whose
 // creation it cancels.
 const releaseFor = 5 * time.Second
 
-// removeLate removes objects of the pod that the runtime still creates for a killed podrun, until no
-// more appear.
+// removeLate removes objects of the pod that the runtime still creates for a killed podrun process,
+// until no more appear.
 func (r *Remover) removeLate(ctx context.Context) error {
 	if !r.lease.Lock.Killed {
 		return nil
@@ -82,8 +84,8 @@ func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 }
 
 // awaitRelease waits up to releaseFor until the runtime has released the networks of the pod's
-// sandboxes. If their rules were removed earlier, the plugins' DEL would fail, and the runtime would
-// keep the network namespace.
+// sandboxes. If podrun removed their firewall rules before that, the plugins' DEL would fail, and the
+// runtime would keep the network namespace.
 func (r *Remover) awaitRelease(ctx context.Context) error {
 	return cri.While(ctx, releaseFor, func() (again bool, err error) {
 		left, err := r.attachments(ctx)
@@ -100,8 +102,8 @@ func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 }
 
 // removeUnreleased removes what network plugins left behind for removed sandboxes whose stop was
-// interrupted. A DEL during a later stop succeeds without removing it: the bridge plugin reads the
-// address of a rule from the interface, which its first DEL has removed.
+// interrupted. A DEL during a later stop succeeds, but does not remove these leftovers: the bridge
+// plugin reads the address for its rule from the interface, which its first DEL has removed.
 func (r *Remover) removeUnreleased(ctx context.Context) error {
 	if len(r.lease.Lock.Unreleased) == 0 {
 		return nil

@@ -38,10 +38,10 @@ func RemoverWith(s *Stopper) *Remover { return &Remover{Pod: s.pod, lease: s.lea
 type RemoveOptions struct {
 	Grace    *time.Duration // replaces the pod's grace period; nil keeps it
 	KeepLogs bool
-	// DeleteClaims are directories of the pod's claims to delete with it, except those that another pod
-	// uses by then.
+	// DeleteClaims are the directories of claims to delete with the pod, except those that another pod
+	// has started to use.
 	DeleteClaims []string
-	Stopped      func() // called when everything has stopped, before it is removed
+	Stopped      func() // called when all containers have stopped, before they are removed
 	// Unstarted keeps a pod if any of its containers was started.
 	Unstarted bool
 }
@@ -55,8 +55,8 @@ func NewRemover(p *pod.Pod, lock *store.PodLock) *Remover {
 	return RemoverWith(s)
 }
 
-// Stored removes the parts of a pod that do not require the runtime: processes in the pod's cgroup, the
-// cgroup, logs and directory.
+// Stored removes those parts of a pod whose removal does not require the runtime: the processes in the
+// pod's cgroup, the cgroup, the logs and the directory.
 func (r *Remover) Stored(ctx context.Context) error {
 	err := r.lease.Acquire(store.PurposeRemove)
 	if err == nil {
@@ -72,8 +72,8 @@ func (r *Remover) Stored(ctx context.Context) error {
 }
 
 // Owned makes this command the owner of a pod and removes it. If another command takes over the pod,
-// Owned waits until that command has removed it or takes it over again. It returns nil if this
-// incarnation of the pod was removed, even if a new pod has its name.
+// Owned waits for it; if that command has not removed the pod, Owned takes the pod over again. It
+// returns nil if this incarnation of the pod was removed, even if a new pod has its name.
 func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	for {
 		if err := r.lease.Acquire(store.PurposeRemove); err != nil {
@@ -159,8 +159,8 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 }
 
 // keepRemoved records the exits of a stopped pod's containers, because the runtime forgets them before
-// the pod's directory is removed. It ignores a file system that cannot be written and a state that a
-// newer podrun wrote, which must not prevent a removal.
+// the pod's directory is removed. It ignores a file system that is not writable and a state file of a
+// newer podrun version, because neither must prevent a removal.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil
@@ -172,9 +172,9 @@ func (r *Remover) keepRemoved() error {
 	return err
 }
 
-// removeObjects removes the sandboxes of a stopped pod and, concurrently, its control groups: the
-// kubelet does not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the last owner
-// was killed, the groups are removed last, because the runtime may still create a sandbox in them.
+// removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups: the kubelet does
+// not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the last owner was killed,
+// the groups are removed last, because the runtime may still create a sandbox in them.
 func (r *Remover) removeObjects(ctx context.Context) error {
 	var groups error
 	removeGroups := func() {
@@ -219,11 +219,11 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.KeepLogs {
 		errs = append(errs, r.Logs())
 	}
-	if !o.Unstarted { // a pod that is applied again keeps its back-off
+	if !o.Unstarted { // a pod that is applied again keeps the back-off of its image pulls
 		errs = append(errs, imagepull.ForgetBackOff(r.Pod.Plan.Layout.ImageBackOff(), r.Pod.Plan.ID.UID))
 	}
 	switch {
-	case r.Stop.Recreates: // its definition remains on disk
+	case r.Stop.Recreates: // the pod's definition remains on disk
 		errs = append(errs, r.underDirLock(ctx, volume.Empty))
 	case len(o.DeleteClaims) > 0:
 		errs = append(errs, r.removeClaims(ctx, o.DeleteClaims))
@@ -240,8 +240,9 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 }
 
 // removeClaims removes the pod's directory. Before that, while the pod can still be found if the
-// removal is interrupted, it removes the directories of its claims that no other pod uses. It empties
-// the pod's volumes first, because it locks the directory of all claims for the rest.
+// removal is interrupted, it removes the directories of its claims that no other pod uses. Before that,
+// it empties the pod's volumes: the rest of the removal locks the directory of all claims, and must be
+// short.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	return r.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
 		if err := volume.Empty(ctx, layout, uid); err != nil {
@@ -279,7 +280,7 @@ func (r *Remover) Logs() error {
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
-			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may remove it, too
+			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may have removed it
 				errs = append(errs, err)
 			}
 		}
@@ -295,8 +296,8 @@ func (r *Remover) Dirs(ctx context.Context) error {
 	return r.underDirLock(ctx, store.RemovePod)
 }
 
-// underDirLock calls remove, which removes the pod's directory or its content (volume.Empty), with the
-// directory locked.
+// underDirLock calls remove, which removes the pod's directory or the directory's content
+// (volume.Empty), while the directory is locked.
 func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
 	dir, err := r.Pod.LockDir(ctx)
 	if err != nil {
@@ -308,8 +309,8 @@ func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Cont
 	return remove(ctx, r.Pod.Plan.Layout, r.Pod.Plan.ID.UID)
 }
 
-// Groups removes the pod's control group. It also removes shared parent groups if this was the last pod
-// in them.
+// Groups removes the pod's cgroup. It also removes shared parent cgroups if this was the last pod in
+// them.
 func (r *Remover) Groups(ctx context.Context) error {
 	defer trace.Begin(ctx, "remove control groups", r.Pod.Plan.ID.String())()
 	return r.Pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, r.Pod.Plan.Cgroup) })

@@ -30,7 +30,7 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 }
 
 // stopSandbox stops a sandbox. If the last owner was killed, the runtime may not have started the
-// sandbox's task, which is then deleted.
+// sandbox's task; stopSandbox then deletes the task.
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	err := s.pod.Node.Client.StopPodSandbox(ctx, id)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Stopper) recordEndingSandboxes() error {
 	})
 }
 
-// endingSandboxes returns the ready sandboxes that noted does not include.
+// endingSandboxes returns the ready sandboxes that are not in noted.
 func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
 	for _, sb := range s.pod.Observed.Sandboxes {

@@ -35,8 +35,8 @@ type Stopper struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	Hurry <-chan struct{} // RunOptions.Hurry
-	// Removes is true if the pod is removed after the stop, and Recreates if it is then created again
-	// from its checkpoint.
+	// Removes is true if the pod is removed after the stop; Recreates is true if the pod is then
+	// created again from its checkpoint.
 	Removes, Recreates bool
 }
 
@@ -90,7 +90,7 @@ func (s *Stopper) Owned(ctx context.Context, grace time.Duration) error {
 			return err
 		case first:
 		case r == nil || r.Incarnation != s.lease.Lock.Incarnation:
-			return nil // another command has removed it
+			return nil // another command has removed the pod
 		case !s.lease.Lock.Owned() && s.lease.Operates(r):
 			if err := s.lease.AwaitEnd(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 				return err
@@ -139,10 +139,10 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers without the pod's lock: the first `together` ones concurrently, the others
-// one after the other. As in the kubelet, all Killing events are emitted, and all preStop hooks
-// started, at the beginning. Without a grace period there is no order. The error is store.ErrChanged if
-// another command took over the pod.
+// stopAll stops containers without the pod's lock: the first ones, as many as together says,
+// concurrently, and the others one after the other. As in the kubelet, all Killing events are emitted,
+// and all preStop hooks started, at the beginning. Without a grace period there is no order. The error
+// is store.ErrChanged if another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.recordEnding(list, grace); err != nil || len(list) == 0 {
@@ -191,7 +191,7 @@ type stop struct {
 	lifecycle.Container
 	grace    time.Duration
 	message  string // of the Killing event
-	stopping bool   // an earlier owner already asked it to stop and ran its preStop hook
+	stopping bool   // an earlier owner has already run its preStop hook and asked it to stop
 	after    []chan struct{}
 }
 
@@ -209,7 +209,7 @@ func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	return out
 }
 
-// Finish stops the containers and sandboxes that an earlier owner asked to stop: they will exit at any
+// Finish stops the containers and sandboxes that an earlier owner asked to stop: they may exit at any
 // time, so they must not be treated as running.
 func (s *Stopper) Finish(ctx context.Context) error {
 	if len(s.lease.Lock.Ending) == 0 {
@@ -236,7 +236,7 @@ func (s *Stopper) Finish(ctx context.Context) error {
 }
 
 // recordEnding records the containers that are about to be asked to stop, and the ends of their grace
-// periods. For a removal, it also records the pod's sandboxes and that the pod is being removed.
+// periods. For a removal, it also records the pod's sandboxes, and that the pod is being removed.
 func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.Removes {
 		return nil

@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// WriteCheckpoint writes a pod's checkpoint. The schema version follows the head, which is the first
-// line in all versions. If c is InMemory, the complete checkpoint is in a file in memory. The file on
-// disk has no data of Secrets and names the file in memory, so the two always match, even if podrun is
-// killed between the writes. The error is of kind Refused if the checkpoint is larger than
-// identity.MaxCheckpoint or the memory is full.
+// WriteCheckpoint writes a pod's checkpoint. The schema version follows the first line, the head, which is
+// the same in all versions. If c is InMemory, the complete checkpoint is in a file in memory. The file on
+// disk does not contain the data of Secrets, but the name of the file in memory, so the two always match,
+// even if podrun is killed between the writes. The error is of kind Refused if the checkpoint is larger than
+// identity.MaxCheckpoint or the file system in memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if err := ReserveCheckpoint(layout, id, c); err != nil {
 		return err
@@ -40,9 +40,9 @@ func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// ReserveCheckpoint is like WriteCheckpoint, for a new pod: other processes see what the pod reserves,
-// but the checkpoint is not durable until SyncCheckpoint. A sync takes milliseconds, and the node's
-// lock must not be held that long.
+// ReserveCheckpoint is WriteCheckpoint for a new pod, without a sync: other processes see what the pod
+// reserves, but the checkpoint is not durable until SyncCheckpoint is called. A sync takes milliseconds, and
+// the node's lock must not be held that long.
 func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if c.SecretsLost {
 		return LostSecrets(id)
@@ -79,9 +79,9 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	return nil
 }
 
-// ReadCheckpoint reads a pod's checkpoint in order to change the pod. It returns nil if there is none.
-// The error is of kind Refused if a newer podrun wrote any of the pod's state files; otherwise it is
-// one of ViewCheckpoint.
+// ReadCheckpoint reads a pod's checkpoint in order to change the pod. It returns nil if there is none. The
+// error is of kind Refused if a newer version of podrun wrote one of the pod's state files; other errors are
+// those of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
 		return nil, err
@@ -90,17 +90,18 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 }
 
 // ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod. It returns nil if there
-// is none. From a newer podrun's checkpoint it returns the fields that this podrun supports. It
-// defaults the objects, because the podrun that wrote them may have had fewer defaults. It sets
-// SecretsLost if the pod's Secrets were in memory and are lost. An error (kind Runtime) means that the
-// checkpoint is corrupt; it affects only this pod.
+// is none. If a newer version of podrun wrote the checkpoint, it returns the fields that this version
+// supports. It sets the objects' defaults, because the version that wrote them may have had fewer defaults.
+// It sets SecretsLost if the pod's Secrets were in memory and are lost. An error, of kind Runtime, means
+// that the checkpoint is corrupt; other pods are not affected.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	c, err := viewCheckpoint(layout, uid)
 	for range 2 {
 		if c == nil || !c.SecretsLost {
 			break
 		}
-		// The checkpoint may have been written between the two reads: it then names another file.
+		// Between the two reads, another process may have written the checkpoint, which then names another
+		// file.
 		c, err = viewCheckpoint(layout, uid)
 	}
 	if err != nil {
@@ -138,7 +139,7 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	}
 	c, err := manifest.Unmarshal(content)
 	if err != nil && identity.CheckSchema("", version) != nil {
-		return nil, nil // a format that this podrun does not support
+		return nil, nil // a format that this version does not support
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -185,7 +186,7 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	var pods []identity.Pod
 	for _, e := range entries {
 		if !identity.SafeUID(e.Name()) {
-			continue // podrun makes no such directory
+			continue // podrun does not create directories with such names
 		}
 		if id, ok := discover.StoredPod(context.Background(), layout, e.Name()); ok {
 			pods = append(pods, id)
@@ -227,9 +228,9 @@ func Sweep(layout identity.Layout) error {
 	return SweepDirs(layout, dirs)
 }
 
-// SweepDirs is like Sweep, but uses the pod directories from the host's facts, which must have been
-// read since the caller took the node's lock. Reading thousands of directories again would take a tenth
-// of the CPU time of an apply.
+// SweepDirs is like Sweep, but uses the pod directories from the host's facts, which must have been read
+// after the caller acquired the node's lock. Reading thousands of directories again would take a tenth of
+// the CPU time of an apply.
 func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	count, err := sweepDirs(layout, dirs)
 	if err != nil {
@@ -238,7 +239,7 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	if err := sweepLocks(layout, count); err != nil {
 		return err
 	}
-	removeTemporary(layout.Reservations(), ".") // each is created under the node's lock
+	removeTemporary(layout.Reservations(), ".") // these files are created under the node's lock
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 
@@ -270,7 +271,7 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	}
 	for _, i := range inner {
 		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-			_ = os.Remove(filepath.Join(dir, i.Name())) // fails if it is not empty: the pod directory then stays, too
+			_ = os.Remove(filepath.Join(dir, i.Name())) // fails if the directory is not empty: the pod directory then stays, too
 		}
 	}
 	err = os.Remove(dir)
@@ -280,9 +281,9 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	return err == nil, nil
 }
 
-// sweepShare is the number of pods per leftover lock that sweepLocks tolerates. Finding leftovers
-// requires the names of all pods, and an apply should not read them only because it has just taken the
-// lock of its new pod.
+// sweepShare limits how often sweepLocks reads the names of all pods, which it requires to find leftover
+// locks: it tolerates one leftover lock for each sweepShare pods, so that an apply does not read the names
+// only because of the lock of its own new pod.
 const sweepShare = 50
 
 // sweepLocks removes the locks and owner records of pods that are no longer on this host; otherwise
@@ -296,7 +297,7 @@ func sweepLocks(layout identity.Layout, count int) error {
 		}
 	}
 	if len(names) <= count+1+count/sweepShare {
-		return nil // the node's lock, and one for each pod on this host
+		return nil // there are only the node's lock, and one lock for each pod on this host
 	}
 	pods, err := StoredPods(layout)
 	if err != nil {
@@ -315,7 +316,7 @@ func sweepLocks(layout identity.Layout, count int) error {
 	return nil
 }
 
-// sweepLock removes the lock and the owner record of a pod that is not on this host, unless a process
+// sweepLock removes the lock file and the owner record of a pod that is not on this host, unless a process
 // holds the lock or the owner is live.
 func sweepLock(layout identity.Layout, id identity.Pod) error {
 	f, err := LockFile(layout.PodLock(id))
@@ -331,7 +332,7 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 }
 
 // HasCheckpoint reports whether a pod has a checkpoint file, valid or not. It returns true if the file
-// system fails to look it up.
+// system fails to look up the file.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return !errors.Is(err, fs.ErrNotExist)

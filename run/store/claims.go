@@ -34,9 +34,9 @@ func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.P
 	return out, nil
 }
 
-// ClaimsOfOthers returns the directories of claims that stored pods use, by path, each with one of its
-// pods. It omits the pod itself, pods of other namespaces, and pods whose UID is in except. The error
-// is of kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the pod is in
+// ClaimsOfOthers maps the path of each claim directory that stored pods use to one of these pods. It
+// omits the pod id itself, pods of other namespaces, and pods whose UID is in except. The error is of
+// kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the pod is in
 // except.
 func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]bool) (map[string]identity.Pod, error) {
 	pods, err := StoredPods(layout)
@@ -64,7 +64,7 @@ func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]b
 }
 
 // KeptClaims returns the claims that have directories in dir, by path; only their names are set. It
-// returns none if dir is empty or missing.
+// returns no claims if dir is "" or does not exist.
 func KeptClaims(dir string) (map[string]*corev1.PersistentVolumeClaim, error) {
 	if dir == "" {
 		return nil, nil

@@ -19,14 +19,14 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Sizes of a journal. A probe that fails every second adds a line per second for as long as a command
-// supervises the pod, so a file of more than maxJournal bytes is replaced by its newest events,
-// aggregated.
+// The limits for a journal's size. A probe that fails every second adds a line per second for as long
+// as a command supervises the pod. Therefore, a file of more than maxJournal bytes is compacted: its
+// newest events are aggregated and replace it.
 const (
 	maxJournal      = 512 << 10
 	keptJournal     = 128 << 10 // bytes that compaction keeps
 	keptEvents      = 256
-	maxJournalRead  = 4 << 20 // how much is read of the end of a larger file, which an older podrun may have left
+	maxJournalRead  = 4 << 20 // bytes that are read from the end of a file that was not compacted; an older version of podrun may have left a larger one
 	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
@@ -34,10 +34,10 @@ const (
 // Journal stores the events of one pod in the pod's directory and passes them to Next. Until the
 // directory exists it buffers them, so that a rollback leaves no file behind.
 //
-// Several podrun processes may write to the same file concurrently. Each line is written by one append
-// under a shared lock of the file; a process that replaces the file holds an exclusive lock, and a
-// process that locks a replaced file opens the new one, so no line is lost. The directory stays open,
-// so a pod that was deleted and created again with the same UID never gets its predecessor's events.
+// Several podrun processes may write to the same file concurrently. Each line is written with one
+// append under a shared lock on the file. A process that replaces the file holds an exclusive lock on
+// it, and a process that has locked a replaced file opens the new one, so no line is lost. The
+// directory stays open, so events of a deleted pod are never written for a new pod with the same UID.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
@@ -49,7 +49,7 @@ type Journal struct {
 	err  error         // the first write error, which Close returns
 }
 
-// Emit is an event.Sink that sets the pod, and the time if it is zero.
+// Emit is an event.Sink that sets the event's pod, and its time if that is zero.
 func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -70,8 +70,8 @@ func (j *Journal) Emit(e event.Event) {
 	}
 }
 
-// Inherit adds the events of the pod that this one replaces, which were read before that pod was
-// removed. They are written when the journal is opened.
+// Inherit adds the events of the pod that this one replaces. The caller reads them before that pod is
+// removed, and Open writes them.
 func (j *Journal) Inherit(events []event.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -107,8 +107,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 	return nil
 }
 
-// openJournal opens the journal in a pod's directory. With os.O_CREATE it replaces anything that is not
-// a regular file; otherwise it returns errNotRegular for it.
+// openJournal opens the journal in a pod's directory. If create is os.O_CREATE, it replaces anything
+// that is not a regular file; otherwise it returns errNotRegular in that case.
 func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	for again := create != 0; ; again = false {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW|create, journalMode)
@@ -140,8 +140,9 @@ func (j *Journal) fail(err error) {
 	}
 }
 
-// flush writes the buffered events. While another podrun replaces the file, which takes milliseconds,
-// it waits; if that process makes no progress, it returns and keeps the events until the next flush.
+// flush writes the buffered events. While another podrun process replaces the file, which takes
+// milliseconds, flush waits. If that process makes no progress, flush keeps the events until the next
+// call.
 func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return

@@ -40,7 +40,7 @@ func (j *Journal) lockFile(deadline time.Time) error {
 		if err != nil {
 			return err
 		}
-		j.file.Close() // and its lock with it
+		j.file.Close() // this also releases its lock
 		j.file = newer
 	}
 }
@@ -78,8 +78,8 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(named, open), err
 }
 
-// compact replaces a journal that is too long by its newest events. It does nothing if another podrun
-// is writing at the moment or a step fails: the next event tries again.
+// compact replaces a journal that is too long with its newest events. It does nothing if another
+// podrun process is currently writing, or if a step fails: it is called again for the next event.
 func (j *Journal) compact() {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() <= maxJournal {
@@ -88,8 +88,8 @@ func (j *Journal) compact() {
 	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	// The kernel releases the shared lock before it grants the exclusive one: another process may have
-	// replaced the file in between.
+	// The kernel releases the shared lock before it grants the exclusive one, so another process may
+	// have replaced the file in between.
 	named, err := j.dir.Lstat(journalName)
 	if err != nil || !os.SameFile(named, info) {
 		return
@@ -106,8 +106,8 @@ func (j *Journal) compact() {
 }
 
 // replace renames a new file over the journal, unless the pod has been deleted. The caller holds the
-// file's lock exclusively, so no other running podrun is writing a new file: an existing one was left
-// by a killed podrun.
+// file's lock exclusively, so no other running podrun process is writing a temporary file: an existing
+// one was left behind by a killed process.
 func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {
@@ -131,7 +131,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		err = j.dir.Rename(temporary, journalName)
 	}
 	if err != nil {
-		_ = j.dir.Remove(temporary) // it is otherwise removed with the pod
+		_ = j.dir.Remove(temporary) // if this fails, the file is removed with the pod
 		f.Close()
 		return
 	}
@@ -188,7 +188,7 @@ func readEvents(f *os.File) ([]event.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if begin > 0 { // the data begins inside a line
+	if begin > 0 { // the data may begin in the middle of a line
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var events []event.Event

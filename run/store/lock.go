@@ -17,10 +17,10 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// FileLock is a flock(2) on a file that names its holder. The kernel releases it
-// when the process ends.
+// FileLock is a flock(2) on a file whose content names the lock's holder. The kernel releases it when
+// the process ends.
 type FileLock struct {
-	File *os.File // nil if a read-only file system has no lock file
+	File *os.File // nil if the file system is read-only and has no lock file
 	// Before is the file's content when the lock was taken: the name of the last holder.
 	Before string
 }
@@ -30,7 +30,7 @@ type FileLock struct {
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
-	// reportLockAfter is the wait after which the holder is reported.
+	// reportLockAfter is how long a process waits before it reports the holder.
 	reportLockAfter = 500 * time.Millisecond
 )
 
@@ -41,8 +41,9 @@ func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
 
-// AwaitLock calls try until it returns a lock or an error, or ctx ends. Path is the lock file, from
-// which the holder's name is read for waiting and for errors. The errors are those of Lock.
+// AwaitLock calls try until it returns a lock or an error, or ctx ends. path is the lock file. It
+// contains the holder's name, which is passed to waiting and used in errors. The errors are those of
+// Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll, since := firstLockPoll, time.Now()
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
@@ -77,9 +78,9 @@ func TryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly is like TryLock, for a removal, which must work on a full or read-only file system:
-// it locks an existing file without writing to it. If there is no file, it returns a lock without one:
-// no other command has locked the pod since its lock was swept.
+// TryLockReadOnly is TryLock for a removal, which must work on a full or read-only file system: it
+// locks an existing file without writing to it. If the file does not exist, it returns a FileLock
+// without a file: no other command has locked the pod since a sweep removed the file.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := TryLock(path, who)
 	if !CannotWrite(err) {
@@ -133,7 +134,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// LockWaitEnded returns the error of a wait for a lock that ended with ctx. Holder is as returned by
+// LockWaitEnded returns the error of a wait for a lock that ended with ctx. holder is a result of
 // ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline; otherwise
 // it wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
@@ -144,8 +145,8 @@ func LockWaitEnded(ctx context.Context, holder string) error {
 	return err
 }
 
-// writeHolder replaces the content of the file. It does not truncate the file first,
-// because ext4 then writes the file to disk when it is closed (auto_da_alloc).
+// writeHolder replaces the content of the file. It does not truncate the file first, because ext4 would
+// then write the file to disk when it is closed (auto_da_alloc).
 func writeHolder(f *os.File, who string) error {
 	if _, err := f.WriteAt([]byte(who), 0); err != nil {
 		return fmt.Errorf("write lock: %w", err)
@@ -159,8 +160,8 @@ func writeHolder(f *os.File, who string) error {
 // maxHolder is the maximum size of a lock file's content, in bytes.
 const maxHolder = 64 << 10
 
-// Holder returns the name of the process that holds the lock at path, or "another
-// podrun" if it is unknown.
+// Holder returns the name of the process that holds the lock at path, or a general term if the name is
+// unknown.
 func Holder(path string) string {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
 	if who := strings.TrimSpace(string(data)); err == nil && who != "" {
@@ -175,7 +176,7 @@ func ShownHolder(who string) string {
 	return shown
 }
 
-// Unlock releases the lock. The file stays.
+// Unlock releases the lock. It does not remove the file.
 func (l *FileLock) Unlock() {
 	if l != nil && l.File != nil {
 		l.File.Close()

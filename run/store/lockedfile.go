@@ -67,7 +67,7 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	_ = os.Remove(l.path) // if this fails, the unlocked file is ignored, and swept
+	_ = os.Remove(l.path) // if this fails, other processes ignore the unlocked file until a sweep removes it
 	l.file.Close()
 	l.file = nil
 }
@@ -83,13 +83,13 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is the age from which a temporary file is considered left over by a killed process: a
-// running process renames it immediately.
+// temporaryAge is the age from which a temporary file is considered a leftover of a killed process: a
+// running process renames its files immediately.
 const temporaryAge = time.Minute
 
 // sweepDir calls each with the name of every file in dir, except temporary files. It removes temporary
 // files older than temporaryAge, because the process that would have renamed them was killed. A missing
-// directory counts as empty.
+// directory is treated as empty.
 func sweepDir(dir string, each func(name string)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

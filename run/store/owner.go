@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Generation identifies one ownership of a pod. Generations are compared only for
-// equality: a pod's UID is deterministic, so a counter would repeat after a delete, but
-// the token never does. The zero value means no generation.
+// Generation identifies one period of ownership of a pod. Generations are compared only for equality.
+// The counter alone would not be unique: it starts again after a delete, and the pod can have the same
+// UID again. The token never repeats. The zero value means no generation.
 type Generation struct {
 	Counter uint64 `json:"counter"`
 	Token   string `json:"token"` // 128 random bits in hex
@@ -29,7 +29,7 @@ type Purpose string
 
 // The purposes of owners.
 const (
-	PurposeRun    Purpose = "run"    // brings the pod, or one that replaces it, to a goal
+	PurposeRun    Purpose = "run"    // brings the pod, or the pod that replaces it, to a goal
 	PurposeStop   Purpose = "stop"   // stops the pod and keeps its data
 	PurposeRemove Purpose = "remove" // removes the pod
 )
@@ -47,12 +47,12 @@ func (p Purpose) rank() int {
 	return 0
 }
 
-// ownerSchema is the version of the owner records that this podrun writes.
+// ownerSchema is the schema version of the owner records that this version of podrun writes.
 const ownerSchema = 1
 
-// OwnerRecord identifies the owner of a pod, and has the part of the pod's state that a later owner
-// requires. It is stored in <root-dir>/owners, one file per namespace and name, and written only under
-// the pod's lock. A pod that was removed or never owned has none.
+// OwnerRecord identifies the owner of a pod, and contains the part of the pod's state that a later
+// owner requires. It is stored in <root-dir>/owners, one file per namespace and name, and written only
+// under the pod's lock. A pod that was removed or never owned has no record.
 type OwnerRecord struct {
 	Schema int `json:"schema"`
 	Generation
@@ -61,8 +61,8 @@ type OwnerRecord struct {
 	// from one file have the same UID.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
-	// Fresh is true if no container of the pod has been started yet, so a command that cannot start
-	// the pod removes it. If it is not set, the pod is kept.
+	// Fresh is true if no container of the pod has been started yet, so that a command that cannot
+	// start the pod removes it. If Fresh is not set, the pod is kept.
 	Fresh bool `json:"fresh,omitempty"`
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
@@ -70,27 +70,28 @@ type OwnerRecord struct {
 	// Recreate is true if the command that is removing the pod creates it again from its checkpoint. If
 	// the command fails to do so, the next owner starts the pod.
 	Recreate bool `json:"again,omitempty"`
-	// Deletion is the start of the removal; nil if the pod is not being removed or an older podrun
-	// began to remove it.
+	// Deletion is the start of the removal; nil if the pod is not being removed, or an older version of
+	// podrun began to remove it.
 	Deletion *Deletion `json:"deletion,omitempty"`
-	// Ending maps the IDs of containers and sandboxes that podrun has asked to stop to the end of their
-	// grace periods: they may exit at any time, even after the command was killed. The next owner stops
-	// them before it makes any other decision.
+	// Ending contains the containers and sandboxes that podrun has asked to stop, by ID, with the end
+	// of their grace periods. They may exit at any time, even after the command was killed. The next
+	// owner stops them before it makes any other decision.
 	Ending map[string]time.Time `json:"ending,omitempty"`
 	// Unreleased are the IDs of sandboxes whose stop failed or was interrupted. A later CNI DEL does
-	// not remove what network plugins leave behind then, so the IDs are kept until a pod with that
-	// name, whatever its UID, is removed.
+	// not remove what network plugins have left behind, so the IDs are kept until a pod with that name,
+	// whatever its UID, is removed.
 	Unreleased []string `json:"unreleased,omitempty"`
-	// Claim is the name of the owner's claim file. The owner is live while a
-	// process has that file locked.
+	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock of
+	// that file.
 	Claim string `json:"claim"`
-	// Holder is the owner's process, for messages.
+	// Holder is the name of the owner's process, for messages.
 	Holder string `json:"holder"`
 	// Attends is true if the owner keeps the pod as defined for as long as the pod or the owner exists,
-	// as a supervisor or a command that waits for the pod does. Every other command takes such a pod
-	// over and does not wait for the owner to finish (Operates).
+	// as a supervisor or a command that waits for the pod does. Any other command takes over such a pod
+	// instead of waiting for the owner to finish (Operates).
 	Attends bool `json:"attends,omitempty"`
-	// Origin describes where the pod's definition comes from; nil if an older podrun created the pod.
+	// Origin describes where the pod's definition comes from; nil if an older version of podrun created
+	// the pod.
 	Origin *Origin `json:"origin,omitempty"`
 }
 
@@ -110,7 +111,7 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 	return &c
 }
 
-// Deletion is the start of a pod's removal.
+// Deletion describes the start of a pod's removal.
 type Deletion struct {
 	At time.Time `json:"at"`
 	// GraceSeconds is the grace period: the shortest one if several commands remove the pod.
@@ -146,8 +147,8 @@ func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 
 // Origin describes where the definition of a pod on this host comes from. It belongs to the incarnation
 // of the pod: it is recorded when the definition takes effect and removed with the owner record when
-// the pod is deleted. A podrun that does not support a field of the record drops the field, so that an
-// origin is never recorded for another definition.
+// the pod is deleted. A version of podrun that does not support this field drops it when it writes the
+// record, so an origin is never recorded for a definition that it does not describe.
 type Origin struct {
 	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. For
 	// OriginServe, the pod came from the file in its source record (SourceRecord).
@@ -167,20 +168,20 @@ const (
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
 // FromSource reports whether the pod came from a source of a supervisor. It returns false if that is
-// unknown because a podrun that does not support origins changed the pod.
+// unknown because a version of podrun that does not support origins changed the pod.
 func (r *OwnerRecord) FromSource() bool {
 	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
 }
 
 // Operates reports whether the owner, if it is live, performs an operation that finishes by itself, so
-// that another command can wait for it. Stopping, replacing and removing a pod are such operations,
+// that another command can wait for it. Stopping, replacing and removing a pod are such operations;
 // supervising it is not.
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
 // Removes reports whether a command has begun to remove the pod and will not create it again.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Recreate }
 
-// Shown returns the name of the owner's process, for messages; "another podrun" if the record is nil.
+// Shown returns the name of the owner's process, for messages; a general term if the record is nil.
 func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"

@@ -22,9 +22,8 @@ import (
 // is being stopped, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// ReadOwner reads a pod's owner record. It returns nil if there is none, or if it is corrupt: no
-// generation equals that of a corrupt record. The error is of kind Refused if a newer podrun wrote the
-// record.
+// ReadOwner reads a pod's owner record. It returns nil if there is none or it is corrupt: then no
+// command owns the pod. The error is of kind Refused if a newer version of podrun wrote the record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := readOwnerFile(layout, id)
 	if data == nil || err != nil {
@@ -59,14 +58,14 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// decodedOwner is the owner record that a process decoded last. A waiting process reads the record ten
-// times per second, and decoding takes longer than reading. It compares contents instead of
+// decodedOwner contains the owner record that a process decoded last. A waiting process reads the
+// record ten times per second, and decoding takes longer than reading. It compares contents instead of
 // modification times, because a file system may record the same time for two changes within one tick of
 // the kernel's clock.
 type decodedOwner struct {
 	mu     sync.Mutex
 	data   []byte
-	record *OwnerRecord // of data; nil if data is corrupt
+	record *OwnerRecord // of data; decoded from data; nil if data is corrupt
 }
 
 // decode is like decodeOwner, but decodes only new content. The caller may change the result.
@@ -111,8 +110,8 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// removeEndedClaims removes the claims of processes that were killed before they recorded
-// them, or whose owner record is removed. The pod's lock must be held.
+// removeEndedClaims removes the claim files of processes that were killed before they wrote the owner
+// record, or whose owner record has been removed. The pod's lock must be held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	entries, _ := os.ReadDir(layout.Claims()) // if this fails, the sweep tries again
 	for _, e := range entries {
@@ -122,9 +121,9 @@ func removeEndedClaims(layout identity.Layout, id identity.Pod) {
 	}
 }
 
-// removeTemporary removes the files that a process left when it was killed before renaming them: those
-// in dir whose names are prefix and digits (os.CreateTemp). The caller holds the lock under which such
-// files are created, so none belongs to a running process.
+// removeTemporary removes temporary files that a process left behind because it was killed before it
+// renamed them: those in dir whose names are prefix followed by digits (os.CreateTemp). The caller
+// holds the lock under which these files are created, so none of them belongs to a running process.
 func removeTemporary(dir, prefix string) {
 	entries, _ := os.ReadDir(dir) // if this fails, the sweep tries again
 	for _, e := range entries {
@@ -140,7 +139,7 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 }
 
 // killed reports whether the owner's process ended without releasing its claim: the claim file exists,
-// but no process has locked it. A sweep keeps the file as long as the record names it.
+// but no process has locked it. A sweep keeps the file as long as the owner record names it.
 func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	if r == nil || r.Claim == "" {
 		return false
@@ -170,7 +169,7 @@ func sweepClaims(layout identity.Layout) error {
 }
 
 // claimText returns the content of a claim file: the incarnation of the pod, and whether the command
-// requires the pod to exist, as apply does, or only waits for it, as wait does.
+// requires the pod to exist, as apply does, or only observes it, as wait does.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation
@@ -185,17 +184,17 @@ const claimMaxBytes = 128
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// claimed reports whether another running command has a claim on the pod. Mine is the claim of this
+// claimed reports whether another running command has a claim on the pod. mine is the claim of this
 // command, or nil.
 func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
-	entries, _ := os.ReadDir(layout.Claims()) // no claims if it fails
+	entries, _ := os.ReadDir(layout.Claims()) // if this fails, there are no claims
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
 	})
 }
 
 // KeptByOthers reports whether another running command requires this incarnation of the pod to exist.
-// Mine is the claim of this command, or nil.
+// mine is the claim of this command, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -23,13 +23,13 @@ type PodLock struct {
 	path string
 	id   identity.Pod
 	Held *FileLock
-	// Removal is true if the command removes the pod, which must work even if the file system
-	// cannot be written.
+	// Removal is true if the command removes the pod. A removal must work even if the file system is
+	// not writable.
 	Removal bool
 	// Mine is the generation that this command acquired last; Seen is the pod's generation when the
 	// lock was last held.
 	Mine, Seen Generation
-	// Incarnation is that of the pod that this command last owned.
+	// Incarnation is the incarnation of the pod that this command last owned.
 	Incarnation string
 	// keeps is true if the command requires the pod to exist.
 	keeps bool
@@ -58,15 +58,15 @@ type PodLock struct {
 	decoded decodedOwner
 }
 
-// Locks creates the pod locks of one process.
+// Locks creates the pod locks of a process.
 type Locks struct {
 	layout identity.Layout
 	holder string // identifies the process uniquely
 	warn   func(problem.List)
 }
 
-// NewLocks returns the locks of a process. Holder identifies the process uniquely. When it has to wait
-// for a lock, it calls warn, which must not be nil, with the name of the process that holds it.
+// NewLocks returns the locks of a process. holder identifies the process uniquely. When the process has
+// to wait for a lock, Locks calls warn, which must not be nil, with the name of the lock's holder.
 func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
@@ -166,8 +166,8 @@ func (l *PodLock) Unlock() {
 	}
 }
 
-// Release ends the command's claim and reservation and releases the lock. The generation stays on disk
-// but is no longer live. Release may be called on nil.
+// Release ends the command's claim and reservation and releases the lock. The generation remains on
+// disk, but its owner is no longer live. Release may be called on nil.
 func (l *PodLock) Release() {
 	if l != nil {
 		l.Claim.Release()
@@ -200,8 +200,8 @@ func (l *PodLock) Current() (Generation, error) {
 func (l *PodLock) Owned() bool { return l.CheckOwned() == nil }
 
 // CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other error
-// means that the record cannot be read. It does not mean that the owner changed: a caller that decided
-// again because of it would do so forever.
+// means that the record cannot be read. A caller must not treat it like ErrChanged, because it would
+// then decide again forever.
 func (l *PodLock) CheckOwned() error {
 	if l.Pinned {
 		if l.Held == nil {
@@ -216,7 +216,7 @@ func (l *PodLock) CheckOwned() error {
 	return err
 }
 
-// Acquire makes this command the owner of the pod with that UID by writing a new generation. Fresh
+// Acquire makes this command the owner of the pod with that UID by writing a new generation. fresh
 // means that the pod is new; keeps means that the command requires the pod to exist. The lock must be
 // held.
 //
@@ -238,7 +238,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	if killed { // possibly during a stop
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
-	if r.Recreate { // its owner ended without creating the pod again
+	if r.Recreate { // the previous owner ended without creating the pod again
 		r.EndRemoval()
 	}
 	if fresh {
@@ -340,8 +340,8 @@ func (l *PodLock) Disown() error {
 }
 
 // Forget deletes the lock file of a removed pod and releases the lock. If another running command has a
-// claim on the pod, the file stays until a sweep: that command reads from it which process removed the
-// pod.
+// claim on the pod, the file stays until a sweep: that command reads the name of the process that
+// removed the pod from the file.
 func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
 		return
@@ -356,8 +356,8 @@ func (l *PodLock) Forget() {
 }
 
 // forgetUncreated removes the owner record and the claim of a command that was killed before it created
-// its pod's directory. That pod has another UID than the removed one, because it replaces it. The lock
-// must be held.
+// the directory of its pod. That pod would have replaced the removed one, and so has another UID. The
+// lock must be held.
 func (l *PodLock) forgetUncreated() {
 	r, err := l.Owner()
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
@@ -369,6 +369,6 @@ func (l *PodLock) forgetUncreated() {
 	_ = removeOwner(l.layout, l.id) // if this fails, a sweep removes it
 }
 
-// ErrChanged reports that another podrun changed the pod. The caller must observe the pod and decide
-// again.
+// ErrChanged reports that another podrun process changed the pod. The caller must observe the pod and
+// decide again.
 var ErrChanged = errors.New("another podrun process changed the pod")

@@ -23,9 +23,10 @@ func (l PodLocks) Release() {
 	}
 }
 
-// LockPods locks the pods of a command that brings them to a goal. While it waits for one lock it holds
-// no other, so commands with the same pods in different orders, or a command that preempts the pod of
-// another, never deadlock. The caller calls Release, even after an error. The errors are those of Lock.
+// LockPods locks the pods that a command brings to a goal. While it waits for one lock it holds no
+// other lock, so commands with the same pods in different orders, or a command that preempts another
+// command's pod, never deadlock. The caller calls Release, even after an error. The errors are those of
+// Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {

@@ -18,9 +18,10 @@ import (
 )
 
 // PodState is the state of a pod that podrun records because the runtime has no record of it.
-// It is stored in one file (identity.Layout.State); up to schema version 2, in three.
+// It is stored in one file (identity.Layout.State); up to schema version 2, it was stored in three
+// files.
 type PodState struct {
-	lifecycle.Kept                             // inline, so that an older podrun can show the pod
+	lifecycle.Kept                             // inline, so that an older version of podrun can show the pod
 	Probes         map[string]lifecycle.Probed `json:"probes,omitempty"`  // last probe results, by container ID
 	ProbedAt       time.Time                   `json:"probedAt,omitzero"` // when Probes were last valid; zero if there are none
 	Resize         *lifecycle.Resize           `json:"resize,omitempty"`  // an in-place resize in progress; nil if there is none
@@ -29,13 +30,14 @@ type PodState struct {
 // ErrNoPodDir means that a pod has no directory: it is new, or was deleted.
 var ErrNoPodDir = errors.New("the pod has no directory")
 
-// maxPodState is the maximum size of a pod's state, in bytes: as much as the three files had.
+// maxPodState is the maximum size of a pod's state, in bytes: that of the three files which it
+// replaced.
 const maxPodState = 3 * maxState
 
-// ReadPodState reads the state of a pod. A missing part is zero. So is a corrupt part, for which
-// ReadPodState also returns an error, except for a corrupt resize: it is an empty Resize, which
-// makes podrun set the resources of the pod's cgroup again. This is harmless if the cgroup
-// already has them. If a newer podrun wrote the file, there are no errors.
+// ReadPodState reads the state of a pod. A missing part is zero. For a corrupt part, it also
+// returns an error; the part is zero, too, except that a corrupt resize is an empty Resize, which
+// makes podrun set the resources of the pod's cgroup again. That is harmless if the cgroup already
+// has them. If a newer version of podrun wrote the file, there are no errors.
 func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	s, _, errs := readPodState(l, uid)
 	return s, errs
@@ -50,7 +52,8 @@ func readPodState(l identity.Layout, uid string) (s PodState, version int, errs 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err == nil && len(content) == 0 && version < identity.StateSchema:
-		// Lost in a power failure. It contained no resize: UpdatePodState syncs those.
+		// The state was lost in a power failure. It contained no resize, because UpdatePodState
+		// syncs a state with a resize.
 	case err != nil:
 		s.Resize, errs = &lifecycle.Resize{}, []error{fmt.Errorf("read the pod's state: %w", err)}
 	case version > identity.Schema:
@@ -63,7 +66,7 @@ func readPodState(l identity.Layout, uid string) (s PodState, version int, errs 
 	}
 	if version < identity.StateSchema {
 		if version > 0 {
-			s.Resize = nil // it is in a file of its own
+			s.Resize = nil // up to schema version 2, the resize is in a separate file
 		}
 		errs = append(errs, s.addLegacy(l, uid)...)
 	}
@@ -120,7 +123,7 @@ func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
 // UpdatePodState changes the state of a pod. The caller holds the pod's lock. The new file is
 // synced if mustSync requires it, or if it replaces the files of schema version 2, which are
 // removed afterwards. The error is ErrNoPodDir if the pod has no directory, and of kind Refused
-// (IsNewer) if a newer podrun wrote the file.
+// (IsNewer) if a newer version of podrun wrote the file.
 func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error {
 	before, version, errs := readPodState(l, uid)
 	if err := identity.CheckSchema(l.State(uid), version); err != nil {
@@ -156,8 +159,8 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 }
 
 // mustSync reports whether a changed state must be synced: after a power failure, a file that
-// was not synced may be empty. The pod's end and a resize must not be lost, neither from the new
-// content nor from the old one that it replaces. New probe results are synced as well.
+// was not synced may be empty. The end of the pod and a resize must not be lost, whether they are
+// in the new content or in the content that it replaces. New probe results are synced as well.
 func mustSync(before, after PodState) bool {
 	durable := func(s PodState) bool { return s.Terminal() || s.Resize != nil }
 	return durable(before) || durable(after) || !maps.Equal(before.Probes, after.Probes)
@@ -176,13 +179,13 @@ func legacyState(l identity.Layout, uid string) []string {
 	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
 }
 
-// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them: a
-// file that cannot be removed has no effect, and the next update tries again.
+// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them, so a
+// file that cannot be removed has no effect; the next update tries again.
 func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {
 			faultpoint.At("state/" + filepath.Base(file) + "/removed")
-			_ = os.Remove(filepath.Dir(file)) // unless a killed podrun left a temporary file
+			_ = os.Remove(filepath.Dir(file)) // fails if a killed podrun process left a temporary file in it
 		}
 	}
 }

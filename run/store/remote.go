@@ -30,9 +30,9 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes a copy of a remote source. A copy on disk is synced, because it is used when
-// the host boots without a network. If Secrets are kept in memory, so is the copy, because it may
-// contain some. The other copy is removed.
+// WriteRemoteCopy writes a copy of a remote source. A copy on disk is synced, because podrun uses it
+// when the host boots without a network. If Secrets are kept in memory, so is the copy, because it may
+// contain Secrets. A copy in the other place is removed.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error
@@ -57,7 +57,7 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory 
 	return nil
 }
 
-// MoveRemoteCopies moves the copies on disk to memory, after the settings have changed. It removes
+// MoveRemoteCopies moves the copies on disk to memory, after the settings have changed. It deletes
 // copies that cannot be written to memory.
 func MoveRemoteCopies(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())

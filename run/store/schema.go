@@ -50,7 +50,8 @@ func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
 const maxState = 1 << 20
 
 // ReadState reads the content of a state file of any schema version. It accepts a newer version,
-// because commands that only show or remove a pod use what they can read; ReadCheckpoint refuses it.
+// because commands that only show or remove a pod use what they can read; ReadCheckpoint refuses a
+// newer version.
 func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
@@ -60,9 +61,9 @@ func ReadState(path string) ([]byte, error) {
 	return content, nil
 }
 
-// ReadJSON reads the value of a state file. It returns the zero value if the file does not
-// exist, or if it cannot be decoded and a newer podrun wrote it. What describes the content in
-// errors.
+// ReadJSON reads the value of a state file. It returns the zero value if the file does not exist, or if
+// it cannot be decoded because a newer version of podrun wrote it. In errors, what describes the
+// content.
 func ReadJSON[T any](file, what string) (value T, err error) {
 	var none T
 	data, err := ReadState(file)
@@ -81,7 +82,7 @@ func ReadJSON[T any](file, what string) (value T, err error) {
 	return none, fmt.Errorf("read %s: %w", what, InFile(file, err))
 }
 
-// InFile adds the name of the file to an error that does not have it.
+// InFile adds the name of the file to an error that does not contain it.
 func InFile(file string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
@@ -89,8 +90,8 @@ func InFile(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// StateNewer reports whether a newer podrun wrote a state file, whose content may
-// then have an unknown format.
+// StateNewer reports whether a newer version of podrun wrote a state file, whose content may then have
+// an unknown format.
 func StateNewer(path string) bool {
 	version, err := stateVersion(path)
 	return err == nil && version > identity.Schema
@@ -110,8 +111,9 @@ func stateFiles(l identity.Layout, uid string) []string {
 	return files
 }
 
-// checkSchemas returns an error if a newer podrun wrote one of the pod's state files: this podrun must
-// not change the pod, because it could misread the file and would drop unknown fields when writing it.
+// checkSchemas returns an error if a newer version of podrun wrote one of the pod's state files: this
+// version must not change the pod, because it could misread the file, and would drop unknown fields
+// when it writes the file.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
 		version, err := stateVersion(file)
@@ -125,14 +127,15 @@ func checkSchemas(l identity.Layout, uid string) error {
 	return nil
 }
 
-// newerError returns the error for changing a pod that has a state file of a newer podrun.
+// newerError returns the error of an attempt to change a pod that has a state file of a newer podrun
+// version.
 func newerError(l identity.Layout, uid string, err error) error {
 	id, _ := discover.StoredPod(context.Background(), l, uid)
 	return &problem.Error{Kind: problem.Refused, Object: identity.ObjectName(id), Err: err,
 		Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 }
 
-// IsNewer reports whether an error means that a newer podrun wrote a state file.
+// IsNewer reports whether an error means that a newer version of podrun wrote a state file.
 func IsNewer(err error) bool {
 	_, newer := errors.AsType[*identity.SchemaError](err)
 	return newer

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// secretsSize limits the tmpfs of a root directory, in bytes: it holds four checkpoints of the
+	// secretsSize is the size of a root directory's tmpfs, in bytes: enough for four checkpoints of the
 	// maximum size.
 	secretsSize = 4 * identity.MaxCheckpoint
 	// secretsLockTimeout limits the wait for the lock, which a process holds while it writes a file in
@@ -34,8 +34,9 @@ func LostSecrets(id identity.Pod) error {
 		Hint: "apply its manifest again, with its Secrets"}
 }
 
-// writeSecretFile writes a file, mode 0600, below SecretsDir. It creates SecretsDir first, in a file
-// system in memory or as a mount point of a new tmpfs. The file is never synced to a disk.
+// writeSecretFile writes a file, mode 0600, below SecretsDir. It creates SecretsDir first, either in an
+// existing file system in memory or as the mount point of a new tmpfs. The file is never synced to a
+// disk.
 func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	err := underSecretsLock(layout, func() error {
 		if err := makeSecretsDir(layout); err != nil {
@@ -56,9 +57,9 @@ func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	return nil
 }
 
-// underSecretsLock calls do while no other podrun, of any root directory, creates or
-// removes a SecretsDir. The lock is on the parent directory, which only root can access:
-// otherwise another user could hold it, or replace the directory.
+// underSecretsLock calls do while no other podrun process, with any root directory, creates or removes
+// a SecretsDir. The lock is on the parent directory, which only root can access: otherwise another user
+// could hold it, or replace the directory.
 func underSecretsLock(layout identity.Layout, do func() error) error {
 	around := filepath.Dir(layout.SecretsDir())
 	for _, dir := range []string{filepath.Dir(around), around} {
@@ -127,8 +128,8 @@ func isInMemory(dir string) (bool, error) {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
 }
 
-// dropSecrets removes a pod's files in memory except the file named keep; "" keeps none. It also
-// removes directories that become empty, and the tmpfs if it does.
+// dropSecrets removes a pod's files in memory, except the file named keep; "" keeps none. It also
+// removes directories that become empty, and unmounts the tmpfs if that becomes empty.
 func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
@@ -141,7 +142,7 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 // empty.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
 	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // the latter for users other than root, who have no files in it
+		return nil // users other than root cannot access the directory, and have no files in it
 	} else if len(top) > 0 && !hostfile.IsDir(dir) {
 		return err
 	}
@@ -197,8 +198,8 @@ func removeEmpty(layout identity.Layout, dir string) {
 }
 
 // sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it is empty: a
-// podrun that was killed before it wrote a file may leave them. The node's lock must be held, because
-// the Secrets of new pods are written under it.
+// podrun process that was killed may leave these behind. The node's lock must be held, because the
+// Secrets of new pods are written under it.
 func sweepSecrets(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.SecretPods())
 	if errors.Is(err, fs.ErrPermission) {
@@ -218,9 +219,9 @@ func sweepSecrets(layout identity.Layout) error {
 }
 
 // RemovePod removes podrun's data of a pod: its Secrets in memory and its directory (volume.Remove).
-// The directory is removed last, because it identifies the pod. The removal is durable, unless the file
-// system cannot be written: otherwise, after a power failure, a supervisor could find the checkpoint
-// and start the deleted pod.
+// The directory is removed last, because it identifies the pod. The removal is synced, unless the file
+// system is not writable: otherwise a supervisor could find the checkpoint after a power failure, and
+// start the deleted pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	if err := RemoveReserved(ctx, layout, uid); err != nil {
 		return err
@@ -231,8 +232,8 @@ func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	return nil
 }
 
-// RemoveReserved is like RemovePod, for a pod whose checkpoint has not been synced yet: it syncs
-// nothing. The node's lock must be held.
+// RemoveReserved is RemovePod for a pod whose checkpoint has not been synced yet: it syncs nothing. The
+// node's lock must be held.
 func RemoveReserved(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

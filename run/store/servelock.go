@@ -13,7 +13,7 @@ import (
 )
 
 // ServeLock makes a process the only supervisor of a root directory. It consists of two locks: one on a
-// file, which names the holder and is the only one that older versions check, and one on the root
+// file that names the holder, which is the only lock that older versions check, and one on the root
 // directory, because another process may remove the file.
 type ServeLock struct{ file, root *FileLock }
 
@@ -30,7 +30,7 @@ func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 		return nil, err
 	}
 	for _, dir := range serveDirs(layout) {
-		removeTemporaries(dir, 0) // only a supervisor writes to them
+		removeTemporaries(dir, 0) // only a supervisor writes to these directories
 	}
 	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
 }
@@ -52,7 +52,7 @@ func serveDirs(layout identity.Layout) []string {
 }
 
 // SweepTemporaries removes temporary files of killed processes from podrun's state directories and from
-// those of pods. It keeps files that a running process may still be writing.
+// the pods' directories. It keeps files that a running process may still be writing.
 func SweepTemporaries(layout identity.Layout) error {
 	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.RootDir, "runtime"))
 	pods, err := StoredPods(layout)
@@ -72,8 +72,8 @@ func SweepTemporaries(layout identity.Layout) error {
 	return nil
 }
 
-// removeTemporaries removes temporary files of hostfile.Write (.BASE.RANDOM) that are older than age.
-// It ignores errors: the next call tries again.
+// removeTemporaries removes temporary files that hostfile.Write has created (.BASE.RANDOM) and that are
+// older than age. It ignores errors, because the next call tries again.
 func removeTemporaries(dir string, age time.Duration) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// WriteShuttingDown records for other commands and for the next supervisor whether this host is
-// shutting down (discover.ShuttingDown).
+// WriteShuttingDown records whether this host is shutting down, for other commands and for the next
+// supervisor (discover.ShuttingDown).
 func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) error {
 	file := layout.ShuttingDown()
 	var err error

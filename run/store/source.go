@@ -11,14 +11,14 @@ import (
 )
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod. It belongs to
-// the pod's name: it is kept when a command changes or deletes the pod, so that a supervisor does not
-// apply the file over that command's definition. The record is therefore no reason to delete a pod:
-// only an incarnation with OriginServe came from the file. It is removed after the file has been
-// removed.
+// the pod's name, not to one incarnation: it is kept when a command changes or deletes the pod, so that
+// a supervisor does not undo that change by applying the file again. The record alone is therefore no
+// reason to delete a pod: only an incarnation with OriginServe came from the file. The record is
+// removed after the file has been removed.
 type SourceRecord struct {
 	Path string `json:"path"`
 	// Hash is the hash of the pod, and of the objects that it refers to, as they were in the file when
-	// the supervisor last applied it; "" if it never did. A supervisor applies a file only if the hash
+	// a supervisor last applied it; "" if none has. A supervisor applies a file only if the hash
 	// differs, so that changes made by commands are kept.
 	Hash string `json:"hash"`
 }
@@ -91,7 +91,7 @@ func NamedPod(file string) (identity.Pod, bool) {
 	if !ok || id.Namespace == "" || id.Name == "" || id.Namespace[0] == '.' {
 		return id, false
 	}
-	for i := range id.Name { // a claim ends with _ and its random part
+	for i := range id.Name { // the name of a claim ends with _ and random characters
 		if id.Name[i] == '_' {
 			id.Name = id.Name[:i]
 			break

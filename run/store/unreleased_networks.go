@@ -6,7 +6,8 @@ import "slices"
 const maxUnreleased = 1000
 
 // NoteUnreleased records sandboxes whose networks may be only partially released. If the record cannot
-// be written, or another command owns the pod, they are kept only in l. The lock must be held.
+// be written, or another command owns the pod, the sandboxes are kept only in l. The lock must be
+// held.
 func (l *PodLock) NoteUnreleased(ids []string) {
 	if len(ids) == 0 {
 		return
@@ -27,7 +28,8 @@ func (l *PodLock) NoteReleased(ids []string) {
 	l.Unreleased = left
 }
 
-// withIDs adds IDs to a list without duplicates. It drops the first ones if there are too many.
+// withIDs adds IDs to a list, without duplicates. If the list becomes too long, it drops the first
+// IDs.
 func withIDs(list, ids []string) []string {
 	out := slices.Clone(list)
 	for _, id := range ids {

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Unstarted is a pod that a manifest directory defines but that is not on this host because it could
-// not be applied.
+// Unstarted is a pod that a manifest directory defines, but that could not be applied and so is not
+// on this host.
 type Unstarted struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
@@ -44,7 +44,7 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {
-		return nil, nil // the supervisor writes it again at the next change
+		return nil, nil // corrupt; the supervisor writes the list again at its next change
 	}
 	return out, nil
 }
