@@ -22,11 +22,10 @@ const BusyFor = 10 * time.Second
 const busyPoll = 100 * time.Millisecond
 
 // busyTexts are substrings of the errors with which a runtime refuses a call while it is
-// working on the same object, or fails a call that can be repeated.
+// working on the same object, or makes a call fail that can be repeated.
 var busyTexts = []string{
-	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server):
-	// container_remove.go (a sandbox is removed with its containers), container_start.go,
-	// container_update_resources.go.
+	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server): container_remove.go
+	// (also called when a sandbox is removed), container_start.go, container_update_resources.go.
 	"is in starting state",
 	"is already in starting state",
 	"is in removing state",
@@ -46,7 +45,8 @@ var busyTexts = []string{
 }
 
 // reservedTexts are substrings of the errors with which a runtime refuses to create a
-// second sandbox or container with a name that is in use, or is being created.
+// second sandbox or container with a name that is in use, even by an object that is still being
+// created.
 var reservedTexts = []string{
 	"is reserved for",  // containerd 1.6 to 2.4, pkg/registrar
 	"name is reserved", // CRI-O, internal/registrar: ErrNameReserved
@@ -56,8 +56,8 @@ var reservedTexts = []string{
 // object. Such a call can be repeated.
 func Busy(err error) bool { return mentions(err, busyTexts) }
 
-// Reserved reports whether a runtime refused to create a sandbox or a container because its
-// name is in use, or is being created.
+// Reserved reports whether a runtime refused to create a sandbox or a container because the name is
+// in use, even by an object that is still being created.
 func Reserved(err error) bool { return mentions(err, reservedTexts) }
 
 func mentions(err error, texts []string) bool {
@@ -95,9 +95,9 @@ func retryBusyExtended(ctx context.Context, call func(context.Context) error) er
 	})
 }
 
-// notInitialized is containerd's error while its services start: it listens before its
-// plugins are ready, and an interceptor refuses every call, so a refused call had no effect
-// (containerd 1.6 to 2.4, internal/cri/instrument).
+// notInitialized is the error that containerd returns while its services start: it listens before
+// its plugins are ready, and an interceptor refuses every call until then, so a refused call had no
+// effect (containerd 1.6 to 2.4, internal/cri/instrument).
 const notInitialized = "server is not initialized yet"
 
 // onceInitialized is an interceptor that repeats a call while containerd starts, until
@@ -109,8 +109,8 @@ func onceInitialized(ctx context.Context, method string, req, reply any, conn *g
 	})
 }
 
-// While calls try until again is false, limit has passed or ctx ends. It returns the error
-// of the last call.
+// While calls try until try returns false, limit has passed or ctx ends. It returns the error of
+// the last call.
 func While(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
 	for end := time.Now().Add(limit); ; {
 		again, err := try()

@@ -1,6 +1,6 @@
 // Package cri calls a container runtime over the Container Runtime Interface
 // (k8s.io/cri-api, v1). Client has a method with plain Go parameters for each call, and
-// applies the call's timeout; it knows nothing about pods.
+// applies the call's timeout; it does not depend on podrun's model of a pod.
 package cri
 
 import (
@@ -35,15 +35,15 @@ type Client struct {
 	silence  atomic.Pointer[func()]
 }
 
-// RequestTimeout returns the timeout of calls without one of their own.
+// RequestTimeout returns the timeout of calls that have no timeout of their own.
 func (c *Client) RequestTimeout() time.Duration { return c.timeout }
 
 // OnUnresponsive sets the function that ReportUnresponsive calls, possibly from another
 // goroutine.
 func (c *Client) OnUnresponsive(f func()) { c.silence.Store(&f) }
 
-// ReportUnresponsive calls the function of OnUnresponsive; callers use it while the runtime
-// has not responded yet.
+// ReportUnresponsive calls the function of OnUnresponsive; callers use it while they wait for a
+// response from the runtime.
 func (c *Client) ReportUnresponsive() {
 	if f := c.silence.Load(); f != nil {
 		(*f)()
@@ -58,8 +58,8 @@ type Observer func(method string, took time.Duration, err error)
 // reported. A client from New ignores it.
 func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 
-// New returns a client for two connected services. Timeout limits each call without a limit
-// of its own (the kubelet's runtimeRequestTimeout).
+// New returns a client for two connected services. timeout limits each call that has no limit of
+// its own (the kubelet's runtimeRequestTimeout).
 func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, timeout time.Duration) *Client {
 	return &Client{Runtime: rt, Images: img, timeout: timeout}
 }

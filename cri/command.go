@@ -9,8 +9,8 @@ import (
 
 // CommandFailure returns the reason, as printed by runc or crun, why a container's command,
 // or a command in a container, could not be started, and whether the program was not found;
-// ok is false for any other failure. CRI has no code for it: runtimes include what their
-// OCI runtime printed, CRI-O as a line of its log.
+// ok is false for any other failure. CRI has no error code for this: the runtime's error contains
+// what the OCI runtime printed; in CRI-O's error, that is a log line.
 func CommandFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -19,8 +19,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	if said, printed := printedReason(text); printed {
 		text = said
 	}
-	// runc names the command in the first form, or its directory, a mount or one of runc's
-	// own files; crun names the command in the second form.
+	// runc uses the first form, also for the command's directory, a mount or one of runc's own
+	// files; crun uses the second form.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {
 			why = withoutFrame(text[at:])
@@ -78,7 +78,7 @@ var printed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?:time=\"[^\"]*\" level=(?:error|fatal) msg=(\"(?:[^\"\\\\]|\\\\.)*\")|(?:\x1b\\[\\d+m)?ERRO(?:\x1b\\[0m)?\\[\\d+\\] ([^\r\n]*)|((?:executable file `|open executable: )[^\r\n]*))")
 })
 
-// printedReason finds such a line in a text and returns its message.
+// printedReason finds the OCI runtime's log line in a text and returns its message.
 func printedReason(text string) (why string, ok bool) {
 	m := printed().FindStringSubmatch(text)
 	if m == nil {

@@ -42,14 +42,14 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// RemoveContainer removes a container. A running one is killed first, because CRI-O would
-// send it TERM and wait until the call's deadline. A missing container is not an error.
-// While the runtime is busy with the container, the call is repeated. If containerd refuses
-// because the container still has a task, that task is deleted first.
+// RemoveContainer removes a container. A running container is killed first, because CRI-O would
+// send TERM to it and wait until the call's deadline. A missing container is not an error. While
+// the runtime is busy with the container, the call is repeated. If containerd refuses because the
+// container still has a task, that task is deleted first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return retryBusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			_ = c.StopContainer(ctx, id, 0) // if this fails, the removal below fails and reports it
+			_ = c.StopContainer(ctx, id, 0) // if this fails, the removal below reports an error
 		}
 		return c.removal(ctx, func() error {
 			return c.settled(ctx, func() error {
@@ -109,8 +109,8 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 	return resp.GetStats(), err
 }
 
-// ExecSync runs a command in a container and waits until it exits. A timeout of 0 means
-// none, as in the kubelet's hooks; then only ctx limits the call.
+// ExecSync runs a command in a container and waits until it exits. A timeout of 0 means no timeout,
+// as for the kubelet's hooks; then only ctx limits the call.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -120,9 +120,8 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
 }
 
-// ReopenContainerLog makes the runtime reopen a running container's log after it was
-// renamed: the runtime creates the file if it is missing. It fails if the container does
-// not run.
+// ReopenContainerLog makes the runtime reopen a running container's log after the file was renamed:
+// the runtime then creates a new file. It fails if the container does not run.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ReopenContainerLogResponse, error) {
 		return c.Runtime.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id})

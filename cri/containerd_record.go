@@ -18,13 +18,13 @@ import (
 // recordLabel marks the container records that podrun creates in containerd.
 const recordLabel = "podrun.dev/restored-record"
 
-// settled makes a call that stops or removes an object, and ignores NotFound only if the
-// runtime no longer lists the object. containerd (1.6 and 1.7, internal/cri/server, before
-// 2.0 pkg/cri/server: container_remove.go) returns NotFound without any effect if another
-// program, such as `ctr containers rm`, removed containerd's record of the container, or of
-// one container of the sandbox. settled then restores the missing records with containerd's
-// own service on the same socket and repeats the call, which removes them. Listed returns
-// the IDs of the objects that the call affects; none if the object is not listed.
+// settled makes a call that stops or removes an object. It ignores NotFound only if the runtime no
+// longer lists the object. containerd (1.6 and 1.7, internal/cri/server, before 2.0 pkg/cri/server:
+// container_remove.go) returns NotFound without any effect if another program, such as `ctr
+// containers rm`, removed containerd's record of the container, or of one container of the sandbox.
+// settled then restores the missing records with containerd's own service on the same socket and
+// repeats the call, which removes them. listed returns the IDs of the objects that the call
+// affects, or none if the runtime does not list the object.
 func (c *Client) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
 	err := call()
 	if status.Code(err) != codes.NotFound {
@@ -57,8 +57,7 @@ func (c *Client) settled(ctx context.Context, call func() error, listed func(con
 	return fmt.Errorf("%w; the runtime still lists it; restart the runtime", err)
 }
 
-// errNoRecords is returned by restore if the runtime does not have containerd's own
-// services.
+// restore returns errNoRecords if the runtime does not have containerd's own services.
 var errNoRecords = errors.New("supported only with containerd")
 
 // restore creates containerd's record of a container if it is missing, and reports whether
@@ -100,8 +99,8 @@ func (c *Client) discard(ctx context.Context, restored []string) {
 	}
 }
 
-// Restored returns the IDs of restored records older than age. A podrun process leaves them
-// in containerd if it is killed while it removes a container whose record was missing.
+// Restored returns the IDs of restored records older than age. A podrun process leaves such a
+// record in containerd if it is killed while it removes a container whose record was missing.
 func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
 	if c.records == nil {
 		return nil, nil

@@ -13,10 +13,11 @@ import (
 	"github.com/podrun/podrun/internal/faultpoint"
 )
 
-// nearlyDue is how much earlier than its client a server may end a call.
+// nearlyDue is how long before the client's deadline a server may end a call.
 const nearlyDue = 100 * time.Millisecond
 
-// marked is an interceptor that lets the crash sweep kill podrun around each call.
+// marked is an interceptor that lets the crash sweep kill podrun immediately before and after each
+// call.
 func marked(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	defer faultpoint.Call("cri/" + path.Base(method))()
 	return call(ctx, method, req, reply, conn, opts...)

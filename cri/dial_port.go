@@ -11,7 +11,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Dialed is a connection to a TCP port of a sandbox that the runtime does not forward.
+// Dialed is a direct connection to a TCP port of a sandbox, for a runtime that does not forward
+// ports.
 type Dialed struct{ *net.TCPConn }
 
 // Close closes the connection.

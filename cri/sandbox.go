@@ -21,12 +21,12 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 
 // StopPodSandbox stops a sandbox and its containers, and releases its network. A missing or
 // stopped sandbox is not an error. The call outlives ctx by up to 5 s: a network plugin
-// that is killed while it works leaves rules and addresses that its next run no longer
-// knows. While the runtime is busy with the sandbox, the call is repeated.
+// that is killed while it works leaves rules and addresses behind that its next run does not
+// remove. While the runtime is busy with the sandbox, the call is repeated.
 //
 // Running containers are killed first, as the kubelet does (killPodWithSyncResult in
-// pkg/kubelet/kuberuntime): CRI-O would send them TERM and wait until the call's deadline.
-// Callers that grant a grace period must stop the containers before.
+// pkg/kubelet/kuberuntime): CRI-O would send TERM to them and wait until the call's deadline. A
+// caller that grants a grace period must stop the containers first.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
@@ -39,8 +39,8 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// killAll kills the running containers of a sandbox. If one fails, the subsequent stop of
-// the sandbox fails and reports it.
+// killAll kills the running containers of a sandbox. If a container cannot be killed, the
+// subsequent stop of the sandbox fails and reports that.
 func (c *Client) killAll(ctx context.Context, sandbox string) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
 		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -74,9 +74,9 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 }
 
 // UpdatePodSandboxResources informs the runtime of a pod's new resources before the pod's
-// cgroup is changed. If the runtime does not implement the call, it does not require it,
-// and there is no error. containerd up to 2.2 returns "not implemented" with a code other
-// than Unimplemented.
+// cgroup is changed. A runtime that does not implement the call does not require it: in that case,
+// there is no error. containerd up to 2.2 returns "not implemented" with a code other than
+// Unimplemented.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})

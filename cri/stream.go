@@ -16,8 +16,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// NotStreamedError reports that the runtime's streaming server could not be
-// reached or does not speak the protocol. The command was not run.
+// NotStreamedError reports that the runtime's streaming server could not be reached or does not
+// support the protocol. The command was not run.
 type NotStreamedError struct{ Err error }
 
 // Error returns the reason.
@@ -72,8 +72,8 @@ func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 
 // dialStream connects to the server directly, because a proxy from the environment does not
 // apply to the host's own runtime. The URL is trusted, because it was received over the
-// runtime's socket; for a loopback address, containerd's self-signed certificate would not
-// add to that trust, so it is not verified.
+// runtime's socket; on a loopback address, verifying containerd's self-signed certificate would not
+// add to that trust, so dialStream does not verify it.
 func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 	switch u.Scheme {
 	case "http":
@@ -104,7 +104,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	spoken := resp.Header.Get(httpstream.HeaderProtocolVersion)
 	switch {
 	case resp.StatusCode != http.StatusSwitchingProtocols:
-		// The status is known; the text only explains it.
+		// An error is ignored, because the text only explains the status, which is known.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
 		return nil, fmt.Errorf("it returned %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
 	case spoken != protocol:

@@ -51,9 +51,9 @@ func (e *ExecError) Error() string { return e.Message }
 // *ExecError, ctx's cause, or the error of a broken connection.
 //
 // When ctx ends, Exec closes the connection; the command continues to run, as after an
-// interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A read
-// from In that blocks outlives Exec. If a command leaves much of its input unread,
-// containerd 1.6 may never report that it has exited: it waits until that input is read.
+// interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A blocked read
+// from In outlives Exec. If a command leaves much of its input unread, containerd 1.6 may never
+// report that the command has exited, because it waits until the input is read.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
 	url, err := c.ExecURL(ctx, id, command, s.kinds())
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 	return r.result(code, command)
 }
 
-// ExecURL requests a URL of the runtime's streaming server; a client can use it to run one
-// command with these streams.
+// ExecURL requests from the runtime a URL of its streaming server, which a client can use to run
+// the command once with these streams.
 func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
@@ -79,7 +79,7 @@ func (c *Client) ExecURL(ctx context.Context, id string, command []string, k Str
 }
 
 // Attach connects the streams to those of a container's main process, until the process
-// exits. TTY must be that of the container's config. The errors are those of Exec.
+// exits. s.TTY must equal the value in the container's config. The errors are those of Exec.
 func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 	url, err := c.AttachURL(ctx, id, s.kinds())
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (strin
 	return resp.GetUrl(), err
 }
 
-// stream uses version 4 of the remote command protocol, the first that transmits exit
-// codes; containerd and CRI-O support it, but no later one over SPDY.
+// stream uses version 4 of the remote command protocol, the first version that transmits exit
+// codes; over SPDY, containerd and CRI-O support no later version.
 func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error) {
 	conn, session, err := c.upgraded(ctx, url, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -159,7 +159,7 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 }
 
 // open opens all streams before anything is sent: the server does not read any stream until
-// all are open, and its queue can fill up (k/k#16373).
+// all are open, and the server's queue can fill up (k/k#16373).
 func open(ctx context.Context, session httpstream.Connection, kinds []string) (map[string]httpstream.Stream, error) {
 	streams := map[string]httpstream.Stream{}
 	done := make(chan error, 1)

@@ -27,13 +27,13 @@ type Forwarded struct {
 	conn    net.Conn
 	session httpstream.Connection
 	data    httpstream.Stream
-	told    chan error // has the runtime's error, or nil
+	told    chan error // receives the runtime's error, or nil
 	once    sync.Once
 }
 
-// PortForward connects to a port of a sandbox. It does not detect that no process listens
-// on the port: see Forwarded.Err. The error is a gRPC status of the call, a
-// *NotStreamedError, or ctx's cause; ctx limits only the connection setup.
+// PortForward connects to a port of a sandbox. It returns no error if no process listens on the
+// port: see Forwarded.Err. The error is a gRPC status of the call, a *NotStreamedError, or ctx's
+// cause; ctx limits only the connection setup.
 func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 	return f, nil
 }
 
-// PortForwardURL requests a URL of the runtime's streaming server at which the ports of a
-// sandbox can be reached.
+// PortForwardURL requests a URL of the runtime's streaming server through which a client can
+// connect to the ports of a sandbox.
 func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PortForwardResponse, error) {
 		return c.Runtime.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID})
@@ -76,7 +76,7 @@ func (f *Forwarded) open(port int) error {
 	if err != nil {
 		return fmt.Errorf("open the error stream of port %d: %w", port, err)
 	}
-	_ = fault.Close() // it is only read
+	_ = fault.Close() // podrun sends nothing on the error stream
 	header.Set(corev1.StreamType, corev1.StreamTypeData)
 	if f.data, err = f.session.CreateStream(header); err != nil {
 		return fmt.Errorf("open the data stream of port %d: %w", port, err)
@@ -103,8 +103,8 @@ func (f *Forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
 // CloseWrite signals the end of the input to the pod.
 func (f *Forwarded) CloseWrite() error { return f.data.Close() }
 
-// Err waits until the runtime has finished the connection, or ctx ends, and returns the
-// runtime's error: no process listens on the port, or the connection to the pod broke.
+// Err waits until the runtime has closed the connection, or ctx ends, and returns the runtime's
+// error, for example that no process listens on the port, or that the connection to the pod broke.
 func (f *Forwarded) Err(ctx context.Context) error {
 	select {
 	case err := <-f.told:
@@ -118,7 +118,7 @@ func (f *Forwarded) Err(ctx context.Context) error {
 // Close closes the connection and discards data that was not sent or read yet.
 func (f *Forwarded) Close() {
 	f.once.Do(func() {
-		f.conn.Close() // first: closing the session waits until all data is read
+		f.conn.Close() // closed first, because closing the session waits until all data is read
 		f.session.Close()
 	})
 }

@@ -9,20 +9,18 @@ import (
 // maxRefusal limits how much of a command's output is held back, in bytes.
 const maxRefusal = 8 << 10
 
-// refusal detects that a command was not started, from what the runtime writes instead of
-// the command's output. CRI-O connects the streams to its OCI runtime, which prints the
-// reason as one line and exits with its own code, as if it were the command
-// (internal/oci/runtime_oci.go, ExecContainer). The line is held back until it is certain
-// that nothing follows it.
+// refusal detects that a command was not started from the text that the runtime writes instead of
+// the command's output. CRI-O connects the streams to its OCI runtime, which prints the reason as
+// one line and exits with its own code, as if it were the command (internal/oci/runtime_oci.go,
+// ExecContainer). refusal holds the line back until it is certain that nothing follows it.
 type refusal struct {
 	to      io.Writer
 	held    []byte
 	passing bool // the output is the command's own
 }
 
-// refusalBegins are the possible beginnings of such a line. A shorter write is passed on
-// immediately: the OCI runtime writes the line in one piece, and a prompt must not be held
-// back.
+// refusalBegins are the possible beginnings of this line. A shorter write is passed on immediately:
+// the OCI runtime writes the line in one piece, and a prompt must not be held back.
 var refusalBegins = []string{`time="`, "\x1b[31mERRO\x1b[0m[", "ERRO[", "executable file `", "open executable: "}
 
 // watch returns the streams of a command, after replacing the stream to which the OCI

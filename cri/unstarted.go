@@ -14,15 +14,15 @@ import (
 )
 
 // undeletable matches the error with which containerd (1.6 to 2.4, client/container.go,
-// before 2.0 container.go: Delete) refuses to remove a container that has a task. Over the
-// CRI, such a task was created and never started by an interrupted StartContainer: the CRI
-// reports the container as exited, and deletes the task only when containerd restarts.
+// before 2.0 container.go: Delete) refuses to remove a container that has a task. With CRI
+// containers, this is a task that an interrupted StartContainer created and never started: the CRI
+// plugin reports the container as exited, and deletes the task only when containerd restarts.
 var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// unstarted returns the ID of the task, which is also the ID of its container, because of
-// which containerd refused to remove a container or a sandbox; "" for other errors.
+// If containerd refused to remove a container or a sandbox because of a task, unstarted returns the
+// task's ID, which is also the ID of its container. For other errors, it returns "".
 func unstarted(err error) string {
 	if err == nil {
 		return ""
@@ -35,8 +35,8 @@ func unstarted(err error) string {
 
 // removal makes a call that removes a container or a sandbox. If containerd refuses it
 // because of a task that was never started, removal deletes the task with containerd's own
-// service on the same socket and repeats the call. Mine reports whether the call removes a
-// given container: tasks of other containers are never deleted.
+// service on the same socket and repeats the call. mine reports whether the call removes a given
+// container: tasks of other containers are never deleted.
 func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
 		err := call()
@@ -57,8 +57,8 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 // DeleteUnstartedTask deletes the task of a stopped sandbox, if it has one: if podrun is
 // killed during RunPodSandbox, containerd 2 can be left with a task that was created and
 // never started, which RemovePodSandbox does not delete (containerd issue 12344).
-// containerd's own data about such a sandbox remains until containerd restarts, and can be
-// removed then. Runtimes other than containerd have no such tasks.
+// Other data of containerd about such a sandbox remains until containerd restarts, and can then be
+// removed. Runtimes other than containerd have no such tasks.
 func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
 	if c.tasks == nil {
 		return nil

@@ -2,7 +2,7 @@ package critest
 
 import "net/netip"
 
-// addresses allocates pod IPs. The lock of its runtime protects it.
+// addresses allocates pod IPs. The runtime's lock protects it.
 type addresses struct {
 	ranges []netip.Prefix
 	taken  map[netip.Addr]bool

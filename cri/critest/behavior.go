@@ -14,16 +14,17 @@ type Behavior struct {
 	StartErr string
 
 	Lines []Line
-	// After is how long it continues to run after the last line.
+	// After is how long the container continues to run after the last line.
 	After time.Duration
-	// Forever means that it runs until it is stopped.
+	// Forever means that the container runs until it is stopped.
 	Forever  bool
 	ExitCode int32
 	// OOMKilled sets this reason, and code 137 if ExitCode is 0.
 	OOMKilled bool
 
-	// On TERM, it exits after TERMAfter, with code 143, like a program that does not handle
-	// the signal, or 0 with CleanTERM. With IgnoreTERM, only KILL terminates it.
+	// On TERM, the container exits after TERMAfter: with code 143, like a program that does not
+	// handle the signal, or with code 0 if CleanTERM is set. If IgnoreTERM is set, only KILL
+	// terminates it.
 	IgnoreTERM bool
 	CleanTERM  bool
 	TERMAfter  time.Duration
@@ -45,8 +46,8 @@ type Exec struct {
 }
 
 // Script sets the behavior of the containers with a name: the n-th start uses the n-th
-// behavior, and all later starts the last one. The name is a container's, or pod/container
-// if several pods have a container of that name.
+// behavior, and all later starts the last one. The name is that of a container, or pod/container if
+// several pods have a container with that name.
 func (rt *Runtime) Script(name string, runs ...Behavior) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -62,7 +63,7 @@ func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.execs[name] = answer
 }
 
-// scripted takes the behavior of a container's next run. rt.mu must be held.
+// scripted returns and consumes the behavior of a container's next run. rt.mu must be held.
 func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	for _, name := range c.keys() {
 		if runs := rt.scripts[name]; len(runs) > 0 {

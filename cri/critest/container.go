@@ -30,7 +30,7 @@ type container struct {
 	unstarted                        bool     // set by LeaveTask
 	recordless                       bool     // set by RemoveRecord
 	log                              *logFile
-	info                             string // for a verbose status; cached on the first request, because it never changes, and waiting commands poll it
+	info                             string // part of the verbose status; cached on the first request, because it never changes and waiting commands poll it
 }
 
 // exit describes how a process exited.

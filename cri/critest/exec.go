@@ -37,7 +37,7 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 		limited, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	// The command is killed with its container.
+	// When the container exits, the command is killed.
 	running, stop := context.WithCancelCause(limited)
 	defer context.AfterFunc(p.ctx, func() { stop(errContainerGone) })()
 	defer stop(nil)

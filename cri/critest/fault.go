@@ -21,9 +21,9 @@ const (
 	// After performs the call and then fails it, with DeadlineExceeded unless Err is set,
 	// like a runtime that finishes too late.
 	After
-	// Hang has no effect, and does not return until the caller gives up.
+	// Hang makes the call hang, without an effect, until the caller gives up.
 	Hang
-	// EffectThenHang performs the call, but does not return until the caller gives up.
+	// EffectThenHang performs the call, which then hangs until the caller gives up.
 	EffectThenHang
 	// Slow waits for Delay and then performs the call.
 	Slow
@@ -46,10 +46,10 @@ type Fault struct {
 	When  When
 	Err   error                        // for Before and After; if nil, Unavailable or DeadlineExceeded
 	Delay time.Duration                // delay before any effect, for each value of When
-	Times int                          // how many calls it affects; 0 for all
+	Times int                          // how many calls the fault affects; 0 for all
 	Skip  int                          // how many matching calls succeed first
 	Match func(req proto.Message) bool // nil matches every call
-	Done  func()                       // called after the effect of Late and EffectThenHang, even if that was an error; may be nil
+	Done  func()                       // called after the call of Late or EffectThenHang has been performed, even if it failed; may be nil
 }
 
 // fault is an active fault; the runtime's lock protects it.

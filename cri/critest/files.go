@@ -15,8 +15,8 @@ import (
 
 // containerFiles is the file system of a container. A path below a mount is a file of the
 // host if the mount's source exists, so that containers can share volumes and read their
-// content. All other files are in memory, indexed by the host path if below a mount,
-// otherwise per container.
+// content. All other files are in memory, by host path if they are below a mount, otherwise
+// separately for each container.
 type containerFiles struct {
 	rt     *Runtime
 	id     string
@@ -48,8 +48,8 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 	return f
 }
 
-// resolvConf returns the file in containerd's format, or the host's if the config has no
-// DNS.
+// resolvConf returns the content of resolv.conf in containerd's format, or the host's file if the
+// config has no DNS.
 func resolvConf(d *runtimeapi.DNSConfig) string {
 	if d == nil {
 		return hostFile("/etc/resolv.conf")
@@ -169,8 +169,8 @@ func (f *containerFiles) Kind(p string) byte {
 	return f.kind(p, at)
 }
 
-// kind determines the kind of a file in memory. A directory is a key that ends with a
-// slash, or a path with a mount at or below it. rt.mu must be held.
+// kind determines the kind of a file in memory. A path is a directory if a key equals it with a
+// final slash, or if there is a mount at or below it. rt.mu must be held.
 func (f *containerFiles) kind(p string, at place) byte {
 	if _, ok := f.rt.files[at.path]; ok {
 		return 'f'
@@ -232,8 +232,8 @@ func (f *containerFiles) MakeDir(p string) error {
 	return nil
 }
 
-// plain returns the text of an error as a program in the container would print it, without
-// the host path.
+// plain returns an error with the text that a program in the container would print, without the
+// host path.
 func plain(err error) error {
 	var pe *fs.PathError
 	switch {

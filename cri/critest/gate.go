@@ -50,8 +50,8 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	return resp, nil
 }
 
-// asStatus converts an error to a gRPC status. A wrapped status keeps its code and the
-// whole text.
+// asStatus converts an error to a gRPC status. If the error wraps a status, the result has the
+// status's code and the error's whole text.
 func asStatus(err error) error {
 	switch {
 	case err == nil:

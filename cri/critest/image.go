@@ -18,20 +18,20 @@ import (
 // Image is an image of the runtime or in a registry.
 type Image struct {
 	Name string // as in a manifest: busybox, host:5000/app@sha256:…
-	ID   string // "" for sha256: and a hash of the name
+	ID   string // "" means sha256: and a hash of the name
 	User string // uid or name, optionally with :group; "" is root
 	Size uint64 // bytes; 0 is 1 MiB
-	Arch string // GOARCH; "" for this machine's
+	Arch string // GOARCH; "" means this machine's architecture
 
-	// Entrypoint and Cmd are what a container runs if its config specifies no command. If
-	// the shell does not know the command, or there is none, the container runs until it is
-	// stopped, and then exits with 0.
+	// Entrypoint and Cmd are the command that a container runs if its config specifies none. If
+	// there is no command, or the shell does not know it, the container runs until it is stopped,
+	// and then exits with code 0.
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// For an image in a registry: how long a pull takes, a channel for which it waits in
-	// any case, its error and how often it fails (0 is always), and the required
-	// credentials.
+	// For an image in a registry: how long a pull takes, a channel until whose closing it waits in
+	// any case, the error with which it fails, how often it fails (0 means always), and the
+	// required credentials.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error

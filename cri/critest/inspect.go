@@ -26,7 +26,7 @@ func (c Call) Name() string {
 	return c.Method + " " + c.Subject
 }
 
-// subject returns the name of the object of a request. rt.mu must be held.
+// subject returns the name of a request's object. rt.mu must be held.
 func (rt *Runtime) subject(req proto.Message) string {
 	switch r := req.(type) {
 	case *runtimeapi.CreateContainerRequest:

@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainers implements the CRI. Like a real runtime's, the order, which is that of the
-// IDs, has no meaning.
+// ListContainers implements the CRI. The list is ordered by ID: as with a real runtime, the order
+// has no meaning.
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *container) summary() *runtimeapi.Container {
 	}
 }
 
-// ContainerStatus implements the CRI. The verbose info has the pid 0, which is no process.
+// ContainerStatus implements the CRI. The pid in the verbose info is 0, which is not a process.
 func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -149,7 +149,7 @@ func (rt *Runtime) specOf(c *container) map[string]any {
 func (c *container) status() *runtimeapi.ContainerStatus {
 	startedAt := c.startedAt
 	if startedAt == 0 && c.finishedAt != 0 {
-		startedAt = time.Time{}.UnixNano() // as CRI-O does: it was stopped before it was started
+		startedAt = time.Time{}.UnixNano() // as CRI-O does if the container was stopped before it was started
 	}
 	return &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,

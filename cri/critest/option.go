@@ -51,8 +51,8 @@ func CgroupDriver(d runtimeapi.CgroupDriver) Option {
 	return func(o *options) { o.driver = &d }
 }
 
-// Handler adds a runtime handler to "" and "runc". Status lists only the handlers added
-// here, and by default none, like containerd 1.6.
+// Handler adds a runtime handler to "" and "runc". Status lists only handlers that were added with
+// this option; by default it lists none, like containerd 1.6.
 func Handler(name string, features *runtimeapi.RuntimeHandlerFeatures) Option {
 	return func(o *options) {
 		o.handlers = append(o.handlers, &runtimeapi.RuntimeHandler{Name: name, Features: features})

@@ -21,7 +21,7 @@ type process struct {
 	cancel context.CancelCauseFunc
 	term   chan struct{}
 	done   chan struct{}  // closed when the exit has been recorded
-	stdin  *io.PipeWriter // for a container whose config requests stdin; otherwise never read
+	stdin  *io.PipeWriter // its input; never read unless the container's config requests stdin
 	output watchers
 }
 
@@ -31,7 +31,7 @@ type watchers struct {
 	all map[*[2]io.Writer]bool // stdout and stderr
 }
 
-// add attaches two streams until remove is called.
+// add attaches stdout and stderr until remove is called.
 func (w *watchers) add(stdout, stderr io.Writer) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +223,7 @@ func (c *container) env(profile Profile) []string {
 	return env
 }
 
-// override sets a variable, replacing one with the same name.
+// override sets a variable; it replaces a variable with the same name.
 func override(env []string, variable string) []string {
 	name, _, _ := strings.Cut(variable, "=")
 	for i, e := range env {

@@ -11,41 +11,42 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Profile describes how one container runtime differs from another. The fake implements its
-// profile, and the suite expects that a runtime conforms to its profile.
+// Profile describes how one container runtime differs from another. The fake runtime behaves as its
+// profile describes, and the suite checks that a real runtime does, too.
 type Profile struct {
 	Name, Version string // as in VersionResponse
 
-	// CreateRuns means that CreateContainer prepares the process: if the program is
-	// missing, it fails and leaves no container. Otherwise, StartContainer fails, and the
-	// container has exited with reason StartError.
+	// CreateRuns means that CreateContainer prepares the process: if the program is missing,
+	// CreateContainer fails and leaves no container behind. Otherwise, StartContainer fails, and
+	// the container has exited with reason StartError.
 	CreateRuns bool
-	// Repeats means that RunPodSandbox and CreateContainer with an existing name return its
-	// ID; otherwise, they fail because the name is reserved.
+	// Repeats means that RunPodSandbox and CreateContainer with an existing name return the
+	// existing object's ID; otherwise, they fail because the name is reserved.
 	Repeats bool
 	// WaitsForTERM means that StopPodSandbox, and the removal of a running container, send
-	// TERM and wait as long as the call's deadline permits; otherwise, they kill.
+	// TERM and wait as long as the call's deadline permits; otherwise, they kill the containers.
 	WaitsForTERM bool
-	// StopsCreated means that StopContainer makes a container exit that was not started.
+	// StopsCreated means that StopContainer makes a created container exit that was never started.
 	StopsCreated bool
 	// HoldsImages means that the image of a container cannot be removed.
 	HoldsImages bool
 	// ExecExpires means that ExecSync returns exit code -1 after its timeout; otherwise, it
 	// fails with DeadlineExceeded.
 	ExecExpires bool
-	// ExecPrints means that a command that cannot be started is reported with exit code 255
-	// and the text of the OCI runtime on stderr; otherwise, with the streaming protocol's
-	// error.
+	// ExecPrints means that the runtime reports a command that cannot be started with exit code 255
+	// and the OCI runtime's message on stderr; otherwise, it uses an error of the streaming
+	// protocol.
 	ExecPrints bool
 	// LogPart is the maximum length of the part of a line in one log entry, in bytes.
 	LogPart int
 	// CarriageReturns means that a terminal's lines end with \r\n in the log.
 	CarriageReturns bool
-	// PartReads means that a part of a longer line also ends where a read of the output
-	// ended, so parts may be shorter than LogPart. The fake's parts are not.
+	// PartReads means that a part of a longer line also ends where a read of the output ended, so
+	// parts may be shorter than LogPart. In the fake runtime, they are not.
 	PartReads bool
 	// LosesOutput means that the last output of a command with a terminal may be lost,
-	// because the runtime does not wait until it was read. The fake does not lose any.
+	// because the runtime does not wait until the output has been read. The fake runtime never
+	// loses output.
 	LosesOutput bool
 	// SetsTERM means that processes without a terminal also have the variable TERM.
 	SetsTERM bool
@@ -55,10 +56,10 @@ type Profile struct {
 	// otherwise, the runtime creates it.
 	NeedsLogDir bool
 	// NeedsName means that CreateContainer fails without the image's name
-	// (ImageSpec.user_specified_image), which is required to verify its signature.
+	// (ImageSpec.user_specified_image), which is required to verify the image's signature.
 	NeedsName bool
-	// ForwardsLate means that PortForward does not check the sandbox: the connection
-	// reports the error.
+	// ForwardsLate means that PortForward does not check the sandbox: only the connection reports
+	// an error.
 	ForwardsLate bool
 	// PlainIDs means that the IDs of images have no sha256: prefix.
 	PlainIDs bool
@@ -123,7 +124,7 @@ func (p Profile) noContainer(id, doing string) error {
 	return status.Errorf(codes.NotFound, "%sfailed to find container %q in store: not found", doing, id)
 }
 
-// noContainerStreams returns this error for Exec and Attach.
+// noContainerStreams returns the error of Exec and Attach for a container that does not exist.
 func (p Profile) noContainerStreams(id string) error {
 	err := p.noContainer(id, "")
 	if p.crio() {
@@ -148,7 +149,7 @@ func (p Profile) uncreatable(c *container) error {
 	}
 	if path := c.logPath(); p.NeedsLogDir && path != "" {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return status.Error(codes.Unknown, "exit status 1") // conmon writes the reason to CRI-O's log
+			return status.Error(codes.Unknown, "exit status 1") // the reason is only in CRI-O's log, to which conmon writes
 		}
 	}
 	return nil
@@ -162,9 +163,9 @@ func (p Profile) notRunning(c *container, doing string) error {
 	return status.Errorf(codes.Unknown, "%scontainer is in %s state", doing, c.state)
 }
 
-// stopGrace returns how long a container may take to exit when its sandbox is stopped or it
-// is removed by a call with this deadline: CRI-O's server/utils.go, stopTimeoutFromContext,
-// minus a second for the sandbox's own container.
+// stopGrace returns how long a container may take to exit when a call with this deadline removes it
+// or stops its sandbox: as computed by CRI-O (server/utils.go, stopTimeoutFromContext), minus a
+// second for the sandbox's own container.
 func (p Profile) stopGrace(deadline time.Time, limited bool) time.Duration {
 	switch {
 	case !p.WaitsForTERM:

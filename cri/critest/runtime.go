@@ -4,13 +4,13 @@
 // reserved, containers run, write logs and exit by themselves. It changes nothing on the
 // host except log files and the files in a container's mounts.
 //
-// There are two ways to connect to it. Client calls the runtime as Go functions, so that a
-// test inside testing/synctest can wait ten minutes without delay; Serve makes it available
-// on a unix socket to a program under test. Both use the same interceptor (gate.go), which
-// records the call and applies the faults that the test has set (fault.go).
+// There are two ways to connect to it. Client calls the runtime as Go functions, so that in a test
+// inside testing/synctest a wait of ten minutes takes no time; Serve makes it available on a unix
+// socket to a program under test. Both use the same interceptor (gate.go), which records the call
+// and applies the faults that the test has set (fault.go).
 //
-// A container runs a Behavior that the test scripts (behavior.go), or its command, which a
-// small shell interprets (package ash).
+// A container runs a Behavior that the test has set (behavior.go); otherwise, a small shell
+// (package ash) interprets the container's command.
 package critest
 
 import (
@@ -44,10 +44,10 @@ type Runtime struct {
 	sandboxTasks map[string]bool // set by LeaveSandboxTask
 	containers   map[string]*container
 	created      map[string]*containersapi.Container // records that clients created with containerd's own service
-	memory       map[string]uint64                   // memory usage of containers by name, set by SetMemory
+	memory       map[string]uint64                   // memory usage by container name; see SetMemory
 	addresses    addresses
 	images       map[string]*Image // by normalized name
-	remotes      map[string]*Image // also by normalized name; images that PullImage finds
+	remotes      map[string]*Image // the images that PullImage finds; also by normalized name
 	scripts      map[string][]Behavior
 	execs        map[string]func(cmd []string) *Exec
 	runs         map[string]int // how often a container name has been started
@@ -104,8 +104,8 @@ func ForTest(t testing.TB, opts ...Option) *Runtime {
 	return rt
 }
 
-// Close ends every process, stream and late effect and waits for them. The records remain,
-// so Leaked can still be called.
+// Close ends every process, stream and late effect, and waits until they have ended. The records
+// remain, so Leaked can still be called.
 func (rt *Runtime) Close() {
 	rt.mu.Lock()
 	rt.closed = true
@@ -131,8 +131,8 @@ func (rt *Runtime) now() int64 {
 	return rt.clock
 }
 
-// SetClock makes the runtime's clock differ from the host's, as earlier timestamps do after
-// the host's clock was set.
+// SetClock makes the runtime's clock differ from the host's, so that its timestamps look like those
+// from before the host's clock was set.
 func (rt *Runtime) SetClock(ahead time.Duration) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -22,7 +22,7 @@ type sandbox struct {
 	ready     bool
 	createdAt int64
 	ips       []netip.Addr
-	lastIPs   []netip.Addr // of a stopped sandbox, if its status includes them
+	lastIPs   []netip.Addr // the IPs of a stopped sandbox, if its status includes them
 }
 
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {

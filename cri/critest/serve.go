@@ -12,8 +12,8 @@ import (
 )
 
 // Serve makes the runtime available to other processes: it serves both CRI services, and
-// containerd's services for tasks and container records, on a unix socket, until stop is
-// called, which breaks the active calls and removes the socket.
+// containerd's services for tasks and container records, on a unix socket, until stop is called.
+// stop breaks the active calls and removes the socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	socket, err := net.Listen("unix", socketPath)
 	if err != nil {
@@ -56,7 +56,7 @@ func (l *cuttable) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// cut breaks all connections. Closing one that is already closed has no effect.
+// cut breaks all connections. Closing a closed connection has no effect.
 func (rt *Runtime) cut() {
 	rt.mu.Lock()
 	wires := rt.wires

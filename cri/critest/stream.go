@@ -37,8 +37,8 @@ func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimea
 	return &runtimeapi.ExecResponse{Url: url}, err
 }
 
-// Attach implements the CRI in the same way: the streams receive the output of the
-// container's process from now on, and stdin is its input.
+// Attach implements the CRI in the same way: the streams receive the future output of the
+// container's process, and stdin is connected to the input of the process.
 func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -103,7 +103,7 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 	return "http://" + l.Addr().String() + path, nil
 }
 
-// asked is the part of a request that selects the streams.
+// asked is implemented by requests that select streams.
 type asked interface {
 	GetStdin() bool
 	GetStdout() bool
@@ -111,10 +111,10 @@ type asked interface {
 	GetTty() bool
 }
 
-// converse waits until the client has opened the streams, or gone ends, and serves them; it
-// reports the status that serve returns. Faults have their own methods, ExecStream and
-// AttachStream: Hang and Slow apply before the connection is upgraded, the others after the
-// streams have been served.
+// converse waits until the client has opened the streams, or gone ends, then serves them and sends
+// the status that serve returns to the client. Faults have their own methods, ExecStream and
+// AttachStream: Hang and Slow apply before the connection is upgraded, the others after the streams
+// have been served.
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
 	f := rt.strikeStream(method)
 	if f.before(req.Context()) != nil {
@@ -160,7 +160,7 @@ func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *ht
 	if err != nil {
 		end = []byte(err.Error())
 	}
-	// A client that has disconnected does not receive it.
+	// If the client has disconnected, it does not receive the status.
 	_, _ = streams[corev1.StreamTypeError].Write(end)
 	for _, s := range streams {
 		s.Close()

@@ -45,8 +45,8 @@ func (rt *Runtime) forwardHost(id string) (string, error) {
 	return "127.0.0.1", nil
 }
 
-// forward connects each pair of streams to a port of the host, or reports the error
-// refused.
+// forward connects each pair of streams to a port of host, or sends the error refused to the
+// client.
 func forward(w http.ResponseWriter, req *http.Request, host string, refused error) {
 	opened, session := upgrade(w, req, "portforward.k8s.io")
 	if session == nil {
@@ -72,7 +72,7 @@ func forward(w http.ResponseWriter, req *http.Request, host string, refused erro
 	}
 }
 
-// connect copies in both directions, or reports the error refused.
+// connect copies in both directions, or sends the error refused to the client.
 func connect(host string, refused error, data, fault httpstream.Stream) {
 	defer data.Close()
 	defer fault.Close()
@@ -88,7 +88,7 @@ func connect(host string, refused error, data, fault httpstream.Stream) {
 	}
 	defer conn.Close()
 	go func() {
-		io.Copy(conn, data) // the other direction reports a broken connection
+		io.Copy(conn, data) // a broken connection is reported by the copy in the other direction
 		conn.(*net.TCPConn).CloseWrite()
 	}()
 	io.Copy(data, conn)

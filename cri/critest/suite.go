@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// SuiteConfig specifies what the suite may use of a runtime.
+// SuiteConfig specifies what the suite needs to know about a runtime.
 type SuiteConfig struct {
 	Image        string // present or pullable; busybox, with sh as its program
 	CgroupParent string // of every sandbox
@@ -30,9 +30,9 @@ type suite struct {
 	cfg SuiteConfig
 }
 
-// Suite tests that a runtime behaves as podrun expects of its profile. The fake passes it
-// with each profile, and containerd 1.6 to 2.4 with theirs, which shows that the fake
-// behaves like a real runtime. It leaves only the pulled image.
+// Suite tests that a runtime behaves as its profile describes. The fake runtime passes it with each
+// profile, and containerd 1.6 to 2.4 pass it with containerd's, which shows that the fake behaves
+// like a real runtime. The suite leaves only the pulled image behind.
 func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	s := &suite{dial(), cfg}
 	t.Cleanup(func() {
@@ -90,7 +90,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	}
 }
 
-// pod is a sandbox in a test.
+// pod is a sandbox that a test created.
 type pod struct {
 	*suite
 	id     string
@@ -149,8 +149,8 @@ func (p *pod) container(name string, command ...string) *runtimeapi.ContainerCon
 	}
 }
 
-// tryCreate creates a container, after the directory of its log, as the kubelet does: CRI-O
-// does not create it.
+// tryCreate creates a container. Like the kubelet, it first creates the directory of the
+// container's log, which CRI-O does not create.
 func (p *pod) tryCreate(t *testing.T, config *runtimeapi.ContainerConfig) (string, error) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
@@ -183,9 +183,9 @@ func (p *pod) sh(t *testing.T, name, script string) string {
 	return p.start(t, p.container(name, "sh", "-c", script))
 }
 
-// lets mounts a directory of the host as /host, and returns a function that creates the
-// file "go" in it. If a command executed in a container makes that container exit, the
-// command itself may be killed before it returns.
+// lets mounts a directory of the host as /host, and returns a function that creates the file "go"
+// in that directory. If a command executed in a container makes that container exit, the command
+// itself may be killed before it returns.
 func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	t.Helper()
 	dir := t.TempDir()

@@ -49,7 +49,7 @@ func (s *suite) testContainerLife(t *testing.T) {
 	}
 }
 
-// checkInfo checks that a verbose status has the process ID.
+// checkInfo checks that the verbose status of a container contains a process ID.
 func (s *suite) checkInfo(t *testing.T, id string) {
 	t.Helper()
 	resp, err := s.ContainerStatus(t.Context(), id, true)

@@ -30,7 +30,8 @@ func (s *suite) testEvents(t *testing.T) {
 	over := func(err error) bool { // containerd 1.6, or CRI-O without enable_pod_events
 		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
 	}
-	// A stream does not report when it starts: it has started when it has an event.
+	// A stream does not report that it has started, so create containers until the first event
+	// arrives.
 	for i, begun := 0, false; !begun; i++ {
 		first := p.create(t, p.container(fmt.Sprintf("first%d", i), "true"))
 		select {

@@ -144,7 +144,7 @@ func (s *suite) testExecRefused(t *testing.T) {
 	wantCode(t, err, codes.NotFound)
 }
 
-// testShell compares the small shell to the real one: the same scripts have the same
+// testShell compares the fake runtime's shell to busybox's: the same scripts must have the same
 // results.
 func (s *suite) testShell(t *testing.T) {
 	p := s.pod(t)

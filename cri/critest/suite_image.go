@@ -43,7 +43,7 @@ func (s *suite) testImage(t *testing.T) {
 	s.checkImageOfContainer(t, img)
 }
 
-// sameImage compares an image in a list with its status, in which CRI-O also sets the
+// sameImage compares a listed image with the image in ImageStatus, in which CRI-O also sets the
 // specification.
 func sameImage(listed, shown *runtimeapi.Image) bool {
 	shown = proto.CloneOf(shown)
@@ -91,9 +91,8 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	}
 }
 
-// A runtime with HoldsImages refuses to remove the image of a container. With other
-// runtimes, the test does not remove the image, because tests of other packages use it
-// concurrently.
+// A runtime with HoldsImages refuses to remove an image that a container uses. On other runtimes,
+// the test does not try to remove it, because tests of other packages use the image concurrently.
 func (s *suite) testImageInUse(t *testing.T) {
 	if !s.cfg.Profile.HoldsImages {
 		t.Skip("the runtime would remove the image")

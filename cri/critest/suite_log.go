@@ -52,7 +52,7 @@ func (s *suite) testLog(t *testing.T) {
 			out = append(out, e)
 		}
 	}
-	// The two streams are read concurrently: only the order within each stream is certain.
+	// The runtime reads the two streams concurrently: only the order within each stream is certain.
 	want := []string{"stdout F one", "stdout F "}
 	long, part := pad+"x", s.cfg.Profile.LogPart
 	if s.cfg.Profile.PartReads {
@@ -71,7 +71,7 @@ func (s *suite) testLog(t *testing.T) {
 	}
 }
 
-// joined joins the parts of lines, and checks that none is too long.
+// joined joins the parts of lines, and checks that no part is too long.
 func (s *suite) joined(t *testing.T, entries []string) []string {
 	t.Helper()
 	var out []string
@@ -102,7 +102,7 @@ func (s *suite) testLogTail(t *testing.T) {
 	}
 }
 
-// A terminal has one stream. runc disables carriage returns; conmon, CRI-O's monitor,
+// The output of a terminal is one stream. runc disables carriage returns; conmon, CRI-O's monitor,
 // enables them again.
 func (s *suite) testLogTTY(t *testing.T) {
 	p := s.pod(t)

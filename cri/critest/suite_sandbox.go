@@ -164,7 +164,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	begun := time.Now()
 	_, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
 	took := time.Since(begun)
-	if waits && status.Code(err) == codes.DeadlineExceeded { // that second was not sufficient
+	if waits && status.Code(err) == codes.DeadlineExceeded { // a second was not sufficient
 		err = s.StopPodSandbox(t.Context(), p.id)
 	}
 	if err != nil {

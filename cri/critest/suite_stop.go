@@ -36,7 +36,7 @@ func (s *suite) testSignals(t *testing.T) {
 			}
 			id := p.start(t, config)
 			p.up(t, config.GetMetadata().GetName())
-			killed, grace := c.code == 137, 20*time.Second // more than a busy host requires to terminate it
+			killed, grace := c.code == 137, 20*time.Second // more than a busy host requires to terminate the container
 			if killed {
 				grace = time.Second
 			}

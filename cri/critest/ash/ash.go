@@ -71,8 +71,8 @@ func program(args []string) (string, []string) {
 	return args[0], args[1:]
 }
 
-// Run runs a process until it exits and returns its exit code: 127 if there is no such
-// program, 137 if ctx ends first. All its goroutines have then exited.
+// Run runs a process until it exits and returns its exit code: 127 if there is no such program, 137
+// if ctx ends first. When Run returns, all goroutines of the process have exited.
 func Run(ctx context.Context, p Process) int {
 	ctx, cancel := context.WithCancel(ctx)
 	lock := &sync.Mutex{}

@@ -13,12 +13,13 @@ import (
 	"mvdan.cc/sh/v3/expand"
 )
 
-// command is a builtin or a program: it returns its exit code, and an error if the shell
+// command implements a builtin or a program. It returns the exit code, and an error if the shell
 // must unwind.
 type command = func(ctx context.Context, sh *shell, args []string) (int, error)
 
-// programs are those of busybox, and builtins change the shell itself. init sets them,
-// because exec refers to them through the shell.
+// programs are the programs of busybox; builtins are the commands that change the shell itself.
+// init sets both, because exec refers to them through the shell, which would be an initialization
+// cycle.
 var programs, builtins map[string]command
 
 func init() {

@@ -41,7 +41,8 @@ func (sh *shell) child() *shell {
 	return &c
 }
 
-// contain ends the subshell sub: an exit in it exits only the subshell.
+// contain returns the error of the subshell sub to its parent: an exit in the subshell does not
+// exit the parent.
 func (sh *shell) contain(sub *shell, err error) error {
 	if e, ok := errors.AsType[exited](err); ok {
 		sub.status, err = e.code, nil

@@ -57,8 +57,8 @@ func (sh *shell) check(ctx context.Context) error {
 	return err
 }
 
-// until waits for a channel. A trapped TERM interrupts it with errInterrupted, but only if
-// interruptible: a shell waits until the program that it runs exits.
+// until waits for a channel. A trapped TERM interrupts the wait with errInterrupted, but only if
+// interruptible is true: a shell waits until the program that it runs exits.
 func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool) error {
 	term := sh.process.TERM
 	if sh.background {
@@ -93,7 +93,8 @@ func trap(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// kill sends KILL to the process itself; the kernel protects process 1 from it.
+// kill sends KILL to the process itself; the kernel protects process 1 of a PID namespace from
+// that.
 func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	if strings.Join(args, " ") != "-9 "+strconv.Itoa(sh.pid()) {
 		return 2, sh.fail("kill %s is not supported", strings.Join(args, " "))
@@ -104,7 +105,7 @@ func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	return 137, exited{137}
 }
 
-// pid returns the process ID: 1, or an ID that another process may have.
+// pid returns the process ID: 1 or, outside of a PID namespace of its own, an arbitrary ID.
 func (sh *shell) pid() int {
 	if sh.process.Init {
 		return 1
@@ -130,7 +131,7 @@ func (j *jobs) start(run func()) {
 	})
 }
 
-// wait waits for all jobs; a trapped TERM interrupts it.
+// wait waits for all jobs; a trapped TERM interrupts the wait.
 func wait(ctx context.Context, sh *shell, args []string) (int, error) {
 	if len(args) > 0 {
 		return 2, sh.fail("wait %s is not supported", args[0])
