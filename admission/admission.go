@@ -102,8 +102,8 @@ type Verdict struct {
 	Devices map[string][]string
 }
 
-// CheckAll admits the pods in order. The requests and ports of an admitted pod count for the
-// pods after it; those of replaced or preempted pods do not. It returns one verdict per pod.
+// CheckAll admits the pods in order. The requests and ports of an admitted pod count for the pods
+// that follow it; those of replaced or preempted pods do not count. It returns one verdict per pod.
 func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []Verdict {
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
@@ -146,12 +146,12 @@ func (q question) verdict() Verdict {
 	return out
 }
 
-// present returns the other pods whose requests and ports count: those on this host and
-// those admitted before by the same command.
+// present returns the other pods whose requests and ports count: the pods on this host, and pods of
+// the same command that were admitted before.
 func (q question) present() []host.Pod { return slices.Concat(q.others, q.admitted) }
 
-// replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the
-// same UID but another name does not: checkUIDOwner refuses it.
+// replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the same
+// UID but another name does not replace it: checkUIDOwner refuses that pod.
 func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name
 }
@@ -171,9 +171,9 @@ func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	return out
 }
 
-// occupies reports whether a pod occupies resources and ports: it is running, or they are
-// reserved for it. Pods of a podrun with another root directory count too.
+// occupies reports whether a pod of podrun, with any root directory, occupies resources and ports:
+// it is running, or resources are reserved for it.
 func occupies(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
-// list returns a list of one problem.
+// list returns a list that contains one problem.
 func list(p problem.Problem) problem.List { return problem.List{p} }

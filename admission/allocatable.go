@@ -17,7 +17,7 @@ import (
 )
 
 // Allocatable returns the host's capacity minus reservations and hard eviction thresholds,
-// as in a node's status. It reports settings that are not quantities as problems.
+// as in a node's status. It returns a problem for each setting that is not a valid quantity.
 func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
 	out := f.Capacity.DeepCopy()
 	var problems problem.List

@@ -25,7 +25,7 @@ func checkAppArmor(q question) problem.List {
 	})
 }
 
-// appArmorField returns the path of the first field that sets a profile, or "".
+// appArmorField returns the path of the pod's first field that sets an AppArmor profile, or "".
 func appArmorField(pod *corev1.Pod) string {
 	if sc := pod.Spec.SecurityContext; sc != nil && confines(sc.AppArmorProfile) {
 		return "spec.securityContext.appArmorProfile"

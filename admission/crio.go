@@ -12,8 +12,8 @@ import (
 
 // checkMinMemory refuses a memory limit below the runtime's minimum: CRI-O fails to create
 // such a container (container_min_memory, internal/config/cgmgr/cgmgr_linux.go), and the
-// kubelet retries forever. A limit of 0 means no limit, to the kubelet and to CRI-O
-// (VerifyMemoryIsEnough).
+// kubelet retries forever. For both the kubelet and CRI-O (VerifyMemoryIsEnough), a limit of 0
+// means no limit.
 func checkMinMemory(q question) problem.List {
 	least := q.facts.Runtime.MinMemory[q.handler]
 	if least == 0 {
@@ -42,8 +42,8 @@ func checkMinMemory(q question) problem.List {
 	return out
 }
 
-// checkLoopbackPorts warns about host ports on a loopback address with CRI-O, which forwards
-// only connections to other addresses.
+// checkLoopbackPorts warns about host ports on a loopback address if the runtime is CRI-O, which
+// forwards only connections to other addresses.
 func checkLoopbackPorts(q question) problem.List {
 	if !q.facts.Runtime.IsCRIO() || q.pod.Spec.HostNetwork {
 		return nil

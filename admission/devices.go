@@ -34,8 +34,8 @@ func checkDevices(q question) problem.List {
 	return out
 }
 
-// allocate assigns devices to an admitted pod. A running pod keeps its devices. A stopped
-// pod gets its former devices again, unless another pod has one of them by now.
+// allocate assigns devices to an admitted pod. A running pod keeps its devices. A stopped pod gets
+// its former devices again, unless one of them has since been assigned to another pod.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.current().Devices

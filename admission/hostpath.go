@@ -13,7 +13,7 @@ import (
 )
 
 // HostPath is a path on the host that a volume of the pod exposes to containers: the path of
-// a hostPath volume, or of the hostPath or local PersistentVolume bound to a claim.
+// a hostPath volume, or of the hostPath or local PersistentVolume that is bound to a claim.
 type HostPath struct {
 	Field string
 	Path  string
@@ -41,7 +41,7 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 		}
 	}
 	add("podrun", s.Layout().Private()...)
-	add("podrun", s.SourcesOrDefault()...) // a URL is not absolute
+	add("podrun", s.SourcesOrDefault()...) // a URL is not an absolute path
 	add("the container runtime", strings.TrimPrefix(facts.Runtime.Endpoint, "unix://"))
 	add("the container runtime", runtimeDirs[facts.Runtime.Name]...)
 	add("the container runtime", facts.ImageFS.Path, "/run/podrun-runtime")
@@ -50,9 +50,9 @@ func privateDirs(facts host.Facts, s nodeconfig.Settings) []privateDir {
 
 // checkHostPaths warns about volumes that expose the state of podrun or of the runtime to a
 // container, and refuses them if a Pod Security Standard is set. Even a read-only volume
-// lets the container read other pods' Secrets, connect to sockets and hold locks. The
-// standards forbid hostPath volumes but allow claims: in a cluster, an administrator creates
-// the volumes that claims use, but podrun may read them from the same manifest.
+// lets the container read other pods' Secrets, connect to sockets and hold locks. Pod Security
+// Standards forbid hostPath volumes but allow claims, because in a cluster an administrator creates
+// the volumes behind claims; podrun, however, may read these volumes from the same manifest.
 func checkHostPaths(q question) problem.List {
 	private := privateDirs(q.facts, q.settings)
 	level := api.Level(q.settings.PodSecurity)
@@ -73,8 +73,8 @@ func checkHostPaths(q question) problem.List {
 	return out
 }
 
-// reaches describes how a path overlaps with a private directory, after resolving symlinks.
-// It returns "" if the path overlaps with none.
+// reaches describes how a path overlaps with one of the private directories, after resolving
+// symlinks. It returns "" if there is no overlap.
 func (q question) reaches(shown string, private []privateDir) string {
 	for _, d := range private {
 		for _, p := range q.spellings(shown) {
@@ -93,7 +93,7 @@ func (q question) reaches(shown string, private []privateDir) string {
 	return ""
 }
 
-// spellings returns a path and, if different, its form with symlinks resolved.
+// spellings returns a path and, if it differs, the path with symlinks resolved.
 func (q question) spellings(p string) []string {
 	p = path.Clean(p)
 	if resolved := q.facts.RealPaths[p]; resolved != "" {

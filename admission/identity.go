@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxFileName is the longest name of a file or directory on Linux.
+// maxFileName is the maximum length of a file name on Linux, in bytes.
 const maxFileName = 255
 
 // checkUID refuses a UID that is not safe in a path: the UID names a directory owned by
@@ -41,8 +41,8 @@ func checkUIDOwner(q question) problem.List {
 	return nil
 }
 
-// checkPathLengths refuses pods whose log directory, <namespace>_<name>_<uid>, would have
-// too long a name: the kubelet retries without limit.
+// checkPathLengths refuses pods whose log directory, <namespace>_<name>_<uid>, would have a name
+// that is too long: the kubelet retries such a pod forever.
 func checkPathLengths(q question) problem.List {
 	n := len(q.pod.Namespace) + len(q.pod.Name) + len(q.pod.UID) + 2
 	if n <= maxFileName {
@@ -55,8 +55,8 @@ func checkPathLengths(q question) problem.List {
 	})
 }
 
-// checkName refuses the name of a live pod that another program or another root directory
-// runs: a client that selects the pod by its labels would find two.
+// checkName refuses the name of a running pod that belongs to another program or another root
+// directory: a client that selects the pod by its labels would find two pods.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {
 		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {

@@ -101,13 +101,13 @@ func missingLabels(selector, labels map[string]string) []string {
 	return out
 }
 
-// nodeOf returns the Node object that would represent this host in a cluster.
+// nodeOf returns a Node object that represents this host, as in a cluster.
 func nodeOf(f host.Facts) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.NodeName, Labels: f.NodeLabels}}
 }
 
-// checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects
-// concern a scheduler, and podrun has none.
+// checkTaints refuses a pod that does not tolerate a NoExecute taint. The other effects concern
+// only the scheduler, which podrun does not have.
 func checkTaints(q question) problem.List {
 	var out problem.List
 	for _, taint := range q.facts.NodeTaints {

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// preempt admits a critical pod that lacks only resources, by selecting pods to preempt (the
-// kubelet's pkg/kubelet/preemption). If preempting pods cannot free enough, it replaces the
-// resource problems with the kubelet's preemption error.
+// preempt admits a critical pod whose only problem is a lack of resources, by selecting pods to
+// preempt (the kubelet's pkg/kubelet/preemption). If preemption cannot free enough resources, it
+// replaces the resource problems with the kubelet's preemption error.
 func (q question) preempt(v *Verdict) {
 	if !critical(q.pod) || !q.settings.Preempt || q.runs() {
 		return
@@ -56,9 +56,9 @@ func (q question) preemptable() []host.Pod {
 	return out
 }
 
-// victims selects the pods to preempt, and as few as possible of the higher QoS classes.
-// From each class, starting with Guaranteed, it selects only pods for the amount that
-// preempting all pods of the lower classes would not free.
+// victims selects the pods to preempt, with as few pods as possible from the higher QoS classes.
+// From each class, starting with Guaranteed, it selects pods only for the amount that would remain
+// if all pods of the lower classes were preempted.
 func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
 	byClass := map[corev1.PodQOSClass][]host.Pod{}
@@ -102,7 +102,7 @@ func (all needs) without(pods ...host.Pod) needs {
 }
 
 // closest selects pods until all needs are met. Each time it selects the pod that leaves the
-// smallest remaining need; among equals, the one with the smallest requests.
+// smallest remaining need; among equal pods, the one with the smallest requests.
 func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	pods = slices.Clone(pods)
 	for len(all) > 0 {

@@ -32,8 +32,8 @@ type signal struct {
 }
 
 // signalsOf returns the eviction signals of a host (pkg/kubelet/eviction), ordered by
-// condition. Available memory is the kernel's estimate; the kubelet subtracts the working
-// set from the capacity, which gives about the same value.
+// condition. The available memory is the kernel's estimate; the kubelet subtracts the working set
+// from the capacity, which results in about the same value.
 func signalsOf(f host.Facts) []signal {
 	memory := f.Capacity[corev1.ResourceMemory]
 	out := []signal{{
@@ -57,9 +57,9 @@ func signalsOf(f host.Facts) []signal {
 }
 
 // checkPressure refuses pods on a host that is short of memory, disk space or process IDs,
-// like the kubelet's eviction manager. Under memory pressure alone it refuses BestEffort
-// pods that do not tolerate it, otherwise all pods except critical ones. It never refuses a
-// running pod: the kubelet does not admit a running pod again.
+// like the kubelet's eviction manager. If memory pressure is the only condition, it refuses
+// BestEffort pods that do not tolerate that; otherwise it refuses all pods except critical ones. It
+// never refuses a running pod: the kubelet does not admit a running pod again.
 func checkPressure(q question) problem.List {
 	short, bad := Shortages(q.facts, q.settings)
 	var conditions, why []string
@@ -95,8 +95,8 @@ type Shortage struct {
 }
 
 // Shortages returns the resources that are below a hard or soft threshold, ordered by
-// condition, and the problems in the thresholds. Like in the kubelet, a soft threshold sets
-// the node's condition immediately, without waiting for the grace period.
+// condition, and the problems in the thresholds. As in the kubelet, a soft threshold sets the
+// node's condition immediately, without waiting for the grace period.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		for _, setting := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// evictionSignals maps a hard eviction signal to the resource whose allocatable amount its
-// threshold reduces, as in the kubelet (pkg/kubelet/cm, hardEvictionReservation).
+// evictionSignals maps each eviction signal to the resource whose allocatable amount is reduced by
+// the signal's hard threshold, as in the kubelet (pkg/kubelet/cm, hardEvictionReservation).
 var evictionSignals = map[string]corev1.ResourceName{
 	"memory.available": corev1.ResourceMemory,
 	"nodefs.available": corev1.ResourceEphemeralStorage,
@@ -84,7 +84,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	return out, bad
 }
 
-// shortHint states the shortage in human-readable quantities.
+// shortHint returns a hint that describes the shortage in human-readable quantities.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
 		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)

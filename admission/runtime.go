@@ -39,9 +39,9 @@ func checkNetworkReady(q question) problem.List {
 }
 
 // checkCgroupDriver refuses a driver, set by flag or configuration file, that differs from
-// the runtime's. runc would interpret a slice name as a path, or reject a path as a slice
-// name: in the first case containers run outside the pod's cgroup, without its limits, in
-// the second they fail with an error that is hard to understand.
+// the runtime's. runc would either interpret a slice name as a path, so that containers run outside
+// of the pod's cgroup and without its limits, or reject a path as a slice name, with an error that
+// is hard to understand.
 func checkCgroupDriver(q question) problem.List {
 	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.ReportedDriver
 	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
@@ -73,9 +73,9 @@ func because(c host.RuntimeCondition, known bool) string {
 	return ""
 }
 
-// checkHandler refuses a RuntimeClass whose handler the runtime does not have. If the
-// runtime does not list its handlers, a missing handler makes the creation of the sandbox
-// fail.
+// checkHandler refuses a RuntimeClass whose handler the runtime does not have. If the runtime does
+// not list its handlers, checkHandler accepts any handler; if the handler is missing, creating the
+// sandbox fails.
 func checkHandler(q question) problem.List {
 	if q.handler == "" || !q.facts.Runtime.HandlersOK {
 		return nil
@@ -127,8 +127,8 @@ func checkRecursiveReadOnly(q question) problem.List {
 	return out
 }
 
-// checkSupplementalGroups refuses the policy Strict if the runtime does not advertise it
-// (KEP-3619).
+// checkSupplementalGroups refuses supplementalGroupsPolicy Strict if the runtime does not advertise
+// the feature (KEP-3619).
 func checkSupplementalGroups(q question) problem.List {
 	sc := q.pod.Spec.SecurityContext
 	if sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != corev1.SupplementalGroupsPolicyStrict ||
@@ -143,7 +143,7 @@ func checkSupplementalGroups(q question) problem.List {
 }
 
 // checkCgroupControllers refuses pods if the kernel lacks a controller that the pod's cgroup
-// needs: limits would silently not be enforced (a Raspberry Pi boots without the memory
+// needs: limits would not be enforced, without any message (a Raspberry Pi boots without the memory
 // controller). The kubelet does not start on such a host.
 func checkCgroupControllers(q question) problem.List {
 	if !q.settings.CgroupsPerQOS {

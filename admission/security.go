@@ -28,7 +28,7 @@ func checkPrivileged(q question) problem.List {
 }
 
 // checkPodSecurity refuses pods that violate the configured level of the Pod Security
-// Standards. It runs the latest version of the API server's checks.
+// Standards. It uses the latest version of the API server's checks.
 func checkPodSecurity(q question) problem.List {
 	level := api.Level(q.settings.PodSecurity)
 	if level == "" || level == api.LevelPrivileged {

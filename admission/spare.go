@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// checkSpare warns if a pod requests more than the host actually has free: other programs,
-// whose requests are unknown, use the rest. The kubelet does not check this.
+// checkSpare warns if a pod requests more than is actually free on the host, because of other
+// programs, whose requests are unknown. The kubelet does not check this.
 func checkSpare(q question) problem.List {
 	if q.runs() {
 		return nil

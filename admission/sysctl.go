@@ -15,7 +15,7 @@ import (
 type kernel [2]int
 
 // safeSysctls are the sysctls that every pod may set: they are namespaced and do not affect
-// other pods. Each maps to the kernel version that namespaced it (kubelet v1.36,
+// other pods. The value is the kernel version since which the sysctl is namespaced (kubelet v1.36,
 // pkg/kubelet/sysctl).
 var safeSysctls = map[string]kernel{
 	"kernel.shm_rmid_forced":              {},
@@ -32,8 +32,8 @@ var safeSysctls = map[string]kernel{
 	"net.ipv4.tcp_wmem":                   {4, 15},
 }
 
-// checkSysctls refuses sysctls that are neither safe nor in allowedUnsafeSysctls, and those
-// of a namespace that the pod shares with the host.
+// checkSysctls refuses sysctls that are neither safe nor in allowedUnsafeSysctls, and sysctls of a
+// namespace that the pod shares with the host.
 func checkSysctls(q question) problem.List {
 	if q.pod.Spec.SecurityContext == nil {
 		return nil

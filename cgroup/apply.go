@@ -34,9 +34,9 @@ func Apply(ctx context.Context, p Plan) error {
 	}
 	defer unlock()
 	if p.Driver != host.DriverSystemd {
-		// The cgroupfs manager creates a group together with its parents: start with the
-		// innermost. A slice, in contrast, must exist and have its values before its
-		// children.
+		// The cgroupfs manager creates a group together with its parents, so start with the
+		// innermost group. A slice, in contrast, must exist and have its values before its children
+		// are created.
 		slices.Reverse(groups)
 	}
 	created := map[string]bool{}
@@ -62,8 +62,8 @@ func Apply(ctx context.Context, p Plan) error {
 }
 
 // unmake removes the newly created parts of a cgroup: its directories, its slice, and the
-// parent slices created with it, which systemd would keep. It does not stop a slice that
-// already had a directory: other processes use it, and would be stopped with it.
+// parent slices created with it, which systemd would keep. It does not stop a slice that already
+// had a directory: that would also stop the other processes in the slice.
 func (p Plan) unmake(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was created
@@ -81,13 +81,14 @@ func (p Plan) unmake(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// makeGroup creates one group. Missing lists its missing directories, outermost first.
-// Created is true if Apply created some of its directories, possibly in an earlier call.
+// makeGroup creates one group. missing lists the group's missing directories, outermost first.
+// created is true if Apply created some of its directories, possibly in an earlier call.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	if isPod(g) && p.foreign(g) {
 		return p.refusal(g)
 	}
-	// updateBurstableWeight sets the weight later, from the Burstable pods that exist by then.
+	// updateBurstableWeight sets the weight of a Burstable group later, from the pods that exist
+	// then.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
@@ -111,7 +112,8 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 		return err
 	}
 	for _, dir := range missing {
-		// systemd creates no directory in hierarchies that the slice does not use.
+		// A directory may be missing: systemd creates none in hierarchies that the slice does not
+		// use.
 		markErr := mark(dir, p.noteFor(g, dir))
 		if markErr == nil {
 			// Let other users of the host read the values, regardless of the umask.
@@ -139,8 +141,8 @@ func (p Plan) updateMark(g Group) error {
 }
 
 // missing returns the directories that the group and its parents lack, up to and including
-// the cgroup root, outermost first. For each group that it examines, it records in created
-// whether directories are missing. It skips groups already in created: they will exist.
+// the cgroup root, outermost first. For each group that it examines, it records in created whether
+// directories are missing. It skips groups that are already in created, because they will exist.
 func (p Plan) missing(g Group, created map[string]bool) []string {
 	var out []string
 	for i := len(g.Name); i > 0; i-- {
@@ -150,15 +152,16 @@ func (p Plan) missing(g Group, created map[string]bool) []string {
 		}
 		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
 		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
-			break // then the parents lack none either
+			break // then no directory of the parents is missing either
 		}
 		out = append(dirs, out...)
 	}
 	return out
 }
 
-// skipped reports whether a directory is in a hierarchy in which the cgroup manager creates
-// no groups. This is devices: the runtime creates the whole path when a container needs it.
+// skipped reports whether a directory is in a hierarchy in which the cgroup manager creates no
+// groups. That is the hierarchy of the devices controller: the runtime creates the whole path when
+// a container needs it.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]
 	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
@@ -210,8 +213,9 @@ func (r Resources) config() *cgroups.Resources {
 	return c
 }
 
-// holds reports whether a shared group already has its weight, which saves a call to systemd
-// for every pod. It returns false for a group with other values, which are always set.
+// holds reports whether a shared group already has its weight: checking this saves a call to
+// systemd for every pod. It returns false for a group that has other values besides the weight;
+// those are always set.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {

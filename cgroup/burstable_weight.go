@@ -7,8 +7,8 @@ import (
 
 // updateBurstableWeight sets the weight of the shared Burstable cgroup, if it exists, from the requests
 // recorded on the pod cgroups in it. The plan's weight may be outdated, because other pods may
-// have started or ended since. If no requests are recorded on a pod cgroup, updateBurstableWeight sets
-// the plan's weight if planned is true, and otherwise nothing. The caller must hold the lock.
+// have started or ended since. If a pod cgroup has no recorded requests, updateBurstableWeight sets the
+// plan's weight if planned is true, and does nothing otherwise. The caller must hold the lock.
 func (p Plan) updateBurstableWeight(planned bool) error {
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
@@ -32,8 +32,8 @@ func (p Plan) updateBurstableWeight(planned bool) error {
 	return nil
 }
 
-// requested returns the sum of the requests recorded on the groups inside a group. Known is
-// false if there are none on one of them.
+// requested returns the sum of the requests recorded on the groups inside a group. known is false if
+// one of these groups has no recorded requests.
 func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 	dir := filepath.Join(p.cpuMount(), g.Path)
 	entries, err := os.ReadDir(dir)

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// A directory of the cgroup file system cannot be created and marked atomically. Therefore
-// podrun, while holding the lock, first records which directories it will create. If it is
-// killed before it marks them, the next podrun that acquires the lock does so.
+// Creating a cgroup directory and setting its extended attributes is not atomic. Therefore podrun,
+// while holding the lock, first records which directories it will create. If it is killed before it
+// sets the attributes, the next podrun process that acquires the lock sets them.
 
 // maxMaking is the maximum size of the record, in bytes. A group has one directory per
 // hierarchy.
@@ -28,15 +28,16 @@ const makingRoot = "root"
 // making returns the path of the record.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// recordCreating records the directories that podrun is about to create, with their marks. It
-// ignores errors: their only effect is that, after a kill, a later removal misses these
+// recordCreating records the directories that podrun is about to create, with their attributes. It
+// ignores errors: their only effect is that, if podrun is then killed, a later removal misses these
 // directories.
 func (p Plan) recordCreating(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
 	}
 	var b strings.Builder
-	// An older podrun cannot parse the lines with root directories, and skips them.
+	// Older versions of podrun skip the lines with root directories, because they cannot parse
+	// them.
 	for _, dir := range missing {
 		note := p.noteFor(g, dir)
 		fmt.Fprintf(&b, "%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
@@ -44,11 +45,11 @@ func (p Plan) recordCreating(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// made removes the record after the created directories have been marked.
+// made removes the record after the attributes of the created directories have been set.
 func (p Plan) made() { _ = os.Remove(p.making()) }
 
-// markInterrupted marks directories that a podrun created before it was killed. The caller must
-// hold the lock.
+// markInterrupted sets the attributes of directories that a podrun process created before it was
+// killed. The caller must hold the lock.
 func (p Plan) markInterrupted(ctx context.Context) error {
 	data, readErr := hostfile.ReadNoFollow(ctx, p.making(), maxMaking)
 	if errors.Is(readErr, fs.ErrNotExist) {
@@ -59,7 +60,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if number == makingRoot {
-			note.rootDir, _ = strconv.Unquote(dir) // empty if written by an older podrun
+			note.rootDir, _ = strconv.Unquote(dir) // empty if an older version of podrun wrote the record
 			continue
 		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)
@@ -78,7 +79,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	return nil
 }
 
-// within reports whether a directory is inside one of the hierarchies.
+// within reports whether a directory is inside one of the cgroup hierarchies.
 func (p Plan) within(dir string) bool {
 	for _, mount := range p.Mounts {
 		if strings.HasPrefix(filepath.Clean(dir), mount+"/") {

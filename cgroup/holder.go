@@ -8,11 +8,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ReadHolders returns the pods, by UID, whose cgroups belong to other root directories, and
-// these root directories. The root directory is "" for a cgroup made by an older version of
-// podrun, which did not record it; ReadHolders includes this cgroup only if it has processes.
-// known reports whether a pod belongs to this root directory. Cgroups without the extended
-// attributes are omitted.
+// ReadHolders maps the UID of each pod whose cgroup belongs to another root directory to that
+// directory. The directory is "" for a cgroup that an older version of podrun created, which did
+// not record it; ReadHolders includes such a cgroup only if it has processes. known reports whether
+// a pod belongs to this root directory. Cgroups without the extended attributes are omitted.
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)
@@ -31,7 +30,7 @@ func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bo
 	return out
 }
 
-// refusal returns the error for a pod whose cgroup belongs to another root directory's pod.
+// refusal returns the error for a pod whose cgroup belongs to a pod of another root directory.
 func (p Plan) refusal(g Group) error {
 	owner := p.ownerOf(g)
 	return &problem.Error{Kind: problem.Refused, Object: "cgroup " + g.Path,

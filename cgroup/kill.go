@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// killPause is the interval between checks whether killed processes have exited.
+// killPause is the pause between two checks of whether killed processes have exited.
 const killPause = 2 * time.Millisecond
 
 // kill kills the processes that remain in a pod's cgroup. The kubelet does the same before
@@ -85,8 +85,8 @@ func killMember(dir string, pid int) error {
 	return nil
 }
 
-// thaw unfreezes the cgroups on v1, where frozen processes do not react to SIGKILL. Usually
-// there is no freezer.state file.
+// thaw unfreezes the cgroups on v1, where frozen processes do not react to SIGKILL. Usually, the
+// file freezer.state does not exist.
 func (p Plan) thaw(g Group) {
 	mount, ok := p.Mounts["freezer"]
 	if !ok || p.Version != 1 {

@@ -23,13 +23,13 @@ const lockWithin = 30 * time.Second
 // open, and thus lock, a directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
-		return func() {}, nil // no cgroups to share
+		return func() {}, nil // there are no shared cgroups
 	}
 	dir, err := openLock(p.Lock)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work even if the file system is not writable. If another
-		// podrun then changes the same cgroups concurrently, the only effect is a wrong
-		// weight until the next change.
+		// Deleting a pod must work even if the file system is not writable. If another podrun
+		// process then changes the same cgroups concurrently, the only effect is a wrong weight
+		// until the next change.
 		return func() {}, nil
 	}
 	if err != nil {
@@ -75,8 +75,8 @@ func openLock(path string) (*os.File, error) {
 }
 
 // underLock calls do while holding the lock on the shared groups. If there are none, it does
-// nothing. It waits for the lock for lockWithin, or until ctx ends; it acquires a free lock
-// even if ctx has already ended.
+// nothing. It waits for the lock up to lockWithin, or until ctx ends; it acquires a free lock even
+// if ctx has already ended.
 func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {
 		return nil

@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The extended attributes that mark podrun's groups. They disappear with the group, so they
-// are never outdated; systemd marks its groups the same way (trusted.invocation_id).
+// The extended attributes that identify podrun's groups. They disappear with the group, so they are
+// never outdated; systemd uses such an attribute, too (trusted.invocation_id).
 const (
-	// markName holds the pod's requested milli-CPUs if the group is a pod's, otherwise 0.
+	// markName contains the milli-CPUs that the pod requests; 0 if the group is not a pod's.
 	markName = "trusted.podrun"
-	// rootMarkName, set on pod groups only, holds the root directory of the podrun that
-	// created the group, like the sandbox annotation podrun.dev/root-dir. It is a separate
-	// attribute because other releases of podrun read a number from markName. They do not
-	// set rootMarkName.
+	// rootMarkName, which is set on pod groups only, contains podrun's root directory, like the
+	// sandbox annotation podrun.dev/root-dir. It is a separate attribute because older versions of
+	// podrun, which do not set it, read a number from markName.
 	rootMarkName = "trusted.podrun.root-dir"
 )
 
@@ -26,10 +25,10 @@ type markValues struct {
 	rootDir string // empty: none
 }
 
-// mark sets the attributes that mark a group as created by podrun. If attributes are not
-// supported (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove
-// the shared groups when they become empty. mark sets the root directory first, because a
-// group without markName counts as not yet marked.
+// mark sets the attributes that identify a group as created by podrun. If attributes are not
+// supported (in a user namespace, or on cgroup v1 before Linux 3.14), podrun does not remove the
+// shared groups when they become empty. mark sets rootMarkName first, because a group without
+// markName counts as one without attributes.
 func mark(dir string, note markValues) error {
 	if note.rootDir != "" {
 		if err := setMark(dir, rootMarkName, note.rootDir); err != nil {
@@ -53,7 +52,7 @@ func marked(dir string) bool {
 	return err == nil
 }
 
-// noted returns the milli-CPUs recorded on a pod's group, and whether there are any.
+// noted returns the milli-CPUs recorded on a pod's group, and whether a number is recorded.
 func noted(dir string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(dir, markName, buf)
@@ -64,9 +63,8 @@ func noted(dir string) (int64, bool) {
 	return milli, err == nil
 }
 
-// rootDirOf returns the root directory of the podrun that created a pod's group. It returns
-// "" if the group does not exist, it does not have the attribute, or the file system does not
-// support extended attributes.
+// rootDirOf returns the root directory recorded on a pod's group. It returns "" if the group or the
+// attribute does not exist, or if the file system does not support extended attributes.
 func rootDirOf(dir string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getxattr(dir, rootMarkName, buf)
@@ -76,7 +74,7 @@ func rootDirOf(dir string) string {
 	return string(buf[:n])
 }
 
-// ownerOf returns the root directory that a group's marks name, or "".
+// ownerOf returns the root directory recorded on a group, or "".
 func (p Plan) ownerOf(g Group) string {
 	for _, dir := range p.dirs(g) {
 		if root := rootDirOf(dir); root != "" {
@@ -86,7 +84,7 @@ func (p Plan) ownerOf(g Group) string {
 	return ""
 }
 
-// foreign reports whether a podrun with another root directory created a group.
+// foreign reports whether a podrun process with another root directory created a group.
 func (p Plan) foreign(g Group) bool {
 	owner := p.ownerOf(g)
 	return owner != "" && p.RootDir != "" && owner != p.RootDir

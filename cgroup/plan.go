@@ -4,7 +4,7 @@
 // creates the containers' cgroups inside the pod's cgroup, and never removes the pod's
 // cgroup.
 //
-// Call Apply and Remove while holding the node's lock: both change cgroups that pods share.
+// Call Apply and Remove while holding the node's lock, because both change cgroups that pods share.
 package cgroup
 
 import (
@@ -35,9 +35,9 @@ type Plan struct {
 	Lock    string            `json:"-"` // directory to lock while shared groups change
 	RootDir string            `json:"-"` // podrun's root directory, recorded on the pod's group
 	// Shared lists the groups that the pod shares with others, outermost first. A plan from
-	// Leftovers lists those of all QoS classes.
+	// Leftovers lists the shared groups of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
-	// Pods contains the pod's group. A plan from Leftovers has one per QoS class.
+	// Pods contains the pod's group. A plan from Leftovers contains one group per QoS class.
 	Pods []Group `json:"pods,omitempty"`
 }
 
@@ -87,8 +87,8 @@ func New(in Input) Plan {
 	return p
 }
 
-// Leftovers plans the removal of a pod of which only the UID is known: it contains the pod's
-// cgroup in every QoS class.
+// Leftovers returns the plan for removing a pod of which only the UID is known: it contains the
+// pod's cgroup in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
 	if !s.CgroupsPerQOS {

@@ -17,13 +17,13 @@ type PodGroup struct {
 	UID string
 	// Made is the creation time.
 	Made time.Time
-	// RootDir is the root directory of the podrun that created it, or "" if not recorded.
+	// RootDir is the root directory recorded on the group; "" if none is recorded.
 	RootDir string
 	// InUse is true if the group contains processes.
 	InUse bool
 }
 
-// ReadPodGroups returns the cgroups of pods that carry a podrun's mark.
+// ReadPodGroups returns the cgroups of pods that have podrun's extended attribute.
 func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	found := map[string]PodGroup{}
 	p := Leftovers("", c, s)
@@ -47,13 +47,13 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	return out
 }
 
-// markedPods yields the UIDs and directories of the pod cgroups that carry a podrun's mark.
-// A UID occurs once per hierarchy.
+// markedPods yields the UIDs and directories of the pod cgroups that have podrun's extended
+// attribute. A UID occurs once per hierarchy.
 func (p Plan) markedPods() iter.Seq2[string, string] {
 	return func(yield func(uid, dir string) bool) {
 		for _, shared := range p.Shared {
 			for _, parent := range p.dirs(shared) {
-				entries, _ := os.ReadDir(parent) // fails if it was never created
+				entries, _ := os.ReadDir(parent) // fails if the directory was never created
 				for _, e := range entries {
 					uid, ok := p.uidOf(e.Name())
 					dir := filepath.Join(parent, e.Name())

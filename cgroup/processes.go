@@ -28,8 +28,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// processes returns the processes in a cgroup and its descendants, none if the cgroup does
-// not exist.
+// processes returns the processes in a cgroup and its descendants. It returns none if the cgroup
+// does not exist.
 func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -16,20 +16,20 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// How long, and how often, to retry the removal of a group after its last process was
-// killed: the kernel releases the group with a delay.
+// How long, and at which interval, podrun retries the removal of a group after the group's last
+// process was killed: the kernel releases the group with a delay.
 const (
 	removeWithin = 5 * time.Second
 	removePause  = time.Millisecond
 )
 
 // Remove removes the pod's cgroup in every hierarchy, including children that the runtime
-// created, and kills the processes that remain in it. Then it removes the shared cgroups and
-// those of the cgroup root if podrun created them and they are empty; otherwise it updates
-// the weight of the shared Burstable cgroup. A missing cgroup is not an error. Remove skips
-// a pod's cgroup that a podrun with another root directory created. The mark of an older
-// podrun names no root directory: the caller must check that the pod is its own. If ctx ends
-// while Remove waits, the error wraps the cause.
+// created, and kills the processes that remain in it. Then it removes the shared cgroups and the
+// cgroups of the cgroup root, if podrun created them and they are empty; otherwise it updates the
+// weight of the shared Burstable cgroup. A missing cgroup is not an error. Remove skips a pod's
+// cgroup on which another root directory is recorded. Older versions of podrun recorded none, so
+// the caller must check that the pod is its own. If ctx ends while Remove waits, the error wraps
+// the cause.
 func Remove(ctx context.Context, p Plan) error {
 	short, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -67,7 +67,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 	}
 	dirs := p.dirs(g)
 	if p.Driver != host.DriverSystemd {
-		// The group is usually empty: trying rmdir is cheaper than checking.
+		// Try rmdir first: the group is usually empty, and this is cheaper than checking.
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { err := unix.Rmdir(dir); return err == nil || noGroup(err) })
 	}
 	if !slices.ContainsFunc(dirs, exists) {
@@ -80,7 +80,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return err
 	}
 	for _, dir := range dirs {
-		if p.foreign(g) { // another podrun created it after this one removed its own
+		if p.foreign(g) { // another podrun process has created the group since this process removed its own
 			return nil
 		}
 		if err := removeTree(ctx, dir); err != nil {
@@ -122,8 +122,8 @@ func removeTree(ctx context.Context, dir string) error {
 	}
 }
 
-// removeParents removes the empty shared cgroups and those of the cgroup root. The caller
-// must hold the lock.
+// removeParents removes the shared cgroups and the cgroups of the cgroup root if they are empty.
+// The caller must hold the lock.
 func (p Plan) removeParents() error {
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
@@ -157,15 +157,15 @@ func (p Plan) removeEmpty(g Group) error {
 	return removeDirs(dirs) // skips directories that have processes
 }
 
-// hasGroups reports whether a group contains other groups: the kernel counts one link for
-// each (kernfs_refresh_inode), in addition to the two of the directory itself.
+// hasGroups reports whether a group contains other groups: the kernel counts one link for each of
+// them (kernfs_refresh_inode), in addition to the two links of the directory itself.
 func hasGroups(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(dir, &st) == nil && st.Nlink > 2
 }
 
-// removeDirs removes directories in reverse order. It keeps a directory that is in use:
-// another process has begun to use it.
+// removeDirs removes directories in reverse order. It keeps a directory that another process has
+// begun to use.
 func removeDirs(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

@@ -37,7 +37,7 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth returns the values that exceed the current ones.
+// growth returns the values of r that exceed those of has, the current ones.
 func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	if r.CPUShares > has.CPUShares {
 		more.CPUShares = r.CPUShares
@@ -72,7 +72,7 @@ func (p Plan) readResources(g Group) (Resources, bool) {
 	memory := filepath.Join(p.Mounts["memory"], g.Path)
 	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
 		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
-	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // nil for -1, which means no quota
+	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // nil if the file contains -1, which means no quota
 		has.CPUQuota = int64(*n)
 	}
 	return has, exists(cpu) || exists(memory)
@@ -85,7 +85,7 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited returns math.MaxInt64 if n is nil, as for the text "max", or too large.
+// orUnlimited returns n, or math.MaxInt64 if n is nil, as for the text "max", or exceeds it.
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64
@@ -94,7 +94,8 @@ func orUnlimited(n *uint64) int64 {
 }
 
 // ReadMemoryLimitDecrease returns the memory usage of the pod's group and its planned limit, in bytes, if
-// the plan lowers the limit. It returns 0, 0 if the plan does not or the usage is unknown.
+// the plan lowers the limit. It returns 0, 0 if the plan does not lower the limit, or if the usage is
+// unknown.
 func ReadMemoryLimitDecrease(p Plan) (used, limit int64) {
 	for _, g := range p.Pods {
 		has, ok := p.readResources(g)

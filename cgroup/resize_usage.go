@@ -9,7 +9,7 @@ type Usage struct {
 }
 
 // ReadUsage reads the resource usage of the pod's cgroup, as computed by the kubelet. It
-// returns false if the pod has no cgroup, or the kernel does not account its memory.
+// returns false if the pod has no cgroup, or if the kernel does not account for its memory.
 func ReadUsage(p Plan) (Usage, bool) {
 	memory, current, inactive := p.Mounts["memory"], "memory.usage_in_bytes", "total_inactive_file"
 	pids := p.Mounts["pids"]

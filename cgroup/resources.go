@@ -76,9 +76,9 @@ func (r *Resources) setWeight(version int, milli int64) {
 		r.CPUShares = shares
 		return
 	}
-	// This is the kubelet's conversion, linear from [2, 262144] to [1, 10000]. Runtimes have
-	// used a curve since 2025, but siblings must all be converted the same way, and the
-	// siblings of a pod's cgroup are those of other pods.
+	// This is the kubelet's conversion, linear from [2, 262144] to [1, 10000]. Since 2025, runtimes
+	// convert with a curve, but all siblings must be converted in the same way, and the siblings of
+	// a pod's cgroup are the cgroups of other pods.
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 

@@ -66,8 +66,8 @@ func readCount(path string) *uint64 {
 	return &n
 }
 
-// readKey reads the number that a file such as cpu.stat contains under a key. It returns nil
-// if there is none.
+// readKey reads the number that a file such as cpu.stat contains under a key. It returns nil if the
+// file does not contain the key.
 func readKey(path, key string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// appArmor returns the container's profile: its own, otherwise that of the deprecated
-// annotation, otherwise the pod's. It returns nil if none is set, which leaves the choice to
-// the runtime.
+// appArmor returns the container's AppArmor profile: the one in its own field, otherwise in the
+// deprecated annotation, otherwise in the pod's field. It returns nil if none is set; the runtime
+// then chooses.
 func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	profile := p.appArmorProfile()
 	if profile == nil {

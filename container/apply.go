@@ -18,8 +18,8 @@ import (
 // Apply creates the container's log directory, which runtimes do not create, and the
 // container, and returns the container's ID. If an earlier request timed out but created a
 // container, that container still has the name (containerd issues 4604 and 13867): Apply
-// removes it and retries once. If the retry gets no answer, Apply returns the first error,
-// which contains the cause.
+// removes it and retries once. If the runtime does not respond to the retry, Apply returns the
+// first error, which contains the cause.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
 	if err := hostfile.MakeDirs(logs, 0o755); err != nil {
@@ -52,7 +52,7 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 }
 
 // awaitName creates a container whose name the runtime has reserved for a container that it
-// does not list, because it is still processing the call of a podrun that was killed. If
+// does not list, because it is still processing the call of a podrun process that was killed. If
 // that call creates a container, awaitName removes it.
 func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, create func() (string, error), err error) (id string, _ error) {
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
@@ -65,8 +65,8 @@ func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config
 	return id, err
 }
 
-// removeStray removes containers with this sandbox, name and attempt, whose ID podrun does
-// not know, and returns their number.
+// removeStray removes containers with the sandbox, name and attempt of config, whose IDs podrun
+// does not know, and returns their number.
 func removeStray(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig) (int, error) {
 	labels := config.GetLabels()
 	found, err := client.ListContainers(ctx, map[string]string{
@@ -90,7 +90,7 @@ func removeStray(ctx context.Context, client *cri.Client, sandboxID string, conf
 }
 
 // inDoubt reports whether the runtime may have created a container although the call
-// returned err. The error for a reserved name has code Unknown.
+// returned err. The error for a reserved name has the code Unknown.
 func inDoubt(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded || cri.Reserved(err)
 }

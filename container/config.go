@@ -20,7 +20,7 @@ type Late struct {
 	HostIPs []string // nil means the node IPs in the facts
 
 	ImageID       string // the runtime's ID of the image
-	ImageUID      *int64 // the image's user, if it is a number
+	ImageUID      *int64 // the image's user, if it is numeric
 	ImageUsername string // the image's user, if it is a name
 
 	TargetID string // the ID of the plan's Target
@@ -54,8 +54,8 @@ func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	return config, nil
 }
 
-// config implements Config, Preview and New, which uses only its problems and the size of
-// the text. It may return both a config and problems.
+// config implements Config, Preview and New; New uses only the problems and the size of the text.
+// It may return both a config and problems.
 func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	if late.HostIPs == nil {
 		late.HostIPs = p.in.Facts.NodeIPs
@@ -100,8 +100,8 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// setTarget assigns an ephemeral container to the PID namespace of its target, unless it
-// already shares the pod's or the host's (generateLinuxContainerConfig in
+// setTarget assigns an ephemeral container to the PID namespace of its target, unless it already
+// shares the PID namespace of the pod or the host (generateLinuxContainerConfig in
 // pkg/kubelet/kuberuntime).
 func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if n := sc.NamespaceOptions; late.TargetID != "" && n.GetPid() == runtimeapi.NamespaceMode_CONTAINER {

@@ -1,6 +1,6 @@
 // Package container plans a pod's containers, that is, the CRI config of each container, in
-// two pure steps: New computes everything that is known in advance, and Plan.Config adds the
-// values that are known late, such as the pod's addresses. Apply then creates the container.
+// two pure steps: New computes everything that is known in advance, and Plan.Config adds the values
+// that are known only later, such as the pod's addresses. Apply then creates the container.
 package container
 
 import (
@@ -26,14 +26,14 @@ type Kind string
 
 // The kinds of containers.
 const (
-	Init    Kind = "init"    // must exit successfully before the next one starts
+	Init    Kind = "init"    // must exit successfully before the next container starts
 	Sidecar Kind = "sidecar" // an init container with restartPolicy Always
 	App     Kind = "app"
 	// Ephemeral is a container for debugging a running pod (KEP-277).
 	Ephemeral Kind = "ephemeral"
 )
 
-// Input is the input of a container's plan. ConfigMaps and Secrets are those of the pod's
+// Input is the input of a container's plan. ConfigMaps and Secrets are the objects of the pod's
 // namespace, by name.
 type Input struct {
 	Pod  *corev1.Pod // defaulted
@@ -78,7 +78,7 @@ type Plan struct {
 	in        Input
 	container *corev1.Container
 	field     string                      // spec.containers[0], as in problems
-	base      *runtimeapi.ContainerConfig // everything that is known early
+	base      *runtimeapi.ContainerConfig // everything that is known in advance
 }
 
 // New plans the container with the name in.Name. It returns all problems that are known
@@ -90,8 +90,8 @@ func New(in Input) (Plan, problem.List) {
 	if in.Allocatable == nil {
 		in.Allocatable = in.Facts.Capacity
 	}
-	// The plan exists as long as the container is supervised, and does not need the node's
-	// other pods: with them, the memory of 500 plans grew quadratically.
+	// The plan exists as long as the container is supervised, and does not need the facts about
+	// other pods: with these, the memory for n plans grew with n².
 	f := &in.Facts
 	f.Pods, f.Images, f.UserNS, f.Listeners, f.Unreadable = nil, nil, nil, nil, nil
 	p, ok := find(in)
@@ -125,7 +125,7 @@ func New(in Input) (Plan, problem.List) {
 }
 
 func textOf(config *runtimeapi.ContainerConfig) int {
-	const each = 64 // overhead of a variable, or size of a group in a printed plan
+	const each = 64 // overhead per variable, or size of a group, in a printed plan
 	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
 	for _, e := range config.Envs {
 		n += len(e.Key) + len(e.Value) + each
@@ -191,7 +191,7 @@ func (p Plan) node() resource.Node {
 	}
 }
 
-// problem returns a problem of a field, relative to this container's.
+// problem returns a problem with a field whose path is relative to the container.
 func (p Plan) problem(field, reason, format string, args ...any) problem.Problem {
 	if field != "" {
 		field = "." + field
@@ -202,7 +202,7 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 	}
 }
 
-// reference returns the problem of a reference to a missing object, which is an error in the
+// reference returns the problem for a reference to a missing object, which is an error in the
 // manifest.
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)

@@ -22,8 +22,7 @@ func (p Plan) WithDevices(names []string) Plan {
 	return p
 }
 
-// devices returns the block volumes that the container gets as devices, in the order of
-// volumeDevices.
+// devices returns the devices for the container's block volumes, in the order of volumeDevices.
 func (p Plan) devices(late Late) ([]*runtimeapi.Device, problem.List) {
 	var out []*runtimeapi.Device
 	var problems problem.List

@@ -16,13 +16,13 @@ import (
 
 // maxExpanded limits the total size of one container's variables, command, arguments and
 // subPathExprs, in bytes, after the expansion of $(VAR). It is the maximum size of an object
-// that an API server stores (etcd's --max-request-bytes). A chain of variables that each
-// refer twice to the previous one doubles with every line (CVE-2019-11253 is the same for
-// YAML). execve(2) accepts 2 MiB with the usual stack.
+// that an API server stores (etcd's --max-request-bytes). The size of a chain of variables, each of
+// which refers twice to the previous one, doubles with every variable (CVE-2019-11253 is the same
+// problem in YAML). execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
-// environ is an environment whose variables are in the order of their first declaration. The
-// kubelet sends them in random order.
+// environ is an environment whose variables are in the order of their first declaration; the
+// kubelet sends variables in random order.
 type environ struct {
 	names  []string
 	values map[string]string
@@ -44,8 +44,8 @@ func (e *environ) set(name, value string) bool {
 	return true
 }
 
-// spend subtracts bytes from what remains of maxExpanded, and reports whether enough
-// remained.
+// spend adds to the size of all expansions, and reports whether it still does not exceed
+// maxExpanded.
 func (e *environ) spend(bytes int) bool {
 	if bytes > maxExpanded-e.spent {
 		return false
@@ -157,10 +157,10 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	return nil, nil
 }
 
-// addFrom adds variables in the order of their names, and reports whether they fit. It skips
-// a key that cannot be a variable's name, with a warning. Since Kubernetes 1.34, only names
-// that corrupt the environment itself are invalid: an empty name, =, or bytes that are not
-// printable (KEP-4369).
+// addFrom adds variables in the order of their names, and reports whether they fit. It skips keys
+// that cannot be the name of a variable, with a warning. Since Kubernetes 1.34, only names that
+// corrupt the environment itself are invalid: an empty name, =, or bytes that are not printable
+// (KEP-4369).
 func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EnvChanges returns the names of the variables whose values differ from those with the
-// previous ConfigMaps and Secrets, including added and removed ones. A running container
-// keeps its values.
+// EnvChanges returns the names of the variables whose values would differ with the previous
+// ConfigMaps and Secrets, including added and removed variables. A running container keeps the
+// values with which it was created.
 func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
 	before := p
 	before.in.ConfigMaps, before.in.Secrets = configMaps, secrets
@@ -29,8 +29,8 @@ func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[st
 // redacted replaces the values of Secrets in output.
 const redacted = "<redacted>"
 
-// shortestSecret is the minimum length of a value that Redact replaces, in bytes: a shorter
-// value reveals little, and may be part of any word.
+// shortestSecret is the minimum length, in bytes, of a value that Redact replaces: a shorter value
+// reveals little, and may be part of any word.
 const shortestSecret = 6
 
 // Redact replaces the values of the container's Secrets in a message: a runtime that cannot

@@ -16,8 +16,8 @@ func labels(id identity.Pod, name string) map[string]string {
 	return out
 }
 
-// annotations returns facts about a container for a later process, which may no longer have
-// the pod. The restart count is added late.
+// annotations returns data about a container that a later process may need, if the pod's definition
+// is no longer available then. Config adds the restart count.
 func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	out := map[string]string{
 		identity.AnnotationHash:                     Hash(c),

@@ -21,7 +21,7 @@ const etcHosts = "/etc/hosts"
 type MountSource struct {
 	HostPath       string
 	ReadOnly       bool                  // regardless of the mount: configMap, secret, downwardAPI…
-	SELinuxRelabel bool                  // managed by podrun and on a file system that supports labels
+	SELinuxRelabel bool                  // true if podrun manages the files, and the file system supports labels
 	Image          *runtimeapi.ImageSpec // for an image volume, instead of HostPath
 	Device         string                // for a block volume: the host's device, used only by volumeDevices
 }
@@ -138,9 +138,9 @@ func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	return able, nil
 }
 
-// Subpaths returns, by index in volumeMounts, the expanded paths inside their volumes of the
-// mounts that have a subPath or a subPathExpr. Those of image volumes require no
-// preparation, because the runtime resolves them.
+// Subpaths returns, by index in volumeMounts, the expanded subPath or subPathExpr of the mounts
+// that have one: a path inside the volume. podrun need not prepare those of image volumes, because
+// the runtime resolves them.
 func (p Plan) Subpaths(late Late) (map[int]string, error) {
 	env, problems := p.environment(late)
 	paths, more := p.subpaths(&env)

@@ -13,8 +13,8 @@ import (
 
 // VerifyRunAsNonRoot refuses a container that must not run as root but would. It must be
 // called before every start, not only after a pull (CVE-2019-11245), and should be called as
-// soon as the image is present. Uid and username are the image's user (cri.ImageUser). The
-// messages are the kubelet's, because users know them.
+// soon as the image is present. uid and username are the image's user (cri.ImageUser). The messages
+// are the kubelet's, because users may search for them.
 func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, username string) error {
 	sc := securitycontext.DetermineEffectiveSecurityContext(pod, c)
 	if sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot {

@@ -83,8 +83,8 @@ func pageSize(name corev1.ResourceName) (string, error) {
 }
 
 // swap limits the container's swap, if the kernel can limit it. The kubelet's default is no
-// swap (NoSwap, KEP-2400). On cgroup v1, the limit for memory and swap together equals that
-// for memory.
+// swap (NoSwap, KEP-2400). On cgroup v1, the limit for memory and swap together is then equal to
+// the memory limit.
 func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	switch {
 	case !p.in.SwapLimits:
@@ -97,8 +97,8 @@ func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 
 // swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of a
 // Burstable pod gets the fraction of the host's swap that corresponds to the fraction of the
-// host's memory that it requests. Critical pods get none, nor do containers whose memory
-// request equals their limit.
+// host's memory that it requests. Containers of critical pods, and containers whose memory request
+// equals their limit, get no swap.
 func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
 	capacity := p.in.Facts.Capacity.Memory().Value()
@@ -118,8 +118,8 @@ const (
 )
 
 // memoryQoS throttles a container before it reaches its limit (KEP-2570, gate MemoryQoS,
-// alpha). It reserves nothing, because the kubelet's default memoryReservationPolicy is
-// None.
+// alpha). It sets no memory.min or memory.low, because the kubelet's default
+// memoryReservationPolicy is None.
 func (p Plan) memoryQoS(r *runtimeapi.LinuxContainerResources) {
 	r.Unified["memory.min"], r.Unified["memory.low"] = "0", "0"
 	request := p.container.Resources.Requests.Memory().Value()

@@ -14,8 +14,8 @@ import (
 )
 
 // maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot read
-// or write unless its procMount is Unmasked; the kubelet takes them from moby. podrun also
-// sends them for privileged containers, for which the runtime ignores them.
+// or write unless its procMount is Unmasked; the kubelet takes them from moby. podrun also sends
+// them for privileged containers, although the runtime then ignores them.
 var (
 	maskedPaths = []string{
 		"/proc/asound",
@@ -41,7 +41,7 @@ var (
 )
 
 // securityContext returns the container's security context. The container's settings take
-// precedence over the pod's. Only the image's user is still missing.
+// precedence over the pod's. Config adds the image's user.
 func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
 	var problems problem.List
 	sc := securitycontext.DetermineEffectiveSecurityContext(p.in.Pod, p.container)
@@ -105,9 +105,9 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
 }
 
-// seccomp returns the container's profile, otherwise the pod's, otherwise the one that the
-// node's settings select. It refuses a Localhost profile without a name, which would run
-// unconfined (CVE-2023-2431), or outside the directory of profiles.
+// seccomp returns the container's seccomp profile, otherwise the pod's, otherwise the one that the
+// node's settings select. It refuses a Localhost profile that has no name, with which the container
+// would run unconfined (CVE-2023-2431), or that is outside of the directory for profiles.
 func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // stopSignal returns the signal that stops the container (KEP-4960, gate
-// ContainerStopSignals). RUNTIME_DEFAULT means the image's signal. The API's name of a
-// real-time signal is SIGRTMIN+1, CRI's is SIGRTMINPLUS1.
+// ContainerStopSignals). RUNTIME_DEFAULT means the image's signal. The API names real-time signals
+// SIGRTMIN+1, CRI names them SIGRTMINPLUS1.
 func stopSignal(c *corev1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/fieldpath"
 )
 
-// valueFrom reads a variable's value from its source. Set is false if an optional source is
+// valueFrom reads a variable's value from its source. set is false if an optional source is
 // missing: the variable is then not declared at all.
 func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
 	switch {
@@ -64,8 +64,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// resourceField returns a request or a limit of this container or of the named one. If a
-// limit is not set, it returns the pod's, otherwise the node's allocatable.
+// resourceField returns a request or a limit of this container or of the named one. For a limit
+// that is not set, it returns the pod's limit, otherwise the node's allocatable amount.
 func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {

@@ -31,9 +31,9 @@ type Warning struct {
 // the names of services.
 var clusterOptions = []string{"ndots:5"}
 
-// New returns the pod's resolver configuration. HostConf is the host's; clusterDNS and
-// clusterDomain are the node's settings. If a pod requests the cluster's server but none is
-// configured, it gets the host's configuration and New returns a warning.
+// New returns the pod's resolver configuration. hostConf is the host's configuration; clusterDNS
+// and clusterDomain are settings of the node. If a pod requests the cluster's DNS server but none
+// is configured, New returns the host's configuration and a warning.
 func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
 	var warnings []Warning
 	policy := effectivePolicy(pod)
@@ -83,9 +83,9 @@ func missingClusterDNS(pod *corev1.Pod) Warning {
 	}
 }
 
-// ofHost copies the host's configuration. If resolvConf is "", there is none: the pod must
-// not get a file that the runtime chooses, and according to resolv.conf(5), no nameserver
-// means the local machine.
+// ofHost copies the host's configuration. If the setting resolvConf is "", the configuration is
+// empty, but ofHost still returns a nameserver: the pod must not get a file that the runtime
+// chooses, and according to resolv.conf(5), no nameserver means the local machine.
 func ofHost(conf host.ResolvConf) Config {
 	c := Config{
 		Servers:  slices.Clone(conf.Nameservers),

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limits of the kernel's nodename: a host name is a DNS label of at most 63 characters, a
-// fully qualified name may use all 64 (KEP-1797).
+// Limits of the kernel's nodename: a host name is a DNS label of at most 63 characters, while a
+// fully qualified name may use all 64 characters (KEP-1797).
 const (
 	maxHostname = 63
 	maxFQDN     = 64
@@ -30,9 +30,9 @@ func (n Name) FQDN() string {
 	return n.Host + "." + n.Domain
 }
 
-// Hostname computes the pod's host name. Override reports whether spec.hostnameOverride
-// takes effect (KEP-4762, feature gate HostnameOverride, on by default). It returns an error
-// if the host name is empty, or the full name is too long for the kernel.
+// Hostname computes the pod's host name. override specifies whether spec.hostnameOverride takes
+// effect (KEP-4762, feature gate HostnameOverride, on by default). It returns an error if the host
+// name is empty, or the full name is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {

@@ -8,7 +8,7 @@ import (
 
 // EtcHosts returns the content of the pod's /etc/hosts: the pod's own names or, for a pod in
 // the host network, the host's file, which is passed as hostFile; then the pod's
-// hostAliases. PodIPs are the pod's addresses; they are ignored in the host network.
+// hostAliases. podIPs are the pod's addresses; they are ignored in the host network.
 func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) string {
 	var b strings.Builder
 	if pod.Spec.HostNetwork {
@@ -34,7 +34,7 @@ func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) stri
 }
 
 // managedHosts is the beginning of /etc/hosts for a pod with a pod network. The header lets
-// programs distinguish the file from one in an image.
+// programs distinguish this file from a file in the image.
 const managedHosts = "# Kubernetes-managed hosts file.\n" +
 	"127.0.0.1\tlocalhost\n" +
 	"::1\tlocalhost ip6-localhost ip6-loopback\n" +

@@ -16,7 +16,7 @@ func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	for i, text := range texts {
 		ip := netutils.ParseIPSloppy(text)
 		if ip == nil && i == 0 && text == "" {
-			continue // the runtime does not manage the network of this sandbox
+			continue // empty: the runtime does not manage the network of this sandbox
 		}
 		if ip == nil {
 			return nil

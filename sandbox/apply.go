@@ -16,7 +16,7 @@ import (
 // Sandbox is a sandbox that Apply has created.
 type Sandbox struct {
 	ID  string   `json:"id"`
-	IPs []string `json:"ips,omitempty"` // primary first; none in the host's network
+	IPs []string `json:"ips,omitempty"` // primary first; none if the pod uses the host's network
 }
 
 // Apply creates the log directory and the sandbox. The sandbox may exist even if there is
@@ -60,12 +60,12 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 	return ips, nil
 }
 
-// Recover cleans up after Apply has failed with cause, and returns the attempt number for a
-// retry: the next number if a sandbox of this attempt was found and removed, or if the
-// runtime has reserved its name for a sandbox that it does not list (containerd issues 9947
-// and 12438). Otherwise, it is the same number, so that the request is identical: CRI-O
-// responds to that with the sandbox that it continued to create. It returns an error if
-// something could not be removed; do not retry then.
+// Recover cleans up after Apply has failed with cause, and returns the attempt number for a retry.
+// This is the next number if a sandbox of this attempt was found and removed, or if the runtime has
+// reserved its name for a sandbox that it does not list (containerd issues 9947 and 12438).
+// Otherwise, it is the same number: CRI-O responds to an identical request with the sandbox that it
+// has continued to create. Recover returns an error if an object could not be removed; do not retry
+// in that case.
 func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
 	removed, err := remove(ctx, client, p)
 	if err != nil {

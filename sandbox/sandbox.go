@@ -1,5 +1,5 @@
-// Package sandbox plans, creates and removes a pod's sandbox: the namespaces and the
-// network that its containers share. New is pure; Apply and Remove call the runtime.
+// Package sandbox plans, creates and removes a pod's sandbox: the namespaces and the network that
+// the pod's containers share. New is pure; Apply and Remove call the runtime.
 package sandbox
 
 import (
@@ -93,8 +93,8 @@ func New(in Input) (Plan, problem.List) {
 	}, problems
 }
 
-// labels returns the pod's labels, and the ones by which podrun finds the sandbox, which
-// take precedence.
+// labels returns the pod's labels and the labels by which podrun finds the sandbox; the latter take
+// precedence.
 func labels(in Input) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, in.Pod.Labels)

@@ -54,9 +54,9 @@ func securityContext(in Input) (*runtimeapi.LinuxSandboxSecurityContext, problem
 	return out, problems
 }
 
-// namespaces selects for each namespace the host's, the pod's or each container's. CRI's
-// zero value is POD for all of them, but a pod's containers share their processes only if
-// the pod requests it.
+// namespaces selects the mode of each namespace: shared with the host, shared within the pod, or
+// separate for each container. CRI's zero value is POD for all of them, but a pod's containers
+// share their processes only if the pod requests it.
 func namespaces(pod *corev1.Pod, userNS *runtimeapi.UserNamespace) *runtimeapi.NamespaceOption {
 	mode := func(node bool) runtimeapi.NamespaceMode {
 		if node {

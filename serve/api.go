@@ -24,14 +24,14 @@ type APISocket = nodeapi.Socket
 // APIOptions are the options of the HTTP API.
 type APIOptions struct {
 	Socket APISocket // for the whole API; none if Path is empty
-	Status APISocket // for metrics and status only, for StatusGroup if that group exists; none if Path is empty
+	Status APISocket // for metrics and status only, accessible to StatusGroup if that group exists; none if Path is empty
 	Listen string    // TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
 }
 
 // StatusGroup is the group that may read metrics and status, so that a monitoring agent
-// does not require root. The packages create the group; without it, only root can read
-// them.
+// does not require root. The deb and rpm packages create the group; without the group, only root
+// can read metrics and status.
 const StatusGroup = "podrun"
 
 // api is a supervisor's HTTP API.
@@ -46,10 +46,10 @@ type api struct {
 
 	mu    sync.Mutex
 	super *supervisor.Supervisor // nil until supervised is called
-	deaf  map[string]string      // why podrun cannot listen, by address
+	deaf  map[string]string      // why podrun cannot listen on an address, by address
 }
 
-// newAPI returns the API of a supervisor that is set later, with supervised.
+// newAPI returns the API of a supervisor, which supervised sets later.
 func newAPI(e *run.Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
@@ -103,9 +103,8 @@ func (a *api) supervised(s *supervisor.Supervisor) {
 }
 
 // listen starts to serve. It returns after the first attempt, so that clients can connect
-// once podrun has reported that it is ready. An address on which podrun cannot listen,
-// such as one that the host does not have yet, is retried: it must not keep pods from
-// running.
+// once podrun has reported that it is ready. If podrun cannot listen on an address, for example
+// because the host does not have it yet, podrun tries again: that must not keep pods from running.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
 		l, err := listen()

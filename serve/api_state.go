@@ -91,7 +91,7 @@ func (a *api) health() []nodeapi.Check {
 	return checks
 }
 
-// sources returns the state of the manifest sources; nil until they are read.
+// sources returns the state of the manifest sources; nil until they have been read.
 func (a *api) sources() []nodeapi.Source {
 	s, err := a.supervisor()
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 // SourceState is the state of a manifest source of a supervisor.
 type SourceState = nodeapi.Source
 
-// maxAnswer limits the size of a response of a supervisor's API, in bytes.
+// maxAnswer limits the size of a response from a supervisor's API, in bytes.
 const maxAnswer = 64 << 20
 
-// askAPI requests a path of the API of a root directory's supervisor, at its default
-// socket. The body must be closed.
+// askAPI requests a path from the API of a root directory's supervisor, over its default socket.
+// The caller must close the body.
 func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCloser, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialAPI(ctx, layout)
@@ -49,8 +49,9 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 	return nil, failed
 }
 
-// dialAPI connects to the API's socket, or to the target of the link, which a supervisor
-// with a group or of an earlier release uses. If both fail, it returns the first error.
+// dialAPI connects to the API's socket or, if that fails, to the target of the link, which a
+// supervisor uses that has a socket group or an earlier release. If both fail, it returns the first
+// error.
 func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
 	if err == nil {
@@ -79,9 +80,9 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 	return out, nil
 }
 
-// maxEventLine limits the size of an event of a supervisor's API, in bytes, and eventsAhead
-// how many events are buffered for a slow reader: further ones are dropped, but remain in
-// the journals.
+// maxEventLine limits the size of an event from a supervisor's API, in bytes, and eventsAhead how
+// many events are buffered for a slow reader: further events are dropped here, but remain in the
+// journals.
 const (
 	maxEventLine = 1 << 20
 	eventsAhead  = 1024

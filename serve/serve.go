@@ -43,8 +43,8 @@ type Options struct {
 	Heartbeat time.Duration
 }
 
-// Run supervises the pods that manifest directories define, and those that commands
-// applied, until ctx ends. Their containers then keep running.
+// Run supervises the pods that manifest directories define, and those that commands applied, until
+// ctx ends. The containers keep running after that.
 func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,7 +121,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 			select {
 			case <-ctx.Done():
 				return
-			case <-w.Errors: // after an overflow, the next scan finds the lost changes
+			case <-w.Errors: // after an overflow, the next scan detects the lost changes
 			case ev := <-w.Events:
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {
@@ -157,8 +157,8 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	}
 }
 
-// collectLeftovers removes leftovers of killed podrun processes. A runtime that does not
-// respond is reported elsewhere.
+// collectLeftovers removes leftovers of killed podrun processes. It does not report that the
+// runtime does not respond, because that is reported elsewhere.
 func collectLeftovers(ctx context.Context, e *run.Engine) {
 	if _, err := e.GC(ctx, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
 		e.WarnOnce(problem.WarningOf(err))

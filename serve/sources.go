@@ -29,13 +29,13 @@ type sources struct {
 	reader *source.Reader
 	strict bool     // the setting strictSources
 	copies []string // names of the URLs' copies
-	swept  bool     // copies of other URLs have been removed
+	swept  bool     // true once the copies of other URLs have been removed
 	known  string   // the directories' identities as stored on disk
 	end    func()   // ends the watch and the polls
 }
 
-// newSources starts to watch the sources. The watch ends with ctx or close, which waits for
-// it.
+// newSources starts to watch the sources. The watch ends when ctx ends or close is called; close
+// waits for the end of the watch.
 func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error) {
 	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
 	data, err := store.ReadState(e.Layout().DirIdentities())
@@ -98,8 +98,8 @@ func (s *sources) signal() {
 	}
 }
 
-// reload replaces the sources with those in the settings, if they come from there, and
-// triggers a read of all sources. It reports sources that cannot be used and keeps the
+// If the sources come from the settings, reload replaces them with those in the new settings. It
+// triggers a read of all sources. If the new sources cannot be used, it reports that and keeps the
 // previous ones.
 func (s *sources) reload(settings nodeconfig.Settings) {
 	if s == nil {
@@ -138,7 +138,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 		return nil, nil, err
 	}
 	want := source.Merge(snapshot)
-	_ = want.All().ServeClaims(s.options.Claims) // unused ones may belong to pods that follow later
+	_ = want.All().ServeClaims(s.options.Claims) // unused claims may belong to pods that will be added later
 	if !s.swept {
 		s.swept = true
 		err = store.RemoveOtherCopies(s.node.Layout(), s.copies)

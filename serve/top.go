@@ -31,9 +31,9 @@ type PodUsage struct {
 	ID         identity.Pod
 	Labels     map[string]string // nil without a readable checkpoint
 	Containers []ContainerUsage
-	Usage      // the sum of the containers' usage, as in kubectl; the cgroup's if that of a container is unknown
+	Usage      // the sum of the containers' usage, as in kubectl; the cgroup's usage if that of a container is unknown
 	Time       time.Time
-	// Window is the time over which CPU usage was measured; 0 if podrun serve measured it.
+	// Window is the time over which CPU usage was measured; 0 if `podrun serve` measured the usage.
 	Window time.Duration
 }
 
@@ -41,9 +41,9 @@ type PodUsage struct {
 // supervisor's API reuses a response.
 const topInterval = 1100 * time.Millisecond
 
-// Top measures the usage of the running pods that match, by namespace and name. It calls
-// the running supervisor, or the runtime if there is none, and takes a second sample if the
-// first has no rates. The error is of kind Runtime.
+// Top measures the usage of the running pods that match, by namespace and name. It requests the
+// usage from the running supervisor or, if there is none, from the runtime, and takes a second
+// sample if the first one has no rates. The error is of kind Runtime.
 func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, error) {
 	reader := &usageReader{engine: e}
 	read := func() (*statsapi.Summary, error) {

@@ -1,9 +1,9 @@
 // Package copytar writes local files to a tar stream, and extracts a stream that a container
 // produced. Such a stream may be hostile: copytar never writes outside the destination,
 // regardless of the names and links in the stream (CVE-2018-1002100, CVE-2019-1002101,
-// CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), nor more bytes than the stream contains.
-// Local files may belong to a user who changes them during the copy: copytar reads nothing
-// outside the directory.
+// CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), and never more bytes than the stream contains.
+// Local files may belong to a user who changes them during the copy: copytar reads nothing outside
+// the directory.
 package copytar
 
 import (

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pack writes a file or directory as a tar stream, whose entries begin with the name. It
-// packs symlinks themselves. It skips devices, sockets and pipes, and calls warn for the
-// first of them. Memory does not grow with the tree, but with its largest directory.
+// Pack writes a file or directory as a tar stream, in which the names of entries begin with name.
+// It packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first
+// of them. The memory that it uses depends on the largest directory, not on the size of the tree.
 //
 // Another user may own the tree and change it while it is packed: Pack follows no symlink
 // below from, opens only files and directories, and packs exactly the file that it has
@@ -42,8 +42,8 @@ type packer struct {
 	warnings
 }
 
-// examine opens a file with O_PATH, which neither waits for a FIFO nor accesses a device. It
-// opens a symlink itself. At is the file's path for messages.
+// examine opens a file with O_PATH, which neither waits for a FIFO nor accesses a device. It opens
+// a symlink itself, not the link's target. at is the file's path for messages.
 func examine(dir int, name, at string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *packer) file(examined *os.File, info fs.FileInfo, name string) error {
 		return err
 	}
 	if _, err := io.CopyN(p.out, endsWith{p.ctx, f}, info.Size()); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF: the file became shorter
+		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF means that the file became shorter
 	}
 	return nil
 }

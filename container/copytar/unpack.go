@@ -23,12 +23,11 @@ var ErrEmpty = errors.New("the archive is empty")
 // errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its name is not below the requested path")
 
-// Unpack writes the entry top of a tar stream to the path to: to becomes the name of the
-// entry, or, if to is an existing directory, receives the content of the entry. Files get
-// their permissions without set-uid, set-gid and sticky bits, and belong to the caller. Like
-// `kubectl cp` for symlinks, Unpack skips symlinks, devices and pipes, and calls warn for
-// the first of them. Memory does not grow with the stream. Unpack ends with ctx, once a read
-// of the stream returns.
+// Unpack writes the entry top of a tar stream to the path to. If to is an existing directory,
+// Unpack writes the content of the entry into that directory. Files get their permissions without
+// set-uid, set-gid and sticky bits, and belong to the caller. Unpack skips symlinks, as `kubectl
+// cp` does, devices and pipes, and calls warn for the first ones. The memory that it uses does not
+// depend on the size of the stream. Unpack ends with ctx, once a read of the stream returns.
 //
 // It returns an error if the stream is empty or truncated, contains an entry outside top, a
 // path beyond the limits or a sparse file, or if something would be written outside the
@@ -99,7 +98,8 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	mode := fs.FileMode(entry.Mode) & 0o777
 	switch entry.Typeflag {
 	case tar.TypeDir:
-		// Writable, so that files can be added; an existing directory keeps its mode.
+		// Make the directory writable, so that files can be added; an existing directory keeps its
+		// mode.
 		return u.root.MkdirAll(name, mode|0o700)
 	case tar.TypeReg:
 		return u.file(name, mode, content)
@@ -120,8 +120,8 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// isSparse reports whether an entry has holes, in one of the formats of GNU tar. The reader
-// fills holes with zeros that were never sent: up to 1 TiB for a header of 1 KiB.
+// isSparse reports whether an entry has holes, in one of GNU tar's formats. archive/tar fills holes
+// with zeros that were never sent: a header of 1 KiB can cause up to 1 TiB.
 func isSparse(entry *tar.Header) bool {
 	for key := range entry.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -145,7 +145,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a regular file", name)
 	}
-	// Another user may replace the file by a FIFO: do not wait for it.
+	// Another user may replace the file with a FIFO: do not block on it.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type Target struct {
 	ContainerID string
 	PodIP       string // empty in the host network, as in the kubelet
-	// Exec runs a command in the container, without a time limit, and waits for it.
+	// Exec runs a command in the container, without a time limit, and waits until it exits.
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
 }
 
@@ -30,8 +30,8 @@ type HookError struct {
 	Err    error
 }
 
-// maxOutput is the maximum size of the hook's output, and of the runtime's message about it,
-// that podrun keeps, in bytes. It is the same as for probes.
+// maxOutput is the maximum number of bytes that podrun keeps of the hook's output and of the
+// runtime's error message. It is the same as for probes.
 const maxOutput = 10 << 10
 
 // Error returns the kubelet's message for the failure.
@@ -61,9 +61,9 @@ func (e *HookError) Event() string {
 	return "PostStartHook failed"
 }
 
-// Apply runs the hook and waits for it. Only ctx limits its duration. The error is a
-// *problem.Error that wraps a *HookError. Its kind is Deadline if ctx's deadline interrupted
-// the hook, otherwise Failed.
+// Apply runs the hook and waits until it has finished. Only ctx limits its duration. The error is a
+// *problem.Error that wraps a *HookError. Its kind is Deadline if ctx's deadline interrupted the
+// hook, otherwise Failed.
 func Apply(ctx context.Context, p Plan, t Target) error {
 	output, err := run(ctx, p, t)
 	if err == nil {
@@ -120,8 +120,8 @@ func Cause(err error) error {
 	return err
 }
 
-// EventOf returns the event message of a failed hook, or otherwise if err is not a
-// HookError.
+// EventOf returns the event message of a failed hook; if err does not wrap a HookError, it returns
+// the argument otherwise.
 func EventOf(err error, otherwise string) string {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e.Event()

@@ -17,22 +17,22 @@ import (
 // maxBody is how much of a response to read before closing the connection, in bytes.
 const maxBody = 10 << 10
 
-// userAgent is the user agent of the v1.36 kubelet's hooks; a server may distinguish its
-// clients by it. It is a constant because k8s.io/kubernetes knows its version only in
-// binaries whose linker flags set it.
+// userAgent is the user agent of the v1.36 kubelet for hooks, by which a server may distinguish its
+// clients. It is a constant because k8s.io/kubernetes contains its version only in binaries whose
+// linker flags set it.
 const userAgent = "kube-lifecycle/1.36"
 
 // runHTTP sends the hook's request. Every response is a success, regardless of its status,
-// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is like the
-// kubelet's for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS request with
-// HTTP, runHTTP repeats the request over HTTP, without its Authorization header.
+// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is configured like
+// the one that the kubelet uses for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS
+// request with HTTP, runHTTP repeats the request over HTTP, without its Authorization header.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
 		return err
 	}
 	// Certificates of pods are rarely issued for their IP, so the kubelet does not verify
-	// them. No proxy, no credentials.
+	// them. The client uses no proxy and no credentials.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	const followOtherHosts = false
@@ -50,8 +50,8 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	return nil
 }
 
-// request builds the hook's request like the kubelet: the pod's headers replace the
-// defaults, an empty Accept removes that header, and Host sets the virtual host.
+// request builds the hook's request as the kubelet does: the hook's headers replace the defaults,
+// an empty Accept header removes the default one, and the header Host sets the virtual host.
 func (h HTTP) request(podIP string) (*http.Request, error) {
 	if h.Host == "" && podIP == "" {
 		return nil, errors.New("the pod uses the host's network and has no IP of its own: set httpGet.host")

@@ -49,14 +49,15 @@ type Plan struct {
 // HTTP is the request of an httpGet hook.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known late
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
 	// Headers are in the order of the spec; repeated headers are all sent.
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
-// New plans a container's postStart or preStop hook; ok is false if it has none.
+// New plans a container's postStart or preStop hook; ok is false if the container does not have
+// that hook.
 func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
 	handler := handlerOf(c, which)
 	if handler == nil {

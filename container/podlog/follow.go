@@ -14,8 +14,8 @@ import (
 // lookWatched and lookUnwatched are the intervals at which a log is checked, with and
 // without notifications of changes. askAlive is the interval of calls to Alive. settle is
 // how long a rotated file is still read, because the runtime may write buffered data to it
-// after it has created the new file. linger is how long the log of an exited container is
-// still read if Last is unknown.
+// after it has created the new file. linger is how long the log of an exited container is still
+// read if Source.Last is nil.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -24,15 +24,15 @@ const (
 	linger        = time.Second
 )
 
-// open opens the log. A followed log may not exist yet, or be missing briefly during a
-// rotation: as long as the container runs, the runtime will create it.
+// open opens the log. A log that is followed may not exist yet, or may be missing for a moment
+// during a rotation: as long as the container runs, the runtime will create it.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
 		if err == nil {
 			s.f = f
 			if s.path, err = filepath.EvalSymlinks(s.src.Path); err != nil {
-				s.path = s.src.Path // just renamed: it will exist again
+				s.path = s.src.Path // the log has just been renamed: the runtime will create it again
 			}
 			return nil
 		}
@@ -52,15 +52,16 @@ func (s *stream) open(ctx context.Context) error {
 	}
 }
 
-// follow writes the log as it grows, across rotations, until the container has exited and
-// everything is written. It checks the log after each notification on changed, and at least
-// at the interval look.
+// follow writes the log as it grows, across rotations, until the container has exited and the whole
+// log has been written. It checks the log after each notification on changed, and at least at the
+// interval look.
 func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.Duration) error {
 	if s.src.Alive != nil {
 		look = min(look, askAlive)
 	}
 	for {
-		// Check this before reading, so that everything written before the end is read.
+		// Check for the end before reading, so that everything that was written before the end is
+		// read.
 		ended, err := s.ended(ctx)
 		if err != nil {
 			return err
@@ -143,7 +144,7 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	exited := s.src.Exited
 	select {
 	case <-exited:
-		exited = nil // already known: do not return immediately
+		exited = nil // the exit is already known: do not return immediately because of it
 	default:
 	}
 	timer := time.NewTimer(limit)
@@ -159,8 +160,8 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 }
 
 // rotated switches to the new file if the log was rotated or truncated, and reports whether
-// there is more to read. Before it switches, it has the old file read to its end once more
-// after a pause.
+// there is more to read. Before it switches, the old file is read to its end once more, after a
+// pause.
 func (s *stream) rotated(ctx context.Context) (bool, error) {
 	mine, err := s.f.Stat()
 	if err != nil {
@@ -200,7 +201,8 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 }
 
 // switchTo switches to the current file, after reading the files that were rotated since
-// mine. A line that the runtime split may continue in the next file, but a record does not.
+// mine. A line that the runtime split into records may continue in the next file, but a record
+// never does.
 func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
 	s.f, s.offset, s.settled = current, 0, false

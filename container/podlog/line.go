@@ -31,8 +31,8 @@ var (
 //
 //	2016-10-06T00:17:09.669794202Z stdout F content
 //
-// The tag is F for a full line, or P if the runtime split a long line here. More tags may
-// follow, separated by colons (KEP-2411, cri-api's LogTag).
+// The tag is F for a full line, or P if the runtime split a long line after this record. More tags
+// may follow, separated by colons (KEP-2411, cri-api's LogTag).
 func parse(line []byte) (record, error) {
 	var r record
 	stamp, rest, _ := bytes.Cut(line, space)
@@ -71,7 +71,7 @@ var (
 // 16 KiB, but can be configured not to.
 const maxCarry = 64 << 10
 
-// piece is a line or, if record.partial is set, the part of a line.
+// piece is a line or, if record.partial is set, a part of a line.
 type piece struct {
 	record
 	err error // why the line is not a valid record
@@ -80,7 +80,7 @@ type piece struct {
 // splitter splits a file's content into lines, and keeps incomplete ones.
 type splitter struct {
 	carry  []byte
-	within bool  // carry continues a line whose beginning was already passed on
+	within bool  // carry continues a line whose beginning has already been passed on
 	head   piece // the beginning of that line
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // Mux writes several logs, each line with its source's prefix: one log after the other, as
-// kubectl does, or, if they are followed, each line as it is written. If a log cannot be
-// read, Mux still writes the others; the error names each log that failed. A failure to
-// write ends all of them.
+// kubectl does, or, if they are followed, each line as it is written. If a log cannot be read, Mux
+// still writes the other logs; the error names each log that failed. If the output cannot be
+// written, Mux ends.
 func Mux(ctx context.Context, out Output, sources []Source, opts Options) error {
 	m := NewMerger(out)
 	if !opts.Follow {
@@ -55,8 +55,8 @@ func fatal(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.As(err, &w))
 }
 
-// Merger merges the outputs of several streams into one, line by line. Mux uses it; callers
-// that learn of their sources one after the other can use it directly.
+// Merger merges the outputs of several streams into one, line by line. Mux uses it; callers that do
+// not know all sources at the start can use it directly.
 type Merger struct {
 	mu  sync.Mutex
 	out Output

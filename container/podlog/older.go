@@ -23,10 +23,10 @@ type olderFile struct {
 	damaged bool  // cannot be decompressed
 }
 
-// older returns the files of the log that were rotated after the given time, which is in
-// their names, oldest first. It omits the current file, files with such names that are not
-// logs, and files that a rotation is removing. The returned files are open. If the files
-// cannot be listed, older only warns.
+// older returns, oldest first, the files of the log whose names contain a rotation time after the
+// given one. It omits the current file, files with such names that are not logs, and files that a
+// rotation is removing. The returned files are open. If the files cannot be listed, older only
+// sends a warning.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		case err != nil:
 			return out, err
 		case os.SameFile(info, current):
-			f.Close() // rotated after it was opened: it is read as the current file
+			f.Close() // this is the current file, which was rotated after it was opened
 		default:
 			out = append(out, &olderFile{f: f, info: info, stamp: r.stamp, packed: r.suffix == compressSuffix})
 		}
@@ -80,9 +80,9 @@ func closeAll(files []*olderFile) {
 	}
 }
 
-// readOlder writes the requested part of the rotated files: everything or, with Tail, only
-// the last lines that are missing from the current file, which contains have of them. A line
-// that was split by a rotation counts twice.
+// readOlder writes the requested part of the rotated files: everything or, with Tail, as many of
+// the last lines as are missing from the current file, which contains have lines. A line that a
+// rotation has split counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)
@@ -103,8 +103,8 @@ func (s *stream) readOlder(ctx context.Context, have int64) error {
 	return s.readAll(ctx, files[first:])
 }
 
-// readBetween writes the files that were rotated after mine, which was read to its end, and
-// before the current one: these rotations were faster than the reader.
+// readBetween writes the files that were created after mine, which has been read to its end, and
+// before the current file: the log was rotated several times since mine was current.
 func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	files := s.older(s.newest)
 	defer closeAll(files)

@@ -2,10 +2,10 @@
 // (one "time stream tag content" per line), and prints them like kubectl logs: Stream for
 // one container, Mux for several.
 //
-// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of file,
-// ends up to a second after the container, stops at a first line that is not in CRI format,
-// interleaves parts of long lines with other lines, and opens the new file of a rotated log
-// before it has read the old one to its end.
+// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of file, ends
+// up to a second after the container, stops at the first line that is not in CRI format,
+// interleaves parts of long lines with other lines, and opens the new file of a rotated log before
+// it has read the old one to its end.
 package podlog
 
 import (
@@ -23,11 +23,11 @@ import (
 // Options selects a part of a log and its format, like the flags of kubectl logs. The zero
 // value selects the current content of the log.
 type Options struct {
-	// Follow continues until the container has exited and everything is read.
+	// Follow means to continue until the container has exited and its whole log has been read.
 	Follow bool
 	// Tail is the number of lines to show, counted from the end; nil means all.
 	Tail *int64
-	// Since omits the lines before that time; the zero time omits none.
+	// Since means to omit lines from before that time; the zero time omits none.
 	Since time.Time
 	// Timestamps adds the time before each line.
 	Timestamps bool
@@ -42,15 +42,15 @@ type Source struct {
 	Container string
 	// Path is the log file, or a symbolic link to it.
 	Path string
-	// State describes the container's state, for the message that it has no log: "waiting
-	// (ImagePullBackOff)". It may be empty.
+	// State describes the container's state, such as "waiting (ImagePullBackOff)", for the message
+	// that the container has no log. It may be empty.
 	State string
-	// Prefix is written before each line by Mux: "[pod/web/app] ".
+	// Prefix is what Mux writes before each line: "[pod/web/app] ".
 	Prefix string
 
 	// Exited is closed when the container has exited. Alive reports whether the container
-	// still runs; it is called when there is nothing to read, at most four times a second.
-	// Either ends a Follow; if both are nil, only the context does.
+	// still runs; it is called when there is nothing to read, at most four times a second. The exit
+	// ends a Follow; if both fields are nil, only the end of the context does.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
 	// Last is closed when nothing more will be written to the log of a container that has
@@ -58,7 +58,7 @@ type Source struct {
 	// last line. If Last is nil, the log counts as complete when the container has exited.
 	Last <-chan struct{}
 
-	// Warn receives problems of the log that do not end the reading; nil ignores them.
+	// Warn receives problems with the log that do not end the reading; if nil, they are ignored.
 	Warn func(error)
 }
 
@@ -90,7 +90,7 @@ func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	if errors.Is(err, errLimit) {
 		err = nil
 	}
-	// Write what was read, no matter what ended the reading.
+	// Write the lines that were read, whatever ended the reading.
 	return s.wrap(errors.Join(err, s.w.flush()))
 }
 
@@ -102,12 +102,12 @@ type stream struct {
 
 	f       *os.File
 	path    string // path of f, with symlinks resolved
-	offset  int64  // number of bytes of f that were read
+	offset  int64  // number of bytes of f that have been read
 	newest  string // the time in the name of the newest file that was rotated before f
 	buf     []byte
 	split   splitter
 	corrupt bool      // a corrupt line was reported
-	settled bool      // f was rotated, and was read to its end since
+	settled bool      // f was rotated, and has been read to its end since then
 	asked   time.Time // time of the last call to Alive
 	over    bool      // the container is known to have exited
 	last    bool      // its log is complete
@@ -200,14 +200,14 @@ func (s *stream) piece(p piece) error {
 	return nil
 }
 
-// openLog opens a log file. It accepts only regular files: opening a pipe would hang, a
-// device never ends, and a symlink may lead to a file that the reader must not see. Runtimes
-// write logs at the path that they report.
+// openLog opens a log file. It accepts only regular files: opening a pipe would hang, a device
+// never ends, and a symlink may lead to a file that the reader must not see. Refusing symlinks is
+// safe, because runtimes report the path of the file itself.
 func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }
 
-// missing returns the error that a container has no log, with the reason.
+// missing returns the error for a container that has no log, with the reason.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

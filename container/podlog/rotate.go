@@ -16,9 +16,9 @@ import (
 )
 
 // Rotator limits the logs of containers like the kubelet
-// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process can
-// resume the work of one that was killed. It is safe for concurrent use, but of two
-// concurrent rotations of the same log, one fails.
+// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process can resume the
+// work of a process that was killed. It is safe for concurrent use, but if two rotations of the
+// same log are concurrent, one of them fails.
 type Rotator struct {
 	// MaxSize is the size, in bytes, at which a log is rotated. A negative value disables
 	// rotation.
@@ -37,11 +37,11 @@ type Running struct {
 	Path string // absolute
 }
 
-// RotateAll rotates the logs that have reached MaxSize, and makes the runtime create those
-// that are missing. reopen is CRI's ReopenContainerLog. RotateAll tries every log; the error
-// joins the errors of the containers, each with its ID, or wraps the cause of ctx. The
-// caller must omit containers that do not run: nothing more is written to their logs, and
-// the runtime does not reopen them.
+// RotateAll rotates the logs that have reached MaxSize, and makes the runtime create logs that are
+// missing. reopen is CRI's ReopenContainerLog. RotateAll tries every log; the error joins the
+// errors of the containers, each with its ID, or wraps the cause of ctx. The caller must omit
+// containers that do not run: nothing more is written to their logs, and the runtime does not
+// reopen them.
 func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen func(ctx context.Context, id string) error) error {
 	if r.MaxSize < 0 {
 		return nil
@@ -81,11 +81,10 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 // MaxFiles, renames the log to <path>.<time>, and calls reopen, which must make the runtime
 // create the log again. If reopen fails, Rotate renames the log back.
 //
-// The next rotation completes one that was interrupted at any step. If the log is missing, a
-// rotation was interrupted before reopen; then Rotate only calls reopen. If an older file
-// cannot be compressed or removed, Rotate returns an error but still rotates the log, which
-// otherwise would grow without limit. The error names the file; it wraps the cause of ctx if
-// ctx ended.
+// The next rotation completes a rotation that was interrupted at any step. If the log is missing, a
+// rotation was interrupted before reopen; then Rotate only calls reopen. If an older file cannot be
+// compressed or removed, Rotate returns an error but still rotates the log, which otherwise would
+// grow without limit. The error names the file; it wraps the cause of ctx if ctx ended.
 func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx context.Context) error) error {
 	dir, err := openDir(path)
 	if err != nil {
@@ -129,7 +128,7 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 			remove(f)
 		}
 	}
-	// The limit includes the current file and the file that it will be renamed to.
+	// The limit includes the current file, and the file to which it will be renamed.
 	var keep []rotatedFile
 	for _, f := range files {
 		if used[f.name] {
@@ -150,8 +149,8 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 	return newest, errors.Join(errs...)
 }
 
-// inUse reports, by name, which rotated files contain lines that are in no other file. These
-// are neither incomplete files nor files that already have a compressed copy.
+// inUse returns the names of the rotated files that contain lines which are in no other file: not
+// incomplete files, and not files that already have a compressed copy.
 func inUse(files []rotatedFile) map[string]bool {
 	compressed := map[string]bool{}
 	for _, f := range files {
@@ -166,7 +165,7 @@ func inUse(files []rotatedFile) map[string]bool {
 	return out
 }
 
-// compress replaces a rotated file by <name>.gz with the same mode. It removes the original
+// compress replaces a rotated file with <name>.gz, which has the same mode. It removes the original
 // only after the new file is complete on disk.
 func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	from, info, err := dir.open(name)
@@ -219,8 +218,7 @@ func (r untilDone) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// renameLatest renames the log to the name of a rotated file, and has the runtime reopen the
-// log.
+// renameLatest renames the log to the name of a rotated file, and makes the runtime reopen the log.
 func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen func(context.Context) error) error {
 	rotated := base + "." + nextStamp(newest, time.Now())
 	if err := dir.rename(base, rotated); err != nil {
@@ -230,7 +228,8 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 	if err == nil {
 		return nil
 	}
-	// The runtime may have failed after it created the log: then it writes to that one.
+	// The runtime may have failed after it created the new log: then it writes to that file, which
+	// must stay.
 	if back := dir.rename(rotated, base); back != nil && !errors.Is(back, fs.ErrExist) {
 		err = errors.Join(err, back)
 	}

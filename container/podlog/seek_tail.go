@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// seekTail seeks to the beginning of the requested last lines, and returns how many of them
-// the file contains.
+// seekTail seeks to the beginning of the requested number of last lines, and returns how many lines
+// the file has from there.
 func (s *stream) seekTail() (have int64, err error) {
 	if s.opts.Tail == nil {
 		return 0, nil
@@ -29,9 +29,9 @@ const (
 	headLen   = 128
 )
 
-// tailOffset returns the offset of the last n lines in a log of the given size, and how many
-// of them it contains. It reads only those lines and the record before them. A line that the
-// runtime split into records counts once; if both streams split lines at the same time, the
+// tailOffset returns the offset of the last n lines in a log of the given size, and how many of
+// these lines the log contains. It reads only those lines and the record before them. A line that
+// the runtime split into records counts once; if both streams split lines at the same time, the
 // beginning of the first line may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {

@@ -52,7 +52,7 @@ func newLineWriter(out Output, opts Options) *lineWriter {
 	return w
 }
 
-// take processes a record. A line has the time of its first record.
+// take processes a record. The time of a line is that of its first record.
 func (w *lineWriter) take(r record) error {
 	l := &w.lines[r.stream]
 	if !l.open {
@@ -83,7 +83,7 @@ func (w *lineWriter) commit(stream int) error {
 		return nil
 	}
 	if w.to != stream {
-		// The streams may be the same terminal: keep their order.
+		// Both streams may go to the same terminal: preserve their order.
 		if err := w.flush(); err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 
 // runGRPC queries a health service (grpc.health.v1.Health): SERVING is a success, everything
 // else a failure. It does not use k8s.io/kubernetes/pkg/probe/grpc, which cannot be
-// canceled, and uses the user agent kube-probe/1.36 only in binaries whose linker flags set
-// the version.
+// canceled, and sends the user agent kube-probe/1.36 only in binaries whose linker flags set the
+// version.
 func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf("", podIP, g.Port)
 	if err != nil {
@@ -43,7 +43,8 @@ func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (
 	return healthOf(answer, err, timeout), nil
 }
 
-// connect waits until the connection is established, despite refusals, or ctx ends.
+// connect waits until the connection is established, even if earlier attempts are refused, or until
+// ctx ends.
 func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
 		state := conn.GetState()

@@ -26,17 +26,16 @@ import (
 // Kind is the kind of a probe.
 type Kind string
 
-// The three kinds, as written in the kubelet's events. The other probes do not start before
-// the startup probe has succeeded. If a startup or liveness probe fails, the container must
-// be killed.
+// The three kinds, as written in the kubelet's events. The two other probes do not start before the
+// startup probe has succeeded. If a startup or liveness probe fails, the container must be killed.
 const (
 	Startup   Kind = "Startup"
 	Readiness Kind = "Readiness"
 	Liveness  Kind = "Liveness"
 )
 
-// userAgent is the user agent of the v1.36 kubelet's probes; a server may distinguish its
-// clients by it.
+// userAgent is the user agent of the v1.36 kubelet for probes, by which a server may distinguish
+// its clients.
 const userAgent = "kube-probe/1.36"
 
 // Plan is one probe of one container. It marshals to stable JSON. Exactly one of Exec, HTTP,
@@ -69,7 +68,7 @@ type Plan struct {
 // HTTP is the request of an httpGet probe.
 type HTTP struct {
 	Scheme string `json:"scheme"`         // http or https
-	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known late
+	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
 	// Headers are in the order of the spec, followed by the defaults of User-Agent and
@@ -89,7 +88,7 @@ type GRPC struct {
 	Service string `json:"service,omitempty"`
 }
 
-// New plans a container's probe of one kind; ok is false if it has none.
+// New plans a container's probe of one kind; ok is false if the container has no such probe.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {
@@ -174,7 +173,7 @@ func expand(command []string, env []corev1.EnvVar) []string {
 	return out
 }
 
-// headers appends the kubelet's defaults to a probe's own headers.
+// headers appends the kubelet's default headers to those of the probe.
 func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	out := slices.Clone(own)
 	for _, h := range []corev1.HTTPHeader{{Name: "User-Agent", Value: userAgent}, {Name: "Accept", Value: "*/*"}} {
@@ -193,8 +192,7 @@ func resolvePort(port intstr.IntOrString, c *corev1.Container) (number int, prob
 	case err == nil:
 		return number, ""
 	case port.Type == intstr.String && number <= 0:
-		// The kubelet's message is strconv's, which names neither the port nor the
-		// container.
+		// The kubelet uses strconv's message, which names neither the port nor the container.
 		return 0, fmt.Sprintf("no port of container %s is named %q", c.Name, port.StrVal)
 	}
 	return 0, err.Error()

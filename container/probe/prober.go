@@ -19,22 +19,21 @@ type Options struct {
 	Emit event.Sink
 	// Report is called when a probe's value changes: a startup or readiness probe passed
 	// (ok), a readiness probe failed, or a startup or liveness probe failed, which means
-	// that the container must be killed. Message describes the kill, or is the output of a
-	// failed readiness probe. Results already includes the change. Report is called from
-	// several goroutines, must not block for long and must not call Stop. It may be nil.
+	// that the container must be killed. message describes the kill, or is the output of a failed
+	// readiness probe. Results already includes the change. Report is called from several
+	// goroutines, must not block for long and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
 	// Probed receives the outcome of each probe, after Results includes its effect. It is
 	// called from several goroutines and must not block. It may be nil.
 	Probed func(Plan, Outcome)
-	// Owned reports whether the caller still owns the pod. If it returns false, the probe
-	// does not run, and its container is not probed again unless Set removes and adds it. It
-	// is called from several goroutines. nil means that the caller always owns the pod.
+	// Owned reports whether the caller still owns the pod. If it returns false, the probe does not
+	// run, and the container is not probed again until Set has removed and added it. It is called
+	// from several goroutines. nil means that the caller always owns the pod.
 	Owned func() bool
 	// Settle is the minimum time between a container's start and its first probe, regardless
-	// of initialDelaySeconds; zero means no minimum. A kubelet detects up to 1 s later, when
-	// it next polls the runtime, that a container runs. Without Settle, podrun would kill a
-	// container whose port is not yet open in its first milliseconds, which survives under
-	// the kubelet.
+	// of initialDelaySeconds; zero means no minimum. A kubelet detects that a container runs up to
+	// 1 s later, when it next polls the runtime. Without Settle, podrun would kill a container that
+	// does not open its port within its first milliseconds, but that survives under the kubelet.
 	Settle time.Duration
 }
 
@@ -45,9 +44,9 @@ type Container struct {
 	StartedAt time.Time
 	PodIP     string // the host's IP in the host network
 	Plans     []Plan // see All
-	// WasStarted and WasReady are the results of an earlier process's probes. They are the
-	// initial results, and a startup probe that has succeeded does not run again (KEP-4781:
-	// a restart of the kubelet does not change them).
+	// WasStarted and WasReady are the probe results of an earlier process. They are the initial
+	// results, and a startup probe that has succeeded does not run again (KEP-4781: a restart of
+	// the kubelet does not change them).
 	WasStarted, WasReady bool
 }
 
@@ -72,9 +71,9 @@ type Kill struct {
 	GraceSeconds *int64 // replaces the pod's grace period; nil means the pod's
 }
 
-// Results are the results of the probes of the watched containers, by container ID. A
-// container without a startup probe counts as started; a started container without a
-// readiness probe counts as ready.
+// Results contains the probe results of the watched containers, by container ID. A container
+// without a startup probe counts as started; a started container without a readiness probe counts
+// as ready.
 type Results struct {
 	Started, Ready map[string]bool
 	Kill           map[string]Kill // the containers to kill
@@ -106,9 +105,9 @@ func NewProber(o Options) *Prober {
 	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
 }
 
-// Set sets the running containers: it starts probing new ones, keeps probing the others, and
-// cancels the probes of containers that are no longer listed. The plans of a container are
-// those passed when it was first set.
+// Set sets the running containers: it starts to probe new containers, continues to probe known
+// ones, and cancels the probes of containers that are no longer listed. The plans of a container
+// are those passed when it was first set.
 func (p *Prober) Set(containers []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,14 +20,14 @@ import (
 // retried.
 const tries = 3
 
-// maxOutput is the maximum size of a probe's output to keep, in bytes. The kubelet has the
-// same limit for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http),
-// but keeps a gRPC status completely, which may have 16 MiB.
+// maxOutput is the maximum size of a probe's output to keep, in bytes. The kubelet has the same
+// limit for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http), but keeps a
+// complete gRPC status, which may have 16 MiB.
 const maxOutput = 10 << 10
 
-// Exec runs a command in a container and waits for it, at most for the timeout, after which
-// the runtime kills the command and returns DeadlineExceeded. An error means that the
-// command did not run, or exceeded the timeout.
+// Exec runs a command in a container and waits until it exits. After the timeout, the runtime kills
+// the command and returns DeadlineExceeded. An error means that the command did not run, or
+// exceeded the timeout.
 type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, code int32, err error)
 
 // Target is the container to probe, and how to reach it.
@@ -70,9 +70,8 @@ func try(ctx context.Context, p Plan, t Target) (Result, error) {
 	return runExec(ctx, p.Exec, t, p.timeout())
 }
 
-// runExec runs a command: exit code 0 is a success, any other is a failure, and so is a
-// command that exceeds the timeout (k/k#92464). A runtime that reports a timeout as an exit
-// code, such as CRI-O, therefore causes a failure too.
+// runExec runs a command: exit code 0 is a success; any other exit code is a failure, and so is
+// exceeding the timeout (k/k#92464), which CRI-O reports as an exit code.
 func runExec(ctx context.Context, command []string, t Target, timeout time.Duration) (Result, error) {
 	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, command, timeout)
 	switch {
@@ -88,8 +87,8 @@ func runExec(ctx context.Context, command []string, t Target, timeout time.Durat
 	return Result{Success, output}, nil
 }
 
-// runTCP opens a connection and closes it. The kubelet's dialer avoids that the port stays
-// in TIME_WAIT for a minute (k/k#89898).
+// runTCP opens a connection and closes it. The kubelet's dialer prevents the port from staying in
+// TIME_WAIT for a minute (k/k#89898).
 func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf(a.Host, podIP, a.Port)
 	if err != nil {
@@ -105,8 +104,8 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	return Result{Outcome: Success}, nil
 }
 
-// addressOf returns the address of the host, or of the pod's IP if host is "". It fails if
-// both are empty, because an empty host would mean this machine.
+// addressOf returns the address of the host, or of the pod's IP if host is "". It returns an error
+// if both are empty, because an empty host would mean this machine.
 func addressOf(host, podIP string, port int) (string, error) {
 	if host == "" {
 		host = podIP

@@ -27,7 +27,7 @@ type Result struct {
 // Change is the effect of a result on a probe's value.
 type Change int
 
-// The value does not change, becomes Success, or becomes Failure.
+// The values mean that the probe's value does not change, becomes Success, or becomes Failure.
 const (
 	Unchanged Change = iota
 	Passed
@@ -41,7 +41,7 @@ type State struct {
 	// Value is Success or Failure, or Unknown for a startup probe that has reached neither
 	// threshold.
 	Value Outcome
-	// Last is the last result, and Run the number of consecutive times that it occurred.
+	// Last is the most recent result, and Run is how many times in a row it has occurred.
 	Last Outcome
 	Run  int32
 	// Done is true if this probe does not run again for this container: a startup probe has
@@ -65,7 +65,7 @@ func (p Plan) Initial() State {
 }
 
 // Next returns the state after the result of a probe that began at the given time. The value
-// changes after as many consecutive results as the threshold.
+// changes once the number of consecutive results has reached the threshold.
 func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	if s.First.IsZero() {
 		s.First = began

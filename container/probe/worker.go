@@ -68,7 +68,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	if ctx.Err() != nil || p.options.Owned != nil && !p.options.Owned() {
 		return s, false
 	}
-	// Emit first, so that the event precedes its effect, such as the container's death.
+	// Emit the event first, so that it precedes its effect, such as the container's death.
 	p.emit(w, plan, result, err)
 	outcome := result.Outcome
 	if err != nil {

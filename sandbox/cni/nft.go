@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// nftTable is a table of plugins that use nftables directly.
+// nftTable is a table that CNI plugins create if they use nftables directly.
 type nftTable struct {
 	Family string `json:"family"`
 	Name   string `json:"name"`
@@ -43,9 +43,8 @@ type nftListing struct {
 // nftNames matches names that do not require quoting in a script.
 var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
 
-// masqueraded matches the comment of a masquerading rule: a hash of the network and one of
-// the interface with the sandbox, then all three in plain text, truncated at nftables'
-// limit.
+// masqueraded matches the comment of a masquerading rule: a hash of the network's name and a hash
+// of the interface and the sandbox, then all three in plain text, truncated at nftables' limit.
 var masqueraded = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)
 })
@@ -81,8 +80,8 @@ func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, err
 		}
 		if c := e.Chain; c != nil && c.Family == table.Family && c.Table == table.Name && nftNames().MatchString(c.Name) &&
 			slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasPrefix(c.Name, "cni-br-iface-"+id+"-") }) {
-			// The rules that refer to the chain are deleted above; otherwise, it could not
-			// be deleted.
+			// The rules that refer to the chain are deleted above, because otherwise the chain
+			// could not be deleted.
 			fmt.Fprintf(&chains, "delete chain %s %s %s\n", table.Family, table.Name, c.Name)
 		}
 	}

@@ -91,7 +91,7 @@ type ownRules struct {
 	forward     map[uint8][]string // in iptables' chain FORWARD; no entry without that chain
 }
 
-// lacks reports whether rules of an attachment, or of its network, are missing.
+// lacks reports whether a rule of an attachment or of its network is missing.
 func (r ownRules) lacks(a ownAttachment) bool {
 	return slices.ContainsFunc(a.families, func(family uint8) bool {
 		forward, filtered := r.forward[family]

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Paths of podrun's own runtime below a root directory (embedded.Layout): the plugin that
-// creates the rules, in each unpacked archive, and the directory in which host-local stores
-// allocated addresses.
+// Paths of podrun's own runtime below a root directory (embedded.Layout): the path of the plugin
+// that creates the rules, which is in each unpacked archive, and the directory in which host-local
+// stores allocated addresses.
 const (
 	ownPlugin = "runtime/*/cni/" + ownType
 	ownLeases = "runtime/cni/addresses/*"
@@ -17,8 +17,8 @@ const (
 // ownInterface is the name that containerd gives to the interface of a sandbox.
 const ownInterface = "eth0"
 
-// ownConfig contains everything that the plugin's DEL reads: it finds a sandbox's rules by
-// its ID.
+// ownConfig is a network configuration with everything that the plugin's DEL reads. DEL finds the
+// rules of a sandbox by the sandbox's ID.
 const ownConfig = `{"cniVersion":"1.0.0","name":"podrun","type":"` + ownType + `"}`
 
 // removeOwn removes the rules that podrun's own plugin created for sandboxes. It calls the

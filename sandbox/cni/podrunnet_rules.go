@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// readOwn reads the attachments to a network whose sandboxes still have a network
-// namespace: those of an earlier boot do not.
+// readOwn reads the attachments to a network. It omits sandboxes without a network namespace, such
+// as those from before a reboot.
 func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
 	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
 	if err != nil {

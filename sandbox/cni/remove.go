@@ -24,9 +24,9 @@ const firewallLimit = 20 * time.Second
 const maxRules = 64 << 20
 
 // Remove removes leftovers of network plugins for removed sandboxes: rules and chains,
-// allocated addresses, and attachments. Sandboxes lists those without a known attachment.
-// The embedded runtime, if there is one, is below rootDir. Remove can be repeated, and
-// continues after errors.
+// allocated addresses, and attachments. sandboxes lists the sandboxes without a known attachment.
+// The embedded runtime, if there is one, is below rootDir. Remove can be repeated, and continues
+// after errors.
 func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandboxes []string) error {
 	sandboxes = slices.Clone(sandboxes)
 	for _, a := range attachments {
@@ -63,8 +63,8 @@ func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandb
 	return errors.Join(errs...)
 }
 
-// removeRules removes the iptables rules of sandboxes. If the host does not have the
-// program, there are no such rules, because the plugins use it, too.
+// removeRules removes the iptables rules of sandboxes with program, iptables or ip6tables. If the
+// host does not have the program, there are no such rules, because the plugins use it, too.
 func removeRules(ctx context.Context, program string, attachments []Attachment, sandboxes []string) error {
 	save, err := exec.LookPath(program + "-save")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package cni finds and removes leftovers of network plugins (CNI) for removed sandboxes.
-// A plugin that was killed during its work cannot complete it at its next run, because
-// the sandbox's address and network namespace are no longer known.
+// If a plugin is killed during its work, its next run cannot complete that work, because the
+// sandbox's address and network namespace are no longer known.
 package cni
 
 import (
@@ -24,8 +24,8 @@ type Attachment struct {
 	Network string `json:"network"` // name
 	Sandbox string `json:"sandbox"` // ID
 	Pod     identity.Pod
-	// Managed is true if a podrun created the sandbox; RootDir is the root directory of
-	// that podrun.
+	// Managed is true if podrun created the sandbox; RootDir is then the root directory of that
+	// podrun process.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
 	// LeaseDirs are the directories in which host-local records allocated addresses.

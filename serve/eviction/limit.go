@@ -9,10 +9,10 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// OverLimit returns the kubelet's message for the local storage limit that a pod exceeds
-// and is evicted for; "" if it exceeds none. EmptyDirs are checked first, then the pod as a
-// whole, then its containers, whose layers do not count if images are on a separate disk.
-// Signal is the kubelet's signal for the metric of evictions.
+// OverLimit returns the kubelet's eviction message for the local storage limit that a pod exceeds;
+// "" if it exceeds none. EmptyDirs are checked first, then the pod as a whole, then its containers,
+// whose layers do not count if images are on a separate disk. signal is the kubelet's signal in the
+// metric of evictions.
 func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {

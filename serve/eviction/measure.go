@@ -20,7 +20,7 @@ var errEnough = errors.New("too many files")
 // ReadDisk measures the disk usage of a directory, as du does: blocks, and inodes including
 // the directory itself; a file with several names counts once. It does not follow symlinks
 // or enter mounts. It counts at most 4,194,304 entries; a directory that does not exist
-// uses nothing. The error is that of ctx or of the disk.
+// uses nothing. The error is that of ctx, or an I/O error.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -38,7 +38,7 @@ func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 }
 
 // ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not
-// follow a symlink at path. Any other file, and one that cannot be read, counts as zero.
+// follow a symlink at path. A file of another type, or one that cannot be read, counts as zero.
 func ReadFile(path string) Disk {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {

@@ -11,11 +11,11 @@ import (
 // Reason is the reason in an evicted pod's status and in its event.
 const Reason = "Evicted"
 
-// ReasonThresholdMet is the reason of the node's event when a resource is reclaimed.
+// ReasonThresholdMet is the reason of the node event for an attempt to reclaim a resource.
 const ReasonThresholdMet = "EvictionThresholdMet"
 
-// Message returns the kubelet's message for an evicted pod: the resource that the node
-// lacked, and the containers that use more of it than they request.
+// Message returns the kubelet's message for an evicted pod: the resource that the node lacked, and
+// the containers that use more of this resource than they request.
 func Message(c Candidate, met []Threshold, o Observations) string {
 	short := met[0].Signal.Resource()
 	text := fmt.Sprintf("The node was low on resource: %s. ", short)

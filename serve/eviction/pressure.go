@@ -10,16 +10,15 @@ import (
 // State is the part of earlier observations that Next requires. The zero value means no
 // observations. A State is never modified; Next returns a new one.
 type State struct {
-	first map[Threshold]time.Time                // since when each threshold has been crossed
+	first map[Threshold]time.Time                // when each threshold was crossed
 	met   []Threshold                            // thresholds whose grace periods have passed
 	last  map[corev1.NodeConditionType]time.Time // when each condition was last observed
 }
 
 // Decision is the result of an observation.
 type Decision struct {
-	// Conditions are the node's current conditions, sorted: those observed within the
-	// transition period. Until is the time at which each one ends if it is not observed
-	// again.
+	// Conditions are the node's current conditions, sorted: those observed within the transition
+	// period. Until is the time at which each condition ends if it is not observed again.
 	Conditions []corev1.NodeConditionType
 	Until      map[corev1.NodeConditionType]time.Time
 	// Met are the thresholds whose resources must be reclaimed now, in this order; empty
@@ -27,9 +26,9 @@ type Decision struct {
 	Met []Threshold
 }
 
-// Next evaluates an observation. A threshold that was met remains so until its minimum
-// reclaim is available, too. A soft threshold sets its condition immediately, but is met
-// only after its grace period.
+// Next evaluates an observation. A threshold that was met remains met until its minimum reclaim is
+// available in addition. A soft threshold sets its condition immediately, but is met only after its
+// grace period.
 func Next(s State, all []Threshold, o Observations, transition time.Duration, now time.Time) (State, Decision) {
 	active := crossed(all, o, false)
 	for _, t := range crossed(s.met, o, true) {
@@ -43,7 +42,7 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 			next.last[c] = at
 		}
 	}
-	// In the order of all, which is the order of reclaiming.
+	// Iterate in the order of all, which is the order of reclaiming.
 	for _, t := range all {
 		if !slices.Contains(active, t) {
 			continue
@@ -66,8 +65,8 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 	return next, d
 }
 
-// Resolved reports whether no threshold is crossed, including the minimum reclaims: then no
-// pod must be evicted.
+// Resolved reports whether no threshold is crossed, even with the minimum reclaims added: then no
+// pod has to be evicted.
 func Resolved(all []Threshold, o Observations) bool { return len(crossed(all, o, true)) == 0 }
 
 // Reclaim selects the resources that are freed before pods are evicted.
@@ -85,9 +84,9 @@ func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	return Reclaim{}
 }
 
-// The kubelet's grace periods of evictions: Immediate applies to a hard threshold and to a
-// local storage limit (immediateEvictionGracePeriodSeconds), and is the minimum for the
-// pod's containers (pkg/kubelet/pod_workers.go).
+// Immediate is the kubelet's grace period of an eviction for a hard threshold or a local storage
+// limit (immediateEvictionGracePeriodSeconds), and the minimum grace period of any container
+// (pkg/kubelet/pod_workers.go).
 const Immediate = time.Second
 
 // Grace returns the grace period of an evicted pod's containers: for a soft threshold, the

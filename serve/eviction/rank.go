@@ -19,7 +19,7 @@ func Critical(pod *corev1.Pod) bool {
 
 // Rank sorts pods in the order of eviction for a signal and omits critical ones. For memory
 // and disk: first pods that use more than they request, then by priority, then by the usage
-// beyond the request; for process IDs: by priority, then by the number of processes.
+// beyond the request; for process IDs: first by priority, then by the number of processes.
 func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
 	slices.SortStableFunc(out, func(a, b Candidate) int {
@@ -33,8 +33,8 @@ func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 			exceeds = 0
 		}
 		if s.Resource() == inodes {
-			// Inodes cannot be requested. Nevertheless, the kubelet subtracts the request
-			// of disk space from their number (disk in pkg/kubelet/eviction/helpers.go).
+			// Inodes cannot be requested. Nevertheless, the kubelet subtracts the request for disk
+			// space from the number of inodes (disk in pkg/kubelet/eviction/helpers.go).
 			requested, requested2 = a.request(corev1.ResourceEphemeralStorage), b.request(corev1.ResourceEphemeralStorage)
 		}
 		return cmp.Or(exceeds, byPriority(a, b), cmp.Compare(used2-requested2, used-requested))
@@ -57,7 +57,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// of returns a pod's usage and its request of a signal's resource.
+// of returns how much of a signal's resource a pod uses and requests.
 func (c Candidate) of(s Signal, dedicatedImages bool) (used, requested int64) {
 	switch s.Resource() {
 	case corev1.ResourceMemory:
@@ -78,9 +78,9 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 	return q.Value()
 }
 
-// disk returns a pod's usage of the file system of a signal. If images are on a separate
-// file system, it contains the layers, and the node's contains logs and volumes; otherwise,
-// all count.
+// disk returns a pod's usage of the file system of a signal. If images are on a separate file
+// system, that one contains the layers, and the node's contains logs and volumes; otherwise, all of
+// these count.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk

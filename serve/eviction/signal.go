@@ -16,7 +16,8 @@ import (
 type Signal string
 
 // The signals, without the kubelet's containerfs and allocatableMemory: containers are on
-// the file system of the node or of the images, and no cgroup limits all pods together.
+// the file system of the node or of the images, and no cgroup limits the memory of all pods
+// together.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFSAvailable   Signal = "nodefs.available"

@@ -61,11 +61,11 @@ type Threshold struct {
 	Reclaim Amount
 }
 
-// Hard reports whether pods are evicted immediately for a threshold.
+// Hard reports whether pods are evicted as soon as the threshold is crossed.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
 // Thresholds returns the node's thresholds in the order of reclaiming: memory first, as in
-// the kubelet, and hard ones before soft ones. An invalid setting is a problem, and
+// the kubelet, and hard ones before soft ones. An invalid threshold is reported as a problem and
 // omitted. Signals that podrun does not support are omitted.
 func Thresholds(s nodeconfig.Settings) ([]Threshold, problem.List) {
 	var out []Threshold

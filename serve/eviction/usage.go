@@ -24,7 +24,7 @@ type Usage struct {
 // ContainerUsage is the usage of a container of a pod.
 type ContainerUsage struct {
 	Memory int64 // working set, in bytes
-	Layer  Disk  // its writable layer, on the file system of images
+	Layer  Disk  // its writable layer, on the images' file system
 	Logs   Disk
 }
 

@@ -1,7 +1,7 @@
 // Package imagegc selects the unused images to remove, by the kubelet's rules
-// (pkg/kubelet/images/image_gc_manager.go, v1.36): the least recently used ones when the
-// disk usage has reached a threshold, and those that have not been used for a given time.
-// It is pure.
+// (pkg/kubelet/images/image_gc_manager.go, v1.36): when the disk usage has reached a threshold, the
+// least recently used ones; at any time, those that have not been used for a given time. It is
+// pure.
 package imagegc
 
 import (
@@ -36,7 +36,7 @@ type Record struct {
 	Used     time.Time `json:"used,omitzero"` // when it was last seen in use; zero for never
 }
 
-// since returns the time since which the image has not been used.
+// since returns when the image was last used or, if it was never used, when it was first seen.
 func (r Record) since() time.Time {
 	if r.Used.After(r.Detected) {
 		return r.Used
@@ -51,8 +51,8 @@ type Records struct {
 }
 
 // Observe returns new records that include an observation of all images. Removed images are
-// dropped. If the last observation was longer ago than gap, the time since then does not
-// count, because it is unknown which images were used.
+// dropped. If the previous observation was longer ago than gap, the time in between does not count
+// as unused, because it is unknown which images were used then.
 func Observe(r Records, images []Image, gap time.Duration, now time.Time) Records {
 	var unseen time.Duration
 	if passed := now.Sub(r.Seen); !r.Seen.IsZero() && passed > gap {
@@ -120,9 +120,9 @@ func unused(images []Image, r Records) []Image {
 	return out
 }
 
-// Surplus returns how many bytes must be freed on the images' disk: if the usage has
-// reached the high threshold, the bytes above the low one, otherwise 0. It also returns 0
-// if the disk is unknown.
+// Surplus returns how many bytes must be freed on the images' disk: if the usage has reached the
+// high threshold, the bytes above the low threshold; otherwise 0. It also returns 0 if the disk is
+// unknown.
 func Surplus(p Policy, fs host.Filesystem) int64 {
 	if fs.CapacityBytes <= 0 || usedPercent(fs) < int64(p.High) {
 		return 0
@@ -134,7 +134,7 @@ func available(fs host.Filesystem) int64 { return min(fs.AvailableBytes, fs.Capa
 
 func usedPercent(fs host.Filesystem) int64 { return 100 - available(fs)*100/fs.CapacityBytes }
 
-// Insufficient returns the message for a disk on which less could be freed than required.
+// Insufficient returns the message for a disk on which less space than required could be freed.
 func Insufficient(fs host.Filesystem, freed int64) string {
 	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", usedPercent(fs), size(fs.CapacityBytes), freed)

@@ -9,9 +9,8 @@ import (
 // sharedAge is the maximum age of a response that is returned to another request.
 const sharedAge = time.Second
 
-// share returns a function whose concurrent callers share one result of read, which does
-// not depend on the request that triggered it: many clients cause only one call to the
-// runtime.
+// share returns a function whose concurrent callers share one result of read, so that many clients
+// cause only one call to the runtime. read does not end with the request that triggered it.
 func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	type answer struct {
 		done  chan struct{}

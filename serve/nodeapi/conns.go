@@ -15,11 +15,11 @@ import (
 
 // Limits for the connections of a listener.
 const (
-	// maxNew limits the connections that have not sent a request yet: clients of a TCP
-	// listener may not have presented a certificate yet.
+	// maxNew limits the connections that have not sent a request yet: on a TCP listener, their
+	// clients may not have presented a certificate.
 	maxNew = 64
-	// maxConns limits all other connections; it is larger than maxAnswers and maxStreams
-	// together.
+	// maxConns limits all other connections; it is larger than the sum of maxAnswers and
+	// maxStreams.
 	maxConns = 128
 )
 
@@ -33,14 +33,14 @@ const (
 	closed
 )
 
-// conns is a listener that limits its connections. It always accepts a new connection. If a
-// limit is exceeded, it closes the oldest connection that is not busy, of the client with
-// the most such connections, so that no client can lock out others.
+// conns is a listener that limits its connections. It always accepts a new connection. If this
+// exceeds a limit, it takes the client with the most connections that are not busy, and closes the
+// oldest of these, so that no client can lock out others.
 type conns struct {
 	net.Listener
 
 	mu   sync.Mutex
-	list []*conn // ordered by the time in the current phase, longest first
+	list []*conn // ordered by the time that they have been in the current phase, longest first
 }
 
 // conn is a connection of conns.
@@ -48,13 +48,13 @@ type conn struct {
 	net.Conn
 	of     *conns
 	client string // a user of this host, or an address
-	// outside is nil if the client may access containers; otherwise it is the reason why
-	// not.
+	// outside is nil if the client may access containers; otherwise it is the reason why the client
+	// may not.
 	outside error
 	phase   phase // guarded by of.mu
 }
 
-// errNoSocket is the reason for clients of a TCP listener.
+// errNoSocket is the reason why clients of a TCP listener may not access containers.
 var errNoSocket = errors.New("only by the unix socket")
 
 // Accept implements net.Listener.
@@ -121,8 +121,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// move changes the phase of a connection. The caller must hold mu, also for the methods
-// below.
+// move changes the phase of a connection. The caller must hold mu, as for the methods below.
 func (l *conns) move(c *conn, to phase) {
 	l.list = slices.DeleteFunc(l.list, func(o *conn) bool { return o == c })
 	if c.phase = to; to != closed {
@@ -139,8 +138,8 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest returns the connection in a phase that is to be closed: the oldest one of the
-// client with the most such connections. It returns nil if there is none.
+// oldest returns the connection to close in a phase: of the client with the most connections in
+// that phase, the oldest one. It returns nil if there is none.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0

@@ -32,8 +32,8 @@ type Backend struct {
 	Stats func(context.Context) (*statsapi.Summary, error)
 	// Events returns the events in the pods' journals, oldest first.
 	Events func(ctx context.Context, namespace, pod string) ([]event.Event, error)
-	// Logs writes the log of a container, until its end or while the request follows it. If
-	// nothing was written, the error is of a type of package problem.
+	// Logs writes the log of a container, up to its current end or, if the request follows the log,
+	// until ctx ends. If nothing was written, the error is of a type from package problem.
 	Logs func(context.Context, LogRequest, io.Writer) error
 	// Exec, Attach and PortForward return a URL of the runtime's streaming server that is
 	// valid for one connection.
@@ -49,7 +49,7 @@ type Backend struct {
 // Check is one condition of /readyz.
 type Check struct {
 	Name string // sources, runtime, workers
-	// Reason is why the check fails, without credentials; empty if it passes.
+	// Reason is why the check fails, without credentials; empty if the check passes.
 	Reason string
 	// Live is true if /healthz includes the check: a restart may fix the problem.
 	Live bool
@@ -62,7 +62,7 @@ type Source struct {
 	Why   string `json:"why,omitempty"`
 	Files int    `json:"files"` // number of files that are in effect
 	Pods  int    `json:"pods"`  // in these files
-	// Problems are those of files whose latest content is not in effect.
+	// Problems are the problems of files whose latest content is not in effect.
 	Problems []string `json:"problems,omitempty"`
 }
 

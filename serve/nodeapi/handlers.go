@@ -133,7 +133,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.gather(w, r, s.backend.Metrics.registry)
 }
 
-// resource responds even if no statistics can be read, with resource_scrape_error.
+// resource responds with the resource metrics. If no statistics can be read, it responds with
+// resource_scrape_error.
 func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	summary, err := s.backend.Stats(r.Context())
 	if err != nil {

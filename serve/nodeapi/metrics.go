@@ -27,8 +27,8 @@ const (
 	maxProbes  = 10000
 )
 
-// Metrics counts operations and events, under the kubelet's name where the kubelet has the
-// metric. It is safe for concurrent use, and no method waits for a scrape.
+// Metrics counts operations and events. A metric that the kubelet also has gets the kubelet's name.
+// It is safe for concurrent use, and no method waits for a scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -57,7 +57,7 @@ type State struct {
 	Restarts   map[ContainerName]uint32
 	Pods       map[string]int // number of pods in each state of the supervisor
 	Sources    []Source
-	Down       bool // the runtime does not respond
+	Down       bool // true if the runtime does not respond
 }
 
 // ContainerName identifies a container of a pod.
@@ -71,8 +71,7 @@ type ProbeResult struct {
 	Result string // successful, failed or unknown
 }
 
-// NewMetrics returns metrics with zero counts. State is called for each scrape and must not
-// wait.
+// NewMetrics returns metrics with zero counts. state is called for each scrape and must not wait.
 func NewMetrics(nodeName string, state func() State) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), pending: map[identity.Pod]time.Time{}, probes: map[ProbeResult]float64{}}
 	m.starts = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubelet_pod_start_duration_seconds",
@@ -133,8 +132,8 @@ func operation(method string) string {
 	return b.String()
 }
 
-// Relisted counts a complete listing of the runtime's pods at a given time. Interval is the
-// time since the previous one; 0 for the first.
+// Relisted counts a complete listing of the runtime's pods at a given time. interval is the time
+// since the previous listing; 0 for the first.
 func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.relists.Observe(took.Seconds())
 	if interval > 0 {
@@ -218,7 +217,7 @@ func (m *Metrics) Probed(r ProbeResult) {
 	}
 }
 
-// probed returns the counts of probes of known pods, and drops the others.
+// probed returns the probe counts of known pods, and drops those of other pods.
 func (m *Metrics) probed(known map[string]bool) map[ProbeResult]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

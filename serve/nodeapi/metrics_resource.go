@@ -23,7 +23,8 @@ var (
 // not be read.
 type resourceCollector struct{ summary *statsapi.Summary }
 
-// Describe implements prometheus.Collector: the set of metrics depends on the runtime.
+// Describe implements prometheus.Collector. It describes no metrics, because their set depends on
+// the runtime.
 func (resourceCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -49,7 +49,7 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 		switch {
 		case len(fields) >= 9 && fields[0] == "cpu":
 			var busy uint64
-			for _, i := range []int{1, 2, 3, 6, 7, 8} { // all but idle and iowait; user includes guests
+			for _, i := range []int{1, 2, 3, 6, 7, 8} { // all columns but idle and iowait; user includes guest
 				ticks, _ := strconv.ParseUint(fields[i], 10, 64)
 				busy += ticks
 			}

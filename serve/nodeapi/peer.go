@@ -51,9 +51,9 @@ func outsideContainers(c *net.UnixConn) error {
 }
 
 // pidfdOf returns a descriptor of the process that connected. Before Linux 6.5, which has
-// SO_PEERPIDFD, it refers to the process that currently has the PID. To exploit this, a
-// container would have to terminate the connecting process, and have its PID assigned to a
-// process of the host, before podrun accepts the connection.
+// SO_PEERPIDFD, it refers to the process that currently has the PID. To exploit this, a container
+// would have to terminate the connecting process, and get its PID reused by a process of the host,
+// before podrun accepts the connection.
 func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -71,8 +71,8 @@ func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	return pidfd, err
 }
 
-// maxCgroupFile limits how much is read of /proc/PID/cgroup, in bytes; it has a line per
-// hierarchy.
+// maxCgroupFile limits how much is read of /proc/PID/cgroup, in bytes; the file has one line per
+// cgroup hierarchy.
 const maxCgroupFile = 1 << 20
 
 // cgroupsOf reads the cgroups of a process, by hierarchy (cgroups(7)).
@@ -93,13 +93,13 @@ func cgroupsOf(pid string) (map[string]string, error) {
 	return out, lines.Err()
 }
 
-// ofContainer matches the cgroups of containers: those below the kubelet's or podrun's pod
-// cgroups, and those with a container ID in their name, which all runtimes use. The latter
-// is required if pods have no cgroups (cgroupsPerQOS: false).
+// ofContainer matches the cgroups of containers: those below the kubelet's or podrun's pod cgroups,
+// and those whose names contain a container ID, as they do with all runtimes. The second pattern is
+// required if pods have no cgroups (cgroupsPerQOS: false).
 var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
 
-// containerGroup returns a cgroup of a process that belongs to a container; "" if there is
-// none. Own are podrun's cgroups: a container in which podrun itself runs does not count.
+// containerGroup returns one of a process's cgroups that belongs to a container; "" if there is
+// none. own contains podrun's cgroups: a container in which podrun itself runs does not count.
 func containerGroup(groups, own map[string]string) string {
 	for id, group := range groups {
 		below := group

@@ -23,11 +23,10 @@ type StreamRequest struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// inside forwards a request to a URL of the runtime's streaming server, which ask returns;
-// the client and that server negotiate the protocol, SPDY or websockets. Only clients of
-// the unix socket that are outside of containers are permitted; they are root or in the
-// socket's group. Clients of a TCP listener are not, because their certificates also serve
-// to read metrics.
+// inside forwards a request to the URL of the runtime's streaming server that ask returns; the
+// client and that server negotiate the protocol, SPDY or websockets. It permits only clients of the
+// unix socket that are outside of containers; they are root or in the socket's group. It refuses
+// clients of a TCP listener, because their certificates also serve to read metrics.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refused := connOf(r).outside
@@ -92,8 +91,8 @@ func streamRequest(r *http.Request) (StreamRequest, error) {
 }
 
 // proxyTo forwards a connection to a URL of the runtime. It does not verify a certificate
-// on loopback: the URL came over the runtime's socket, and the runtime signs the
-// certificate itself.
+// on loopback: podrun received the URL over the runtime's socket, and the runtime's certificate is
+// self-signed.
 func proxyTo(to *url.URL) *httputil.ReverseProxy {
 	ip := net.ParseIP(to.Hostname())
 	local := to.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

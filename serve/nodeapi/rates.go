@@ -17,9 +17,9 @@ const (
 )
 
 // Rates computes UsageNanoCores from successive summaries. It does not use the runtime's
-// values: containerd 1.7 computes them since the previous request of any client, and
-// reports 0 for the first (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to
-// use. It is safe for concurrent use.
+// values: containerd 1.7 computes the rate since the previous request by any client, and reports 0
+// for the first request (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to use. It
+// is safe for concurrent use.
 type Rates struct {
 	mu   sync.Mutex
 	last map[rated]sample
@@ -32,16 +32,16 @@ type rated struct {
 	started        int64 // ns since 1970
 }
 
-// sample is a reading, and the rate up to it; nil if unknown.
+// sample is a reading, and the rate up to that reading; nil if unknown.
 type sample struct {
 	at    time.Time
 	usage uint64
 	rate  *uint64
 }
 
-// Fill sets UsageNanoCores of the node, the pods and their containers to the average usage
-// since a summary of at most 30 s before; nil if there is none. Now is the time of readings
-// without a timestamp.
+// Fill sets UsageNanoCores of the node, the pods and their containers to the average usage since an
+// earlier summary, at most 30 s old; nil if there is none. now is the time of readings without a
+// timestamp.
 func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func advance(before sample, known bool, at time.Time, usage uint64) sample {
 	case !known || interval < 0 || interval > longestInterval || usage < before.usage:
 		return sample{at: at, usage: usage}
 	case interval < shortestInterval:
-		return before // a runtime with a cache returns the same reading again
+		return before // a runtime with a cache may return the same reading again
 	}
 	return sample{at: at, usage: usage, rate: ptr.To(uint64(math.Round(float64(usage-before.usage) / interval.Seconds())))}
 }

@@ -27,7 +27,7 @@ type Server struct {
 	backend Backend
 	ended   chan struct{} // closed when streams must stop
 	once    sync.Once
-	// writeTimeout is the constant, except in tests.
+	// writeTimeout is the constant of that name, except in tests.
 	writeTimeout time.Duration
 
 	mu      sync.Mutex
@@ -111,8 +111,8 @@ func (s *Server) Close() {
 	}
 }
 
-// bounded applies the limits of a request, which are its method, concurrency and time,
-// before its handler.
+// bounded applies the limits on requests, which are the method, the concurrency and the time,
+// before it calls the handler.
 func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -121,7 +121,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads the rest of the body in order to reuse the connection.
+			// The server reads the rest of the request's body in order to reuse the connection:
+			// limit the time for that.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")

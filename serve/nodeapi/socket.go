@@ -41,7 +41,7 @@ func ListenUnix(s Socket) (net.Listener, error) {
 	if err == nil && s.Link != "" {
 		removeStale(context.Background(), filepath.Dir(filepath.Dir(s.Path)))
 		if err = s.makeLink(); err != nil {
-			_ = l.Close() // the error of the link is returned
+			_ = l.Close() // the caller gets the error of the link
 		}
 	}
 	if err != nil {
@@ -67,16 +67,16 @@ func (s Socket) listen() (net.Listener, error) {
 		return nil, err
 	}
 	if s.Link != "" && s.Group != "" {
-		// podrun's own directories: the group must be able to traverse them, regardless of
-		// the umask, and even if they were created for root only.
+		// The group must be able to traverse these directories, which are podrun's own, regardless
+		// of the umask, and even if they were created for root only.
 		for _, d := range []string{filepath.Dir(dir), dir} {
 			if err := os.Chmod(d, dirMode); err != nil {
 				return nil, err
 			}
 		}
 	}
-	// Created under a temporary name: the socket never exists at its path with another
-	// mode.
+	// The socket is created under a temporary name, so that it never exists at its path with
+	// another mode.
 	temporary := s.temporary()
 	if err := replaceable(s.Path, fs.ModeSocket); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s Socket) listen() (net.Listener, error) {
 	}
 	if err != nil {
 		_ = l.Close()
-		_ = os.Remove(temporary) // the original error is returned
+		_ = os.Remove(temporary) // the caller gets the original error
 		return nil, err
 	}
 	return &socket{UnixListener: l, at: s}, nil
@@ -158,7 +158,7 @@ func removeOld(path string, types fs.FileMode) error {
 	return nil
 }
 
-// socket removes its file once when it is closed; concurrent calls of Close wait for that,
+// socket removes its file when it is closed, once. Concurrent calls of Close wait for the removal,
 // so that a late removal does not remove the socket of the next server.
 type socket struct {
 	*net.UnixListener

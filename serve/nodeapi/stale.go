@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// staleAfter is the age from which a socket without a listener counts as left by a
+	// staleAfter is the age from which a socket without a listener is considered a leftover of a
 	// killed process: a starting process listens shortly after it has created the file.
 	staleAfter = time.Minute
 	// maxStale limits how many directories are searched for such sockets.
@@ -19,16 +19,16 @@ const (
 )
 
 // removeStale removes sockets, and their directories, of killed supervisors of other root
-// directories; parent contains a directory for each root directory. A supervisor replaces
-// its own socket, but a root directory may have been removed. Leftovers that cannot be
-// removed are harmless.
+// directories; parent contains a directory for each root directory. A supervisor replaces the
+// socket of its own root directory, but the root directory of another socket may have been removed.
+// Leftovers that cannot be removed are harmless.
 func removeStale(ctx context.Context, parent string) {
 	d, err := os.Open(parent)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(maxStale) // on an error, the names read so far
+	names, _ := d.Readdirnames(maxStale) // after an error, use the names that were read
 	for _, name := range names {
 		dir := filepath.Join(parent, name)
 		sockets, _ := filepath.Glob(filepath.Join(dir, "*.sock"))

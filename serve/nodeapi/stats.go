@@ -24,7 +24,7 @@ type Usage struct {
 type StatsInput struct {
 	Now      time.Time
 	NodeName string
-	// Sandboxes and Containers are the runtime's lists; PodStats and Stats are its
+	// Sandboxes and Containers are the runtime's lists; PodStats and Stats are the runtime's
 	// statistics, empty if it has none.
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
@@ -32,18 +32,18 @@ type StatsInput struct {
 	Stats      []*runtimeapi.ContainerStats
 	// Owned distinguishes podrun's sandboxes from others.
 	Owned func(*runtimeapi.PodSandbox) bool
-	// Groups are the usages of the cgroups, by UID, of pods for which the runtime has no
+	// Groups contains, by pod UID, the usage of the cgroups of pods for which the runtime has no
 	// statistics.
 	Groups map[string]Usage
 	Node   statsapi.NodeStats // without the name
 }
 
 // Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace
-// and name. If the usage of a pod is unknown, it is the sum of its containers' usage.
-// Exited containers are omitted, as in the kubelet (pkg/kubelet/stats,
+// and name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its
+// containers' usage. Exited containers are omitted, as in the kubelet (pkg/kubelet/stats,
 // removeTerminatedContainers); a running container without statistics has only its name.
-// UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with the
-// usage between two summaries.
+// UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with the usage
+// between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName

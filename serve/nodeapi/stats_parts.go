@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// sumUp sets the unknown usage of a pod to the sum of its containers' usage and written
-// data.
+// sumUp sets the pod's CPU and memory usage, if unknown, and its ephemeral storage to the sums over
+// its containers.
 func sumUp(p *statsapi.PodStats, now time.Time) {
 	var cpu, working, used uint64
 	anyCPU, anyMemory, anyFS := false, false, false

@@ -23,7 +23,8 @@ func (s *endpoint) statusHandler() http.Handler {
 }
 
 // withheld responds with the checks, but without the reasons of failures, which may quote
-// manifests. The text is the API server's for clients that may not see reasons.
+// manifests. The response has the text that the API server sends to clients that may not see
+// reasons.
 func (s *endpoint) withheld(name string, of func([]Check) []Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		checks := slices.Clone(of(s.backend.Health()))

@@ -67,7 +67,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var watcher *Watcher
-	if watch || only { // before the journals are read, so that no event is missed
+	if watch || only { // watch before the journals are read, so that no event is missed
 		if watcher = s.backend.Feed.Watch(); watcher == nil {
 			fail(w, http.StatusTooManyRequests, "too many concurrent watches")
 			return
@@ -109,7 +109,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeEvents writes events immediately, and returns the most recent lines.
+// writeEvents writes events immediately, and returns the most recent lines that it has written.
 func writeEvents(out *stream, list []event.Event) (map[string]bool, error) {
 	var body bytes.Buffer
 	listed := map[string]bool{}

@@ -70,7 +70,7 @@ func (f TLSFiles) config(ctx context.Context) (*tls.Config, error) {
 // expire while a supervisor runs.
 const rereadTLS = time.Minute
 
-// rotated holds the last valid files of a listener.
+// rotated contains the configuration from the last valid files of a listener.
 type rotated struct {
 	files TLSFiles
 
@@ -79,8 +79,8 @@ type rotated struct {
 	read   time.Time
 }
 
-// current reads the files again after rereadTLS. Files that are temporarily invalid, for
-// example while they are replaced, have no effect.
+// current reads the files again after rereadTLS. Until files that are invalid, for example while
+// they are being replaced, become valid again, the last valid ones remain in effect.
 func (r *rotated) current() *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package shutdown decides in which order pods stop when the host shuts down, and how
-// long each may take (KEP-2000, KEP-2712). It is pure: its inputs are the configured
-// periods and the pods, its output is groups.
+// long each may take (KEP-2000, KEP-2712). It is pure: its inputs are the configured periods and
+// the pods, its output is a list of groups.
 package shutdown
 
 import (
@@ -20,7 +20,7 @@ const (
 
 // Group is a set of pods that stop together.
 type Group struct {
-	Priority int32 // the lowest priority of its pods, except in the first group
+	Priority int32 // the lowest priority that its pods can have, except in the first group
 	// Period is the maximum time that the next group waits for this one.
 	Period time.Duration
 	Pods   []Stop
@@ -34,8 +34,8 @@ type Stop struct {
 }
 
 // Plan returns the non-empty groups in the order in which they stop: lowest priority first.
-// Periods are sorted by priority; without periods, there are no groups. A pod belongs to
-// the group with the highest priority that does not exceed the pod's, or to the first
+// Periods are sorted by priority; without periods, there are no groups. A pod belongs to the group
+// with the highest priority that does not exceed the pod's priority; if there is none, to the first
 // group.
 func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod) []Group {
 	groups := make([]Group, len(periods))

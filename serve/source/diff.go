@@ -28,8 +28,8 @@ type Change struct {
 	// Objects contains only this pod and the objects to which it can refer, as the input of
 	// run.Engine.Apply; nil for Remove.
 	Objects *manifest.Objects
-	// What lists the changes of an Update or Reconcile: paths of fields
-	// (spec.containers[0].image), objects (ConfigMap shop/web), "source file".
+	// What lists what an Update or Reconcile changes: paths of fields (spec.containers[0].image),
+	// objects (ConfigMap shop/web), or "source file".
 	What []string
 }
 
@@ -70,7 +70,7 @@ func Diff(before, after *Desired) []Change {
 	return out
 }
 
-// compare returns the differences of a pod; nothing if it is unchanged.
+// compare returns the kind of a pod's change and the differences; neither if the pod is unchanged.
 func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (ChangeKind, []string) {
 	if old.Object != p.Object {
 		what := manifest.Changes(old.Object, p.Object)
@@ -96,7 +96,7 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 	return Reconcile, what
 }
 
-// classed returns a pod with the fields that its classes add.
+// classed returns a pod with the fields that its RuntimeClass and PriorityClass add.
 func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
 	out, _ := manifest.WithClasses(pod, o) // problems are reported when the pod is applied
 	return out

@@ -9,16 +9,16 @@ import (
 
 // listing is the content of a directory as found by one pass.
 type listing struct {
-	err      error // why the directory cannot be read; nil otherwise
+	err      error // why the directory cannot be read; nil if it can
 	identity Identity
-	marked   bool          // has a file .keep: it is intentionally empty
+	marked   bool          // it has a file .keep, so it is intentionally empty
 	files    []observation // by name
 	ignored  []string      // printable names
 	exposed  []string      // printable names of files that users other than root can write
 }
 
-// keepMarker is the name of the file that marks a directory without manifests as
-// intentionally empty, as opposed to an empty mount point.
+// keepMarker is the name of the file that marks a directory without manifests as intentionally
+// empty, unlike an empty mount point.
 const keepMarker = ".keep"
 
 // dir determines the state of a directory. In the first pass, prev is nil, and remembered
@@ -60,8 +60,8 @@ func (d *Dir) replaced(l listing) bool {
 	return d.Identity != l.identity && len(d.Files) > 0
 }
 
-// afresh restarts the settle time of missing files: while the directory was unreachable,
-// they could not reappear.
+// afresh restarts the settle time of missing files, because they could not reappear while the
+// directory was unreachable.
 func afresh(files []File, now time.Time) []File {
 	out := make([]File, len(files))
 	for i, f := range files {
@@ -123,7 +123,7 @@ func (r rules) readAgain(d *Dir) time.Duration {
 		if f.State != Incomplete && f.State != Missing {
 			continue
 		}
-		wait := r.settle / 4 // a writer may close the file at any time, which causes no event
+		wait := r.settle / 4 // a writer may close the file at any time, and no event announces that
 		if f.State == Missing {
 			wait = f.since.Add(r.settle).Sub(r.now)
 		}
@@ -135,8 +135,8 @@ func (r rules) readAgain(d *Dir) time.Duration {
 	return soonest
 }
 
-// unread returns the attributes of the files of the previous pass that do not have to be
-// read again while these attributes are unchanged.
+// unread returns the attributes of those files of the previous pass that do not have to be read
+// again if their attributes are unchanged.
 func unread(prev *Dir) map[string]print {
 	out := map[string]print{}
 	if prev == nil {

@@ -28,7 +28,7 @@ type fetcher struct {
 
 // answer is a server's response.
 type answer struct {
-	unchanged bool // since the content with the ETag in the request
+	unchanged bool // the content still has the ETag that was sent in the request
 	data      []byte
 	etag      string
 	// retryAfter is how long a server that refused the request asks clients to wait; 0 for
@@ -120,7 +120,8 @@ func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	return nil
 }
 
-// withoutURL returns the cause of a client error, which repeats the URL.
+// withoutURL returns the cause of an error of the HTTP client, without the URL that the error
+// repeats.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if e.Timeout() {

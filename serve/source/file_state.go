@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// writerSettles is for how many settle times a file may stay open for writing without a
-	// change before it counts as complete.
+	// writerSettles is the number of settle times for which a file may stay open for writing,
+	// without a change, before it is considered complete.
 	writerSettles = 10
 	// racyWindow is the minimum age of a content at the time of reading that guarantees
 	// that a later content has a different modification time: the resolution of file
@@ -42,11 +42,11 @@ type observation struct {
 	kept        bool  // data was not read because print is unchanged
 	data        []byte
 	writer      writer
-	permissions permissions // which users can change it
-	remote      bool        // a server's response: it is complete, and only an empty list means that it requests no pods
+	permissions permissions // which users can change the file
+	remote      bool        // the content is a server's response: it is complete, and only an empty list means that the source defines no pods
 }
 
-// rules are the inputs of the decisions of one pass other than the files.
+// rules are the inputs, other than the files, of the decisions in one pass.
 type rules struct {
 	now      time.Time
 	settle   time.Duration
@@ -59,7 +59,7 @@ type usage struct {
 	objects int
 }
 
-// file determines the state of a file. Prev is nil for a new file.
+// file determines the state of a file. prev is nil for a new file.
 func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	path := encodable(join(dir, o.name))
 	f := File{Path: path, name: o.name, since: r.now}
@@ -146,7 +146,8 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 			Hint: "correct the file, or remove it to remove its pods"}}
 	}
 	opts := r.manifest
-	// A pod from a directory keeps its name and its restartPolicy.
+	// A pod from a directory keeps its name and its restartPolicy, whatever the options for other
+	// commands are.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
@@ -161,8 +162,8 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the problem of a missing pod: in a directory, a file may contain only
-// ConfigMaps. A file without any object is still refused, because it may be truncated.
+// withoutNoPod drops the problem of a missing pod: a file in a directory may contain only
+// ConfigMaps, for example. A file without any object is still refused, because it may be truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxEntries = 100000 // names of a directory that are examined
-	maxIgnored = 100    // names that are reported as ignored
+	maxEntries = 100000 // how many names of a directory are examined
+	maxIgnored = 100    // how many names are reported as ignored
 )
 
 var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
@@ -27,8 +27,8 @@ var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once",
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
 // list reads a directory. Files in known are not read while their attributes are unchanged.
-// Progress counts the completed calls. All paths are relative to the directory's
-// descriptor, so that a concurrent mount or unmount does not mix two directories.
+// progress counts the completed calls. All paths are relative to the directory's descriptor, so
+// that a concurrent mount or unmount does not mix two directories.
 func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
 	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -140,7 +140,7 @@ func observe(base, name string, known map[string]print, strict bool, left int64)
 	return o, false
 }
 
-// missing distinguishes a dangling symbolic link from a removed file.
+// missing returns an error that distinguishes a dangling symbolic link from a removed file.
 func missing(path string, err error) error {
 	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
 		return errDangling
@@ -165,7 +165,7 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	if o.err = o.permissions.refused(strict); o.err != nil {
 		return // replaced after stat(2)
 	}
-	// A file that has grown since then exceeds the limit, or is incomplete.
+	// A file that has grown since it was examined exceeds the limit, or is incomplete.
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
@@ -201,7 +201,7 @@ func printOf(st *unix.Stat_t) print {
 	return print{device: uint64(st.Dev), inode: st.Ino, size: st.Size, modified: st.Mtim.Nano(), changed: st.Ctim.Nano()}
 }
 
-// cause returns the error without its path, which is that of a descriptor.
+// cause returns an error without its path, which refers to a descriptor.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -6,9 +6,9 @@ import (
 
 // MayDefine reports whether the file at path may still define a pod that was started from
 // it, although no file is known to define the pod, and why. In this case, the pod must not
-// be removed. The reasons are: the directory cannot be read, was found only a moment ago
-// (an editor may be replacing the file), or is not a manifest directory; or the file has
-// not been valid since podrun started.
+// be removed. The possible reasons are that the directory cannot be read, appeared only a moment
+// ago (an editor may be replacing the file), or is no longer a manifest directory; or that the file
+// has not been valid since podrun started.
 func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	path = encodable(path)
 	parent := filepath.Dir(path)

@@ -12,7 +12,7 @@ import (
 // Pod is one pod that a file defines.
 type Pod struct {
 	manifest.Pod
-	Path string // the File.Path of its file, which podrun records as the pod's source
+	Path string // the File.Path of the pod's file, which podrun records as the pod's source
 }
 
 // Key returns namespace/name.
@@ -37,8 +37,8 @@ func (d *Desired) Objects(i int) *manifest.Objects {
 	return &out
 }
 
-// All returns all pods with the objects to which they can refer, in the maps of Shared:
-// ServeClaims on the result therefore affects every pod.
+// All returns all pods with the objects to which they can refer. The result uses the maps of
+// Shared, so calling ServeClaims on it affects every pod.
 func (d *Desired) All() *manifest.Objects {
 	out := *d.Shared
 	for i := range d.Pods {
@@ -59,17 +59,17 @@ func (d *Desired) News(before *Desired) problem.List {
 	return slices.DeleteFunc(slices.Clone(d.Problems), func(p problem.Problem) bool { return known[p] })
 }
 
-// merger merges files. Owners are the positions of the objects so far, by kind and name;
-// uids are those of the pods that specify a UID.
+// merger merges files. owners contains the positions of the objects so far, by kind and name, and
+// uids those of the pods that specify a UID, by UID.
 type merger struct {
 	desired *Desired
 	owners  map[string]manifest.Position
 	uids    map[string]string
 }
 
-// Merge combines the files of all directories: of two objects with the same name, it uses
-// that of the earlier directory, then that of the earlier file name. A Missing file comes
-// last, so that the file to which it was renamed takes precedence.
+// Merge combines the files of all directories: of two objects with the same name, it uses the one
+// from the earlier directory or, in the same directory, from the file whose name sorts first. A
+// Missing file comes last, so that the file to which it was renamed takes precedence.
 func Merge(s *Snapshot) *Desired {
 	d := &Desired{Shared: &manifest.Objects{}}
 	d.Shared.Add(&manifest.Objects{}) // creates the maps
@@ -115,7 +115,8 @@ func mergeKind[T any](m *merger, f *File, kind string, into, from map[string]T) 
 	}
 }
 
-// claim registers an object with this name, or reports that an earlier file has one.
+// claim registers an object under its name, or reports that an earlier file has an object with that
+// name.
 func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
 	object := kind + " " + key
 	first, taken := m.owners[object]

@@ -46,8 +46,8 @@ func news(before, after *Snapshot) problem.List {
 	return out
 }
 
-// fileNews returns the problems of contents that were not reported yet. Both lists are
-// sorted by name.
+// fileNews returns the problems of files whose current content has not been reported on yet. Both
+// lists are sorted by name.
 func fileNews(before, after []File) problem.List {
 	var out problem.List
 	for i := range after {
@@ -63,7 +63,7 @@ func fileNews(before, after []File) problem.List {
 	return out
 }
 
-// report returns the problems of a file as they are reported.
+// report returns the problems of a file in the form in which they are reported.
 func (f *File) report() problem.List {
 	out := slices.Clone(f.Problems)
 	if f.settled != Broken || f.Objects == nil {

@@ -10,15 +10,15 @@ import (
 // maxExposed limits how many files of a directory a warning lists.
 const maxExposed = 10
 
-// errWorldWritable is why a directory or a file is refused: a manifest can start a
-// privileged pod, so every user who can write it is equivalent to root.
+// errWorldWritable is the reason for refusing a directory or a file that every user can write to: a
+// manifest can start a privileged pod, so a user who can change it is equivalent to root.
 var errWorldWritable = errors.New("refused, because every user can write to it (fix: chmod o-w)")
 
 // permissions describe the users other than root that can change a file or a directory.
 type permissions struct {
 	all   bool
 	owner uint32 // 0 if root is the owner
-	group uint32 // 0 if its group cannot write to it, or is root's
+	group uint32 // 0 if the group cannot write to it, or is root's group
 }
 
 func permissionsOf(st *unix.Stat_t) permissions {

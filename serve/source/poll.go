@@ -15,9 +15,9 @@ import (
 // RemoteOptions are the inputs of NewRemotes.
 type RemoteOptions struct {
 	URLs       []string      // https; see CheckRemote
-	Every      time.Duration // interval of the reads; 0 is 20 s, the kubelet's httpCheckFrequency
-	Timeout    time.Duration // for one request including its content; 0 is 30 s
-	HeaderFile string        // headers for each request; "" for none. It is read before each request
+	Every      time.Duration // interval between reads; 0 means 20 s, the kubelet's httpCheckFrequency
+	Timeout    time.Duration // for one request, including reading the content; 0 means 30 s
+	HeaderFile string        // a file with headers for each request, read again before each request; "" for none
 	// ReadCopy and WriteCopy store the last valid content of each URL under a name that can
 	// be used as a file name.
 	ReadCopy  func(name string) ([]byte, error)
@@ -168,7 +168,7 @@ func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.urls[name]; now.serial == c.serial && now.fetched == c.fetched {
-		now.data = nil // its objects are known
+		now.data = nil // only the objects are needed from now on
 	}
 	return d, err
 }

@@ -18,22 +18,20 @@ type Options struct {
 	Dirs []string // at least one; relative paths refer to the working directory
 	// Remotes reads the URLs in Dirs; nil if there are none.
 	Remotes *Remotes
-	// Manifest specifies how files are read, as for all other commands. Suffix,
-	// RestartPolicy and ToEnd do not apply to directories.
+	// Manifest specifies how files are read, as for other commands. Suffix, RestartPolicy and ToEnd
+	// do not apply to directories.
 	Manifest manifest.Options
-	// Strict refuses directories and files that a user other than root, or a group other
-	// than root's, can write to, instead of printing a warning. Those that every user can
-	// write to are always refused.
+	// Strict refuses directories and files to which a user other than root, or a group other than
+	// root's, can write; without it, podrun prints a warning. Files to which every user can write
+	// are always refused.
 	Strict bool
-	// Settle is how long a file that looks incomplete may take to become complete; 0 is 1
-	// s.
+	// Settle is how long a file that looks incomplete may take to become complete; 0 means 1 s.
 	Settle time.Duration
 	// Stall is how long a directory may make no progress, for example on a dead NFS mount,
-	// before it is Unreachable; 0 is 10 s.
+	// before it is Unreachable; 0 means 10 s.
 	Stall time.Duration
-	// Identities are the identities that an earlier process read, by absolute path:
-	// Dir.Identity. With them, an empty mount point can be distinguished from an empty
-	// directory.
+	// Identities are the identities (Dir.Identity) of the directories that an earlier process read,
+	// by absolute path. They serve to distinguish an empty mount point from an empty directory.
 	Identities map[string]Identity
 }
 
@@ -44,13 +42,13 @@ type Reader struct {
 	busy    map[string]*pass
 }
 
-// pass is one read of a directory. If it hangs in the kernel, no other pass of the
-// directory starts until it returns.
+// pass is one read of a directory. If it hangs in the kernel, no other pass for that directory
+// starts until it returns.
 type pass struct {
 	cancel   context.CancelFunc
 	progress atomic.Int64
 	done     chan struct{}
-	found    listing // valid after done is closed
+	found    listing // valid once done is closed
 }
 
 var errStalled = errors.New("the file system does not answer")
@@ -132,8 +130,8 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	return next, nil
 }
 
-// decide determines the state of a source. If a URL's content could not be stored, it
-// appends the error to unkept.
+// decide determines the state of a source. If the content of a URL could not be stored, decide
+// appends a problem to unkept.
 func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
 	dir := r.options.Dirs[i]
 	if !IsRemote(dir) {
@@ -147,7 +145,7 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 	return d
 }
 
-// before returns the directory's state after the last pass; nil in the first one.
+// before returns the directory's state after the previous pass; nil in the first pass.
 func (r *Reader) before(i int) *Dir {
 	if r.last == nil {
 		return nil
@@ -155,7 +153,8 @@ func (r *Reader) before(i int) *Dir {
 	return &r.last.Dirs[i]
 }
 
-// start begins to read a directory; it returns nil if an earlier pass still hangs in it.
+// start begins to read a directory; it returns nil if an earlier pass for that directory still
+// hangs.
 func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	if p := r.busy[dir]; p != nil {
 		select {

@@ -1,14 +1,14 @@
 // Package source reads the manifest directories of podrun serve, as the kubelet reads its
-// staticPodPath (pkg/kubelet/config/file.go), into the pods that they define, and computes
-// the changes.
+// staticPodPath (pkg/kubelet/config/file.go), returns the pods that they define, and computes the
+// changes.
 //
 // Reader.Read creates a Snapshot of all directories, Merge computes the Desired pods from
 // it, and Diff compares two of these. Watch signals when to read again.
 //
 // A pod is never removed because something could not be read. A directory that cannot be
 // read, and a file that is invalid or incomplete, keep the objects of their last valid
-// content. When podrun has just started, and this content is unknown, Snapshot.MayDefine
-// reports whether a file could still define a pod.
+// content. If podrun has just started and that content is unknown, Snapshot.MayDefine reports
+// whether a file could still define a pod.
 package source
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Snapshot is the content of all directories at one time. It is not modified after it was
-// returned.
+// Snapshot is the content of all directories at one point in time. It is never modified after it
+// has been returned.
 type Snapshot struct {
 	Dirs []Dir // in the order of the options
-	// News are the problems and recoveries that the previous Snapshot did not have yet, for
-	// reporting. Merge finds more.
+	// News are the problems and recoveries to report, because the previous Snapshot did not have
+	// them. Merge finds further problems.
 	News problem.List
 	// ReadAgain is the time after which the directories must be read again even if nothing
 	// changes, because a file may be incomplete or will soon count as removed; 0 if no such
@@ -50,18 +50,18 @@ type Dir struct {
 	Path  string // absolute, or an https URL
 	State DirState
 	Why   string // why it is Unreachable, otherwise empty
-	// Identity is that of the last directory that was read; zero if none was. After a
-	// restart, it is passed in Options.Identities.
+	// Identity is the identity of the directory that was last read at this path; zero if none was.
+	// After a restart, it is passed in Options.Identities.
 	Identity Identity
-	Files    []File   // by name; for an Unreachable directory, those that were read last
+	Files    []File   // sorted by name; for an Unreachable directory, the files that were read last
 	Ignored  []string // printable names of ignored files, at most 100
-	Exposed  []string // files that users other than root can write to, and these users; at most 10
+	Exposed  []string // files to which users other than root can write, with these users; at most 10
 
 	listed  bool      // this process has read it at least once
 	arrived time.Time // when the directory with this identity became Present
 	stale   bool      // for a URL: the server has not answered this process
 	pending bool      // for a URL: not requested yet, and there is no copy
-	young   bool      // arrived is less than the settle time ago: an editor may be replacing a file
+	young   bool      // arrived is less than the settle time ago, so an editor may be replacing a file
 }
 
 // Identity distinguishes a directory from another one at the same path.
@@ -94,10 +94,10 @@ type File struct {
 	// Objects are in effect: those of the latest content if the state is Good, otherwise
 	// those of the last valid content; nil if there was none.
 	Objects *manifest.Objects
-	// Problems are those of the last content that was not Incomplete. Errors of a Good file
-	// refuse single objects (CronJob).
+	// Problems are the problems of the last content that was not Incomplete. Errors in a Good file
+	// refuse single objects (CronJob), not the file.
 	Problems problem.List
-	// Hash identifies that content: hex SHA-256, or the reason why it cannot be read.
+	// Hash identifies that content: its SHA-256 in hex, or the reason why it cannot be read.
 	Hash string
 
 	name    string // as in the directory
@@ -105,8 +105,8 @@ type File struct {
 	failure string    // why the last pass could not read the file, otherwise empty
 	since   time.Time // when the current print and failure, or the absence of the file, were first observed
 	racy    bool      // print may remain the same although the content changes
-	untimed bool      // print has the modification time of the previous content
-	settled FileState // the state of Hash: Good, Broken, or empty if there was none yet
+	untimed bool      // print has the modification time of an earlier content
+	settled FileState // the state of the content with that Hash: Good, Broken, or empty if there has been none
 	inode   uint64    // of the content in effect
 	bytes   int64     // of the content in effect
 }

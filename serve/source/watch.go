@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Intervals of a watch. A change is signaled when no further change has followed for quiet,
-// but at most bound after the first change; apart is the minimum time between two signals.
-// Every identityCheck, a directory is compared with the watched one, because a mount over
-// the directory causes no event.
+// Intervals of a watch. A change is signaled when no further change has followed for the time
+// quiet, but at the latest after the time bound; apart is the minimum time between two signals. At
+// the interval identityCheck, the directory at the path is compared with the watched one, because a
+// mount over a directory causes no event.
 const (
 	quiet         = 10 * time.Millisecond
 	apart         = 100 * time.Millisecond
@@ -30,7 +30,7 @@ const (
 // WatchOptions are the inputs of Watch.
 type WatchOptions struct {
 	Dirs   []string      // absolute; see Reader.Dirs
-	Relist time.Duration // maximum interval between two signals; 0 is 20 s
+	Relist time.Duration // maximum interval between two signals; 0 means 20 s
 	// Also receives change signals of other sources; nil for none.
 	Also <-chan struct{}
 	// Report is called once when a directory cannot be watched, and once when it is watched
@@ -38,11 +38,11 @@ type WatchOptions struct {
 	Report func(problem.Problem)
 }
 
-// Watch signals on changed when the content of a directory may have changed, and at least
-// every Relist. If a directory does not exist, it watches the nearest existing parent. It
-// does not watch the targets of symbolic links outside of the directory: their changes are
-// found after Relist. The watch ends when ctx ends or stop is called; stop waits at most 1
-// s for it, because a file system may hang.
+// Watch signals on changed when the content of a directory may have changed, and at least once per
+// Relist. If a directory does not exist, it watches the nearest existing parent. It does not watch
+// the targets of symbolic links outside of the directory: their changes are found after Relist. The
+// watch ends when ctx ends or stop is called; stop waits at most 1 s for it, because a file system
+// may hang.
 func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
 	if o.Relist <= 0 {
 		o.Relist = defaultRelist
@@ -96,7 +96,7 @@ func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct
 	timer := time.NewTimer(relist)
 	timer.Stop()
 	defer timer.Stop()
-	var first, sent time.Time // first is zero while no change is pending
+	var first, sent time.Time // first is zero if no change is pending
 	for {
 		select {
 		case <-ctx.Done():
@@ -144,7 +144,7 @@ type follower struct {
 	events chan<- struct{}
 	report func(problem.Problem)
 	open   func() (*fsnotify.Watcher, error)
-	failed bool // that the directory cannot be watched has been reported
+	failed bool // it has been reported that the directory cannot be watched
 }
 
 // run watches until ctx ends. Each iteration watches the directory that is currently at the
@@ -178,7 +178,7 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // it has been replaced in between
+			return nil // the directory has been replaced in the meantime
 		}
 		return err
 	}

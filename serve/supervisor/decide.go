@@ -23,8 +23,8 @@ type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; "" unless the source is Present.
 	Hash string
-	// Restart is true if the pod has the annotation for restarts, and an object to which it
-	// refers has changed, but not the pod itself.
+	// Restart is true if the pod has AnnotationRestart, and an object to which it refers has
+	// changed, but the pod itself has not.
 	Restart bool
 
 	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise,
@@ -35,8 +35,8 @@ type Situation struct {
 	// Run is true if `podrun run` created the pod.
 	Run bool
 	// FromSource is true if the pod came from its source and no command has applied it
-	// since: the pod is then deleted when its source is removed. Unclaimed is true if the
-	// pod's origin is unknown, and it equals its source's definition or its checkpoint is
+	// since: the pod is then deleted when its source is removed. Unclaimed is true if the pod's
+	// origin is unknown, and either the pod equals its source's definition or its checkpoint is
 	// corrupt.
 	FromSource, Unclaimed bool
 	// Stopped is true if a command has stopped the pod, until a command starts it again.
@@ -53,9 +53,9 @@ type Situation struct {
 	SecretsLost bool
 	// Evict is true if the pod must be evicted now.
 	Evict bool
-	// Evicted is true if the pod was evicted. RetryEvicted is the end of the following
-	// transition period, and Pressure means that the node is under pressure: the pod is
-	// retried when the period is over and there is no pressure.
+	// Evicted is true if the pod was evicted. RetryEvicted is the end of the transition period
+	// after the eviction, and Pressure means that the node is under pressure: the pod is started
+	// again once the period is over and there is no pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
@@ -162,9 +162,9 @@ func Decide(s Situation) Step {
 }
 
 // replacesCorrupt reports whether a pod with a corrupt checkpoint is replaced with its
-// source's definition. If the source has not changed since it was applied, two kinds of
-// pods are kept: one that a command has applied since, because a replacement would delete
-// its volumes, and one that has terminated and was not evicted, because it would run again.
+// source's definition. If the source has not changed since it was applied, two kinds of pods are
+// kept: a pod that a command has applied since, because a replacement would delete its volumes, and
+// a pod that has terminated without being evicted, because the replacement would run again.
 func (s Situation) replacesCorrupt() bool {
 	if s.Source != Present || s.Stopped || s.ShutDown {
 		return false
@@ -185,8 +185,8 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines the pod, or may define it: only then is an evicted
-// pod retried.
+// asked reports whether a source defines, or may define, the pod: an evicted pod is started again
+// only in that case.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
 // afterEviction applies the pod again when the node is no longer under pressure and the
@@ -204,7 +204,7 @@ func (s Situation) afterEviction() Step {
 }
 
 // changed reports whether the source's definition must be applied: it differs from the
-// applied one, contains the lost Secrets, or matches a pod whose origin is unknown.
+// applied one, contains Secrets that the pod has lost, or equals a pod whose origin is unknown.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }

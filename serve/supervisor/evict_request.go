@@ -24,9 +24,9 @@ const cleanup = 30 * time.Second
 // errSlow means that an eviction has begun and is still in progress.
 var errSlow = errors.New("the eviction is still in progress")
 
-// askEviction requests the eviction from the pod's goroutine and waits for its completion.
-// It returns the error of the eviction, the error of ctx, errSlow, or an error that states
-// that the eviction did not begin.
+// askEviction requests an eviction from the pod's goroutine and waits until it is complete. It
+// returns the error of the eviction, the error of ctx, errSlow, or an error which states that the
+// eviction has not begun.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
 	p.mu.Lock()

@@ -19,8 +19,8 @@ type facts struct {
 	last *factsRead // nil before the first read
 }
 
-// factsRead is one read of the facts, in a separate goroutine: neither does it end with the
-// pod that requested it first, nor do the other pods fail with that pod.
+// factsRead is one read of the facts. It runs in a separate goroutine, so that the end of the pod
+// that requested it first neither ends the read nor makes it fail for other pods.
 type factsRead struct {
 	done  chan struct{} // closed when facts, err and at are set
 	facts host.Facts
@@ -30,7 +30,7 @@ type factsRead struct {
 	// Guarded by facts.mu.
 	waiting int // number of waiting pods
 	cancel  context.CancelFunc
-	unused  bool // canceled because no pod waits any longer
+	unused  bool // true if it was canceled because no pod waits for it any longer
 }
 
 // factsAge is the maximum age of the facts with which an admitted pod is planned.
@@ -80,7 +80,7 @@ func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
 	return r, false
 }
 
-// leave removes a pod from a read, and cancels the read after the last one.
+// leave removes a pod from a read, and cancels the read if no other pod waits for it.
 func (f *facts) leave(r *factsRead) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

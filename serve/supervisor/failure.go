@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// failure is the failure of a step; the zero value is none.
+// failure is the failure of a step; the zero value means no failure.
 type failure struct {
 	hash    string // for Apply: see Situation.Failed
 	retry   time.Time
@@ -74,7 +74,7 @@ func (p *pod) report(err error) {
 	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
 }
 
-// freed triggers a retry of a pod that this host could not run.
+// freed triggers another attempt to start a pod that this host could not run.
 func (p *pod) freed() {
 	p.mu.Lock()
 	refused := false
@@ -90,8 +90,8 @@ func (p *pod) freed() {
 	}
 }
 
-// noteUnstarted records why a pod that is not on this host could not be applied; nil means
-// that it is on this host or no longer requested.
+// noteUnstarted records why a pod that is not on this host could not be applied; a nil err means
+// that the pod is on this host, or that no source defines it any longer.
 func (p *pod) noteUnstarted(in stepInput, err error) {
 	var u *store.Unstarted
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *pod) noteUnstarted(in stepInput, err error) {
 	}
 }
 
-// noteCorrupt records whether the pod's checkpoint can be read. If not, it reports this
-// once, with the consequence.
+// noteCorrupt records whether the pod's checkpoint can be read. If it cannot be read, noteCorrupt
+// reports this once, with the consequence.
 func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
 	if in.Broken {
@@ -137,8 +137,8 @@ func (p *pod) noteCorrupt(in stepInput) {
 	p.report(errors.Join(err, j.Close()))
 }
 
-// reasonOf returns the reason of the first error, as in the kubelet's status of a rejected
-// pod.
+// reasonOf returns the reason of the first problem, as the kubelet shows it in the status of a
+// rejected pod.
 func reasonOf(e *problem.Error) string {
 	for _, one := range e.Problems {
 		if !one.Warning && one.Reason != "" {
@@ -151,7 +151,7 @@ func reasonOf(e *problem.Error) string {
 // conclude processes the result of a step.
 func (p *pod) conclude(step Step, in stepInput, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
-		return // the requester of an eviction reports its failure
+		return // askEviction's caller reports the failure
 	}
 	if err == nil {
 		p.succeed()
@@ -163,7 +163,7 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 	}
 	now, e := p.situation(time.Now())
 	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
-		return // a command has stopped or removed it, which the next step handles
+		return // a command has stopped or removed the pod, which the next step handles
 	}
 	p.fail(step.Do, in.Hash, err)
 	if !in.Exists && step.Do == Apply {

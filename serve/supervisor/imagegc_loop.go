@@ -20,8 +20,8 @@ import (
 
 // Images provides access to the runtime's images.
 type Images interface {
-	// List lists the images. In use are those of containers, of pods on this host including
-	// stopped ones, those that the runtime keeps, and those with the given names.
+	// List lists the images. An image is in use if a container or a pod on this host, even a
+	// stopped one, uses it, if the runtime keeps it, or if it has one of the given names.
 	List(ctx context.Context, names []string) ([]imagegc.Image, error)
 	// Remove removes an image with all its names; a missing image is not an error.
 	Remove(ctx context.Context, id string) error
@@ -34,9 +34,9 @@ const collectEvery = 5 * time.Minute
 // imageUse records the use of images.
 type imageUse struct {
 	mu      sync.Mutex // serializes observations and removals
-	read    bool       // the records of an earlier process have been read
+	read    bool       // true once the records of an earlier process have been read
 	records imagegc.Records
-	failed  bool // the last attempt failed
+	failed  bool // true if the last attempt failed
 }
 
 // collectImages periodically removes unused images.
@@ -148,8 +148,8 @@ func (s *Supervisor) wantedImages() []string {
 	return names
 }
 
-// remove removes images in the given order until the given number of bytes is freed, and
-// returns how many were freed. The error joins those of images that could not be removed.
+// remove removes images in the given order until the given number of bytes is freed, and returns
+// how many bytes were freed. The error joins the errors of the images that could not be removed.
 func (u *imageUse) remove(ctx context.Context, s *Supervisor, list []imagegc.Image, bytes int64) (freed int64, err error) {
 	var errs []error
 	for _, i := range list {

@@ -17,8 +17,8 @@ import (
 // pod supervises one pod, in one goroutine.
 type pod struct {
 	s  *Supervisor
-	id identity.Pod // without a UID, which may change
-	// changed has a signal if the source or the settings may have changed; owner has one if
+	id identity.Pod // without the UID, which may change
+	// changed has a signal if the source or the settings may have changed; owner has a signal if
 	// the pod's state on disk may have changed.
 	changed, owner chan struct{}
 	progress       lease.Progress
@@ -29,7 +29,7 @@ type pod struct {
 	step     Step       // the current step
 	reloaded bool       // the settings have changed since the step began
 
-	failures map[Verb]failure // the last one of each step; empty after a success
+	failures map[Verb]failure // the last failure of each step; empty after a success
 	// unstarted is why the pod could not be applied while it is not on this host; nil
 	// otherwise.
 	unstarted *store.Unstarted
@@ -100,7 +100,7 @@ func (p *pod) run(ctx context.Context) {
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
-			in.Source = NoSource // even if the record cannot be removed now
+			in.Source = NoSource // even if removing the record fails now
 			step = Decide(in.Situation)
 		}
 		if step.Do == Forget {
@@ -117,16 +117,16 @@ func (p *pod) run(ctx context.Context) {
 
 func (p *pod) node() *node.Node { return p.s.current() }
 
-// noteMoved records the path of a source whose file was renamed: from then on, that file
-// determines whether the pod is deleted.
+// noteMoved records the new path of a source file that was renamed: from then on, the file at that
+// path determines whether the pod is deleted.
 func (p *pod) noteMoved(in stepInput) {
 	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
 		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
 	}
 }
 
-// release dissociates a pod from a source that no longer has it, and reports that the pod
-// is kept, because the user may expect that it is deleted.
+// release dissociates a pod from a source that no longer defines it, and reports that the pod is
+// kept, because the user may expect it to be deleted.
 func (p *pod) release(in stepInput) {
 	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
 		p.report(err)
@@ -136,7 +136,7 @@ func (p *pod) release(in stepInput) {
 		Message: "no longer defined by " + source.Shown(in.path) + ", but kept: a command has applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
 }
 
-// drain discards pending signals, because everything is read again.
+// drain discards pending signals, because the pod's situation is about to be read again.
 func (p *pod) drain() {
 	for _, c := range []chan struct{}{p.changed, p.owner} {
 		select {
@@ -221,7 +221,7 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	p.mu.Unlock()
 	in, err := p.situation(time.Now())
 	if err != nil {
-		return false // the step continues with the state that it has
+		return false // if the situation cannot be read, the step continues
 	}
 	in.Owned = false // the owner is this step
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
@@ -232,7 +232,7 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	reloaded = reloaded || in.Source == Present && in.path != begun.path
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
-		// After it has applied the pod, this step also supervises it.
+		// After applying the pod, this step also supervises it.
 		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))

@@ -42,9 +42,9 @@ const (
 
 // pressure is the state of the node's resource pressure.
 type pressure struct {
-	state    evictions.State // used only by one goroutine, like the following fields
+	state    evictions.State // used by only one goroutine, like the following fields
 	measured time.Time       // when the local storage of pods was last measured
-	limited  map[string]bool // which pods have such limits, by UID
+	limited  map[string]bool // which pods have local storage limits, by UID
 	reported string          // the resource of the last reported reclaim
 
 	mu         sync.Mutex // guards the conditions
@@ -111,14 +111,14 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	return s.evictOne(ctx, d, seen, dedicated), nil
 }
 
-// warnNode prints as a warning what a kubelet reports as an event of the node.
+// warnNode prints a warning where a kubelet emits an event of the node.
 func (s *Supervisor) warnNode(reason, message string) {
 	n := s.current()
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
-// setConditions records the node's conditions: other commands also refuse pods because of
-// them, and pods that wait until a condition ends are retried.
+// setConditions records the node's conditions, because of which other commands refuse pods, too.
+// When a condition ends, it triggers the retry of pods that wait for that.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()
@@ -131,7 +131,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 		if err == nil {
 			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
 		}
-		if err != nil && !store.CannotWrite(err) { // a full disk is already known
+		if err != nil && !store.CannotWrite(err) { // a full disk has already been reported
 			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))
 		}
 	}
@@ -193,9 +193,8 @@ type candidate struct {
 	object *corev1.Pod
 }
 
-// candidates returns the pods that this supervisor may evict: those that it supervises, but
-// not pods of podrun run, or on which another command is working. Wanted selects pods by
-// UID.
+// candidates returns the pods that this supervisor may evict: those that it supervises, except pods
+// of `podrun run` and pods on which another command is working. wanted selects pods by UID.
 func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()
 	layout := s.node.Layout()
@@ -212,7 +211,7 @@ func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	for _, p := range list {
 		owner, err := store.ReadOwner(layout, p.id)
 		if err != nil || owner == nil || !wanted(owner.UID) {
-			continue // it has just been deleted, or its record is reported elsewhere
+			continue // the pod has just been deleted, or the problem with its record is reported elsewhere
 		}
 		if k := observe.ReadKnown(layout, identity.Pod{Namespace: p.id.Namespace, Name: p.id.Name, UID: owner.UID}); k.Pod != nil {
 			out = append(out, candidate{p, k.Pod})
@@ -237,7 +236,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 		return false
 	}
 	s.pressure.measured = now
-	// The limits of a pod do not change: its definition is read once.
+	// The limits of a pod do not change, so its definition is read only once.
 	limited := map[string]bool{}
 	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
 		known, ok := s.pressure.limited[uid]
@@ -287,8 +286,8 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	return false
 }
 
-// evict evicts a pod, and reports whether it succeeded or is still in progress. In the
-// latter case, the kubelet does not evict another pod in the same pass either.
+// evict evicts a pod, and reports whether the eviction succeeded or is still in progress. As in the
+// kubelet, no other pod is evicted in the same pass in either case.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {

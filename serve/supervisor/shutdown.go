@@ -49,8 +49,8 @@ const (
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown restores the state that the host is shutting down, if it was when an
-// earlier supervisor exited, until the host reports otherwise.
+// If the host was shutting down when an earlier supervisor exited, resumeShutdown restores that
+// state until the host reports otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
@@ -148,7 +148,8 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	}
 }
 
-// checkDelay prints a warning if the host does not wait as long as pods may take.
+// checkDelay prints a warning if the host delays a shutdown for less time than pods may take to
+// stop.
 func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
 	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
@@ -159,7 +160,7 @@ func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 }
 
 // setShuttingDown records whether the host is shutting down: during a shutdown, commands
-// refuse pods; after a canceled one, the stopped pods run again.
+// refuse pods; after a canceled shutdown, the stopped pods run again.
 func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
 	before := s.shutdown.now.Swap(now)
 	if before == now {

@@ -83,7 +83,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	known := observe.ReadKnown(layout, in.id)
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
 	unknown := owner == nil || owner.Origin == nil
-	if in.Broken { // supervising the pod cannot determine it
+	if in.Broken { // a pod with a corrupt checkpoint cannot be supervised, which would otherwise determine Ended
 		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
 		in.Unclaimed = unknown
 	}
@@ -98,7 +98,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	return in, nil
 }
 
-// storedPod finds the directory of a pod without an owner record, which an older podrun
+// storedPod finds the directory of a pod without an owner record, which an older version of podrun
 // created.
 func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	stored, err := store.StoredPods(layout)
@@ -131,7 +131,7 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 func hashOf(o *manifest.Objects) string {
 	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
 	if err != nil {
-		return "" // without a pod, which Merge never returns
+		return "" // there is no pod, which Merge never returns
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

@@ -62,7 +62,7 @@ func (s *Supervisor) Summary() Summary {
 // Summary is the state of a supervisor, as `podrun serve` reports it to systemd.
 type Summary struct {
 	Pods  map[string]int // number of pods in each state
-	Down  time.Time      // since when the runtime does not respond; zero if it does
+	Down  time.Time      // when the runtime stopped responding; zero if it responds
 	Stuck []string       // pods whose workers make no progress
 	// Corrupt are the pods whose checkpoints cannot be read, by name.
 	Corrupt []Corrupt
@@ -71,11 +71,11 @@ type Summary struct {
 // Corrupt is a pod whose checkpoint cannot be read.
 type Corrupt struct {
 	ID     string // namespace/name
-	Source string // the path of the file that defines it; "" for none
+	Source string // the path of the file that defines the pod; "" for none
 	Why    string
 }
 
-// String is a line such as "37 pods: 35 supervised, 2 stopped".
+// String returns a line such as "37 pods: 35 supervised, 2 stopped".
 func (s Summary) String() string {
 	total := 0
 	text := ""

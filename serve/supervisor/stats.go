@@ -29,7 +29,7 @@ type stats struct {
 	node *node.Node
 
 	mu    sync.Mutex
-	files map[string][]string // observe.RuntimeFiles by container ID, which never change
+	files map[string][]string // the results of observe.RuntimeFiles, which never change, by container ID
 }
 
 // NewStats returns a Stats for a node: memory usage and process IDs come from cgroups,
@@ -92,7 +92,7 @@ func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi
 	return out
 }
 
-// usage returns a pod's disk usage, and the memory usage of its containers. Files are the
+// usage returns a pod's disk usage, and the memory usage of its containers. files is the pod's
 // result of runtimeFiles.
 func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats, files []string) *evictions.Usage {
 	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
@@ -122,11 +122,11 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	return u
 }
 
-// runtimeFiles returns, by pod UID, the files that the runtime mounted into the pods'
-// containers and to which these can write: without counting them, a container could write
-// data outside of volumes, layers and logs (the class of CVE-2020-8557). If the runtime
-// does not report those of a container, the usage of its pod is too low, which is a
-// warning.
+// runtimeFiles returns, by pod UID, the files that the runtime itself mounted into the pods'
+// containers and that these can write to. They must be counted: otherwise a container could write
+// any amount of data outside of volumes, layers and logs (as in CVE-2020-8557). If the runtime does
+// not report these files for a container, runtimeFiles warns that the measured usage of the pod is
+// too low.
 func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
 	list, err := s.node.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -149,12 +149,12 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 			known[c.GetId()] = files
 		}
 		if measured[uid] == nil {
-			continue // may belong to another client
+			continue // the container may belong to another client of the runtime
 		}
 		if !ok {
 			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
 				s.uncounted(ctx, measured[uid], err)
-				continue // the next pass reads it
+				continue // the next pass reads the files of this container
 			}
 		}
 		known[c.GetId()] = files

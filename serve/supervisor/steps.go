@@ -25,7 +25,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	}
 	objects := in.objects
 	fromCheckpoint := in.Source != Present
-	if fromCheckpoint { // an evicted pod whose file cannot be read now
+	if fromCheckpoint { // the pod was evicted, and its file cannot be read now
 		c, err := store.ReadCheckpoint(n.Layout(), in.id.UID)
 		if err != nil || c == nil {
 			return err
@@ -36,8 +36,8 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 		objects = c.Objects()
 	}
 	if !fromCheckpoint && in.recorded == "" {
-		// Before the pod is created: if the supervisor is killed afterwards, the next one
-		// knows the pod's source, even if the file has been removed.
+		// The source is recorded before the pod is created: if the supervisor is killed after that,
+		// the next supervisor knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		FromCheckpoint: fromCheckpoint, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
 		Admitted: func() error {
-			p.noteCorrupt(stepInput{}) // it has a new checkpoint
+			p.noteCorrupt(stepInput{}) // the pod has a new checkpoint
 			if fromCheckpoint {
 				return nil // the recorded state of the source remains valid
 			}
@@ -112,8 +112,8 @@ func (p *pod) attend(ctx context.Context, in stepInput) error {
 }
 
 // resizePending returns why the pod could not be resized in place to its source's
-// definition; nil if the definition requires no resize, or no reason is known. The resize
-// is Deferred for every reason, unless it is Infeasible (SetPodResizePendingCondition in
+// definition; nil if the definition requires no resize, or no reason is known. The resize is
+// Deferred, whatever the reason, unless it is Infeasible (SetPodResizePendingCondition in
 // pkg/kubelet/status).
 func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
@@ -168,8 +168,8 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	if err != nil {
 		return err
 	}
-	// Under the lock: while this step waited for it, a command may have applied another pod
-	// with the same name.
+	// Decide again under the lock: while this step waited for the lock, a command may have applied
+	// another pod with the same name.
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}

@@ -51,8 +51,8 @@ type Options struct {
 	// Stats reads the resource usage on which evictions are based; if nil, no pod is
 	// evicted, and no image is removed.
 	Stats Stats
-	// Images provides access to the runtime's images, of which unused ones are removed; if
-	// nil, none are removed.
+	// Images provides access to the runtime's images, to remove the unused ones; if nil, no image
+	// is removed.
 	Images Images
 	// Shutdowns connects to the service that announces shutdowns of this host; may be nil.
 	Shutdowns func(context.Context) (Shutdowns, error)
@@ -90,8 +90,8 @@ type Supervisor struct {
 // errChanged ends a step because the pod's situation requires another one.
 var errChanged = errors.New("the pod's state changed")
 
-// pollEvery is the interval at which state on disk is read if its changes are not signaled;
-// it is also polled to find pods whose owner was killed.
+// pollEvery is the interval at which the state on disk is read if its changes are not signaled, and
+// at which podrun searches for pods whose owner was killed.
 const pollEvery = 2 * time.Second
 
 // New returns a supervisor for a node's pods.
@@ -135,8 +135,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.options.Locked()
 	}
 	inner, cancel := context.WithCancel(ctx)
-	// Regardless of how Run returns, all goroutines have stopped before another supervisor
-	// can get the lock. The loops start workers, so the loops end first.
+	// Regardless of how Run returns, all goroutines must have stopped before another supervisor can
+	// acquire the lock. The loops must end before the workers, because they start workers.
 	defer s.workers.Wait()
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -203,7 +203,8 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 func (s *Supervisor) lock() (*store.ServeLock, error) {
 	var lock *store.ServeLock
 	var err error
-	// A command that checks whether a supervisor runs locks the file for a moment.
+	// Try again, because a command that checks whether a supervisor runs locks the file for a
+	// moment.
 	for try := 0; lock == nil && try < lockTries; try++ {
 		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
 			return nil, err
@@ -248,7 +249,7 @@ func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *
 	s.mu.Lock()
 	n, before := s.node, s.want
 	s.mu.Unlock()
-	// Without s.mu: warnings are written to stderr, whose reader may have stopped.
+	// s.mu is not held, because warnings are written to stderr, whose reader may have stopped.
 	n.SendWarnings(snapshot.News)
 	n.SendWarnings(want.News(before))
 	s.mu.Lock()
@@ -296,7 +297,7 @@ func (s *Supervisor) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := store.StoredPods(layout) // pods of an older podrun have no owner record
+	stored, err := store.StoredPods(layout) // pods of an older version of podrun have no owner record
 	if err != nil {
 		return err
 	}
@@ -356,8 +357,8 @@ func (s *Supervisor) watchState(ctx context.Context) {
 	}
 }
 
-// pollIdle makes the pods that wait until another command exits check their state, because
-// possibly no file event reports the exit.
+// pollIdle makes pods that wait for the exit of another command check their state, because a file
+// event for the exit is not guaranteed.
 func (s *Supervisor) pollIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,7 +369,7 @@ func (s *Supervisor) pollIdle() {
 	}
 }
 
-// resourcesFreed triggers a retry of pods that this host could not run.
+// resourcesFreed triggers another attempt to start the pods that this host could not run.
 func (s *Supervisor) resourcesFreed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ const DelayPath = "/etc/systemd/logind.conf.d/50-podrun.conf"
 // defaultDelay is logind's InhibitDelayMaxSec without a drop-in.
 const defaultDelay = 5 * time.Second
 
-// DelayMargin is added to the shutdown periods of pods for logind's delay: time for
-// recording that pods were stopped, and for calls to the runtime.
+// DelayMargin is the part of logind's delay beyond the pods' shutdown periods: time for recording
+// that pods were stopped, and for calls to the runtime.
 const DelayMargin = 5 * time.Second
 
 // delayDropIn returns the text of the drop-in for the given shutdown periods; nil if logind

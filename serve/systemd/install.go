@@ -16,8 +16,8 @@ import (
 
 // Service is podrun.service on this host, or in the file system of another host.
 type Service struct {
-	// Prefix is put before every path: "" for this host, otherwise the root of another
-	// host's file system, such as an image.
+	// Prefix is prepended to every path: "" for this host, otherwise the root of another host's
+	// file system, for example that of an image.
 	Prefix string
 	// Manager is this host's systemd; if nil, the files are those of another host: the unit
 	// is enabled by a link, and nothing is started.
@@ -46,8 +46,8 @@ type File struct {
 // modeDir is the mode of the manifest directories, which may contain Secrets.
 const modeDir = 0o750
 
-// Install writes the unit, creates the directories, and enables the service. It may be
-// repeated. Containers keep running when the service is restarted.
+// Install writes the unit, creates the directories, and enables the service. It can be repeated.
+// Containers keep running when the service is restarted.
 func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	return nil
 }
 
-// setDelay writes this text to logind's drop-in; nil removes the drop-in. A drop-in with
-// that name that podrun did not write is kept.
+// setDelay writes the text to logind's drop-in; nil removes the drop-in. It keeps a file with that
+// name that podrun did not write.
 func (s Service) setDelay(ctx context.Context, text []byte) error {
 	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
 	switch {
@@ -118,8 +118,8 @@ func (s Service) setDelay(ctx context.Context, text []byte) error {
 		return failure("write "+DelayPath, err, "")
 	}
 	if s.Manager != nil {
-		// logind reads its files again on SIGHUP, which the kubelet sends, too. If logind
-		// does not run, podrun reports that when it starts.
+		// logind reads its configuration again on SIGHUP, which the kubelet sends, too. If logind
+		// is not running, `podrun serve` reports that when it starts.
 		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
 	}
 	return nil
@@ -146,8 +146,8 @@ func (s Service) makeDir(dir string) error {
 	return os.Chmod(dir, modeDir)
 }
 
-// makeAll creates a directory and its parents. Below a prefix, it does not follow links out
-// of the prefix: an absolute link there refers to the other host's directory.
+// makeAll creates a directory and its parents. Below a prefix, it does not follow links out of the
+// prefix: an absolute link there refers to a directory of the other host.
 func (s Service) makeAll(dir string) error {
 	if s.Prefix == "" {
 		return os.MkdirAll(dir, 0o755)
@@ -175,8 +175,8 @@ func (s Service) link() error {
 	return failure("enable the unit", err, "")
 }
 
-// refuseOther refuses to change a unit that podrun did not write. Err is the error of
-// reading it: a link, with which systemd masks units, was not written by podrun either.
+// refuseOther refuses to change a unit that podrun did not write. err is the error from reading the
+// unit file: podrun did not write a link either, with which systemd masks units.
 func refuseOther(unit []byte, err error, force bool, verb string) error {
 	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
 		return nil

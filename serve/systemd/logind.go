@@ -10,7 +10,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Address of logind on the system bus (org.freedesktop.login1(5)).
+// The address of logind on the system bus (org.freedesktop.login1(5)).
 const (
 	logindName   = "org.freedesktop.login1"
 	logindPath   = dbus.ObjectPath("/org/freedesktop/login1")
@@ -21,8 +21,7 @@ const (
 // logindTimeout limits a call to logind.
 const logindTimeout = 10 * time.Second
 
-// Logind is a connection to systemd-logind, which announces that this host shuts down
-// and can be asked to delay it.
+// Logind is a connection to systemd-logind, which announces and can delay a shutdown of this host.
 type Logind struct {
 	conn   *dbus.Conn
 	events chan bool
@@ -43,7 +42,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		_, err = l.DelayMax(bounded) // starts logind, or fails if it is missing
+		_, err = l.DelayMax(bounded) // starts logind, or fails if logind is missing
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("subscribe to logind's signals: %w", err), conn.Close())

@@ -13,7 +13,7 @@ const sendLimit = 2 * time.Second
 
 // Notifier reports the state of this process to systemd with the protocol of sd_notify(3).
 // The nil Notifier, and one without a socket, do nothing. It is safe for concurrent use.
-// Every method takes at most 2 s; an error concerns only that message.
+// Every method takes at most 2 s; an error concerns only the message of that call.
 type Notifier struct{ socket string }
 
 // NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no

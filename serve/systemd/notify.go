@@ -48,10 +48,10 @@ func extendMessage(more time.Duration) string {
 }
 
 // WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it
-// terminates the service, and whether it watches the process with ID pid:
-// sd_watchdog_enabled(3), from WATCHDOG_USEC and WATCHDOG_PID. Call Watchdog at half of
-// that interval. Getenv returns "" for a variable that is not set; values that systemd
-// never writes count as not set.
+// terminates the service, and whether systemd watches the process with ID pid. Like
+// sd_watchdog_enabled(3), it reads WATCHDOG_USEC and WATCHDOG_PID. Call Watchdog at half of that
+// interval. getenv returns "" for a variable that is not set; values that systemd never sets are
+// ignored.
 func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool) {
 	usec, err := strconv.ParseUint(getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec == 0 || usec > math.MaxInt64/uint64(time.Microsecond) {
@@ -68,7 +68,7 @@ func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool)
 func socketAddress(socket string) error {
 	longest := 107 // sun_path without the NUL at the end of a path (unix(7))
 	if strings.HasPrefix(socket, "@") {
-		longest++ // the NUL at the beginning of an abstract name replaces the @
+		longest++ // the NUL at the beginning of an abstract name takes the place of the @
 	}
 	switch {
 	case len(socket) > longest:

@@ -15,7 +15,7 @@ func (s Service) unit(ctx context.Context) ([]byte, error) {
 	return hostfile.ReadNoFollow(ctx, s.path(UnitPath), maxUnit)
 }
 
-// ready refuses a host that is not run by systemd.
+// ready returns an error if systemd does not run this host.
 func (s Service) ready() error {
 	if s.Manager != nil && !s.Manager.Booted() {
 		return failure("", errors.New("systemd is not running on this host"), "run 'podrun serve' under another supervisor")

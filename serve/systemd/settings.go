@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// create creates a file with mode 0644, unless its path exists, whatever its type: this
-// keeps settings of the administrator, including a link to a file that is mounted later.
+// create creates a file with mode 0644, unless anything exists at its path: this keeps the
+// administrator's settings, even if they are a link to a file that is mounted later.
 func (s Service) create(f *File, created func()) error {
 	if f == nil || s.Exists(f.Path) {
 		return nil
@@ -55,7 +55,7 @@ func (s Service) removeUnchanged(ctx context.Context, f *File) error {
 	}
 	have, err := hostfile.ReadNoFollow(ctx, s.path(f.Path), maxUnit)
 	if err != nil || !bytes.Equal(have, f.Text) {
-		return nil // it does not exist, or is the administrator's
+		return nil // the file does not exist, or the administrator has changed it
 	}
 	return s.unlink(f.Path)
 }

@@ -31,8 +31,8 @@ func (Systemctl) Booted() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// programDirs are the directories in which systemctl is searched for if PATH does not have
-// it: the environment of a device's init program, or of a cron job, may have no PATH.
+// programDirs are the directories that are searched for systemctl if it is not found through PATH:
+// the environment of a device's init program, or of a cron job, may have no PATH.
 var programDirs = []string{"/usr/bin", "/bin"}
 
 // find returns the path of systemctl. The error is exec.ErrNotFound if it is not installed.

@@ -36,10 +36,10 @@ type UnitOptions struct {
 	Flags  []string // flags of `podrun serve`, such as --config=/etc/podrun/edge.yaml
 }
 
-// Unit returns the text of podrun.service. It is pure. The error names the
-// argument that a unit file cannot hold.
+// Unit returns the text of podrun.service. It is pure. The error names the argument that a unit
+// file cannot contain.
 //
-// Why the unit is as it is:
+// The reasons for the unit's settings:
 //
 //   - Type=notify: READY=1 means that the local sources were read. It does not
 //     wait for images, networks or pods, which may take longer than
@@ -55,9 +55,9 @@ type UnitOptions struct {
 //   - SuccessExitStatus: podrun exits with 143 after SIGTERM and 130 after SIGINT.
 //   - HOME: systemd sets none for root's services, and podrun looks for docker
 //     configs there.
-//   - No Delegate=: podrun makes no control groups in its own unit's.
+//   - No Delegate=: podrun creates no cgroups in its own unit's cgroup.
 //   - OOMScoreAdjust=-999 is what the kubelet sets for itself (pkg/kubelet/qos).
-//   - hardening: see there.
+//   - For the restrictions, see hardening.
 func Unit(o UnitOptions) ([]byte, error) {
 	command, err := commandLine(o)
 	if err != nil {
@@ -99,8 +99,8 @@ WantedBy=multi-user.target
 // are not among them: the runtime starts them, and podrun starts the embedded runtime as a
 // transient service of systemd (embedded.Start), which inherits nothing from this unit.
 //
-//   - Nothing that gives the service a mount namespace, as the unit says.
-//   - UMask: the modes of what containers and other users may read are exact, whatever
+//   - No setting that gives the service its own mount namespace, as the unit explains.
+//   - UMask: podrun sets the modes of files that containers and other users may read, whatever
 //     the umask is (hostfile.MakeDirs).
 //   - CapabilityBoundingSet and SystemCallFilter list what podrun does not have, instead
 //     of what it has: child processes, kernels and systemd versions differ in what they
@@ -108,7 +108,7 @@ WantedBy=multi-user.target
 //     podrun keeps CAP_SYS_ADMIN (mounts), CAP_SYS_PTRACE (namespaces of containers of
 //     other users) and CAP_SYS_RESOURCE (limits and OOM scores).
 //   - RestrictNamespaces: podrun enters network namespaces, for port-forward.
-//   - DevicePolicy=closed: podrun opens no device other than /dev/null and the like.
+//   - DevicePolicy=closed: podrun opens only devices such as /dev/null.
 //   - No RestrictSUIDSGID=: volumes of a pod with fsGroup have the setgid bit.
 //   - No NoNewPrivileges=: SELinux policies allow transitions of domains under it case by
 //     case (systemd issue 3845), so that podrun itself and its child processes could run in
