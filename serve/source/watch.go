@@ -178,7 +178,7 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // the directory has been replaced in the meantime
+			return nil // the directory has just been replaced
 		}
 		return err
 	}
