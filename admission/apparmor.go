@@ -21,7 +21,7 @@ func checkAppArmor(q question) problem.List {
 	return list(problem.Problem{
 		Field: field, Reason: "AppArmor",
 		Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host",
-		Hint:    "enable it in the kernel, or set the type Unconfined",
+		Hint:    "enable AppArmor in the kernel, or set the type Unconfined",
 	})
 }
 
@@ -67,7 +67,7 @@ func checkAppArmorLoaded(q question) problem.List {
 		out = append(out, problem.Problem{
 			Field: field + ".appArmorProfile.localhostProfile", Reason: "AppArmor",
 			Message: fmt.Sprintf("Cannot enforce AppArmor: profile %q is not loaded", *p.LocalhostProfile),
-			Hint:    "load it with apparmor_parser",
+			Hint:    "load the profile with apparmor_parser",
 		})
 	}
 	if sc := q.pod.Spec.SecurityContext; sc != nil {

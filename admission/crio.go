@@ -32,7 +32,7 @@ func checkMinMemory(q question) problem.List {
 			}
 			out = append(out, problem.Problem{
 				Field: fmt.Sprintf("spec.%s[%d].resources.limits.memory", field, i), Reason: "MemoryLimitTooLow",
-				Message: fmt.Sprintf("%s does not create containers with a memory limit of %s: the least is %s", runtimeName(q), limit.String(), resource.NewQuantity(least, resource.BinarySI)),
+				Message: fmt.Sprintf("%s does not create containers with a memory limit of %s: the minimum is %s", runtimeName(q), limit.String(), resource.NewQuantity(least, resource.BinarySI)),
 				Hint:    "increase the limit, or decrease container_min_memory " + handler + " in [crio.runtime.runtimes]",
 			})
 		}

@@ -67,7 +67,7 @@ func (q question) allocate(v *Verdict) {
 	}
 	devices, err := resource.AllocateDevices(q.pod, free)
 	if err != nil {
-		v.Problems = append(v.Problems, unexpectedAllocation(err.Error(), "delete a pod that has one, or add devices with --device"))
+		v.Problems = append(v.Problems, unexpectedAllocation(err.Error(), "delete a pod that uses such a device, or add devices with --device"))
 		return
 	}
 	v.Devices = devices
@@ -96,7 +96,7 @@ func (q question) unknownDevices(devices map[string][]string) problem.List {
 				continue
 			}
 			out = append(out, unexpectedAllocation(fmt.Sprintf("container %s requires the device %s, which no CDI specification of %s defines", c, d, strings.Join(q.facts.CDI.Dirs, ", ")),
-				"generate one with the vendor's tool, such as 'nvidia-ctk cdi generate'"))
+				"generate the specification with the vendor's tool, such as 'nvidia-ctk cdi generate'"))
 		}
 	}
 	return out

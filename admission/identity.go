@@ -63,14 +63,14 @@ func checkName(q question) problem.List {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
 				Message: fmt.Sprintf("pod %s/%s exists in another podrun root directory on this host (uid %s)", p.Namespace, p.Name, p.UID),
-				Hint:    fmt.Sprintf("remove it with --root-dir %s, or choose another name", p.RootDir),
+				Hint:    fmt.Sprintf("delete that pod with --root-dir %s, or choose another name", p.RootDir),
 			})
 		}
 		if !p.Managed && p.Ready && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
 				Message: fmt.Sprintf("pod %s/%s of another program runs on this host (uid %s)", p.Namespace, p.Name, p.UID),
-				Hint:    "remove it with the program that created it, or choose another name",
+				Hint:    "delete that pod with the program that created it, or choose another name",
 			})
 		}
 	}

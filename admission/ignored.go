@@ -77,12 +77,12 @@ func unmeasured(q question) problem.List {
 		case v.Ephemeral != nil:
 			warn(fmt.Sprintf("spec.volumes[%d].ephemeral", i), fmt.Sprintf("no claim is provisioned: volume %q is a directory of the pod, without a size limit", v.Name))
 		case !q.options.Supervised && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
-			warn(fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), fmt.Sprintf("only podrun serve enforces it: volume %q may grow beyond %s", v.Name, v.EmptyDir.SizeLimit))
+			warn(fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), fmt.Sprintf("only podrun serve enforces the limit: volume %q may grow beyond %s", v.Name, v.EmptyDir.SizeLimit))
 		}
 	}
 	eachContainer(q.pod, func(field string, c *corev1.Container) {
 		if limit, has := c.Resources.Limits[corev1.ResourceEphemeralStorage]; has && !q.options.Supervised {
-			warn(field+".resources.limits[ephemeral-storage]", fmt.Sprintf("only podrun serve enforces it: container %q may write more than %s", c.Name, limit.String()))
+			warn(field+".resources.limits[ephemeral-storage]", fmt.Sprintf("only podrun serve enforces the limit: container %q may write more than %s", c.Name, limit.String()))
 		}
 	})
 	return out

@@ -16,7 +16,7 @@ func checkKubelet(q question) problem.List {
 	what, hint := "", ""
 	switch {
 	case k.SharesRuntime:
-		what, hint = "the same runtime and would remove the pod", "stop it, use another runtime, or accept the risk with --allow-kubelet"
+		what, hint = "the same runtime and would remove the pod", "stop the kubelet, use another runtime, or accept the risk with --allow-kubelet"
 	case k.SharesCgroups && q.settings.CgroupsPerQOS && sameRoot(k.CgroupRoot, q.settings.CgroupRoot):
 		what, hint = "the same cgroup root and would remove the pod's cgroup", "set a separate --cgroup-root for podrun, or accept the risk with --allow-kubelet"
 	default:

@@ -117,7 +117,7 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 			}
 			if s.free < least.Value() {
 				short = append(short, Shortage{s.condition,
-					fmt.Sprintf("the node is low on %s: %s is %s, %s keeps %s", s.what, s.name, shown(s, s.free), setting.name, shown(s, least.Value()))})
+					fmt.Sprintf("the node is low on %s: %s is %s, below the %s threshold of %s", s.what, s.name, shown(s, s.free), setting.name, shown(s, least.Value()))})
 				break // the soft threshold adds no information
 			}
 		}

@@ -34,7 +34,7 @@ func checkNetworkReady(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Reason: "NetworkNotReady", Message: "network is not ready" + because(c, ok),
-		Hint: "add a network configuration to " + q.facts.Runtime.NetworkDir() + ", of which 'podrun doctor' prints one, or set spec.hostNetwork",
+		Hint: "add a network configuration to " + q.facts.Runtime.NetworkDir() + " ('podrun doctor' prints an example), or set spec.hostNetwork",
 	})
 }
 
@@ -93,7 +93,7 @@ func checkHandler(q question) problem.List {
 	return list(problem.Problem{
 		Field: "spec.runtimeClassName", Reason: "RuntimeHandlerNotFound",
 		Message: fmt.Sprintf("the runtime has no handler %q", q.handler),
-		Hint:    fmt.Sprintf("it has %s", strings.Join(have, ", ")),
+		Hint:    fmt.Sprintf("use one of the runtime's handlers: %s", strings.Join(have, ", ")),
 	})
 }
 

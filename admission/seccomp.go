@@ -20,7 +20,7 @@ func checkSeccomp(q question) problem.List {
 			out = append(out, problem.Problem{
 				Field: field + ".localhostProfile", Reason: "CreateContainerError",
 				Message: fmt.Sprintf("cannot load seccomp profile %q: %s", *p.LocalhostProfile, wrong),
-				Hint:    "put it below " + q.settings.Layout().Seccomp(),
+				Hint:    "put the profile below " + q.settings.Layout().Seccomp(),
 			})
 		}
 	})

@@ -47,11 +47,11 @@ func checkSysctls(q question) problem.List {
 			why = fmt.Sprintf("%q not allowlisted", name)
 			hint = "allow it with --allowed-unsafe-sysctls=" + name
 			if namespace, _, _ := sysctl.GetNamespace(name); namespace == sysctl.UnknownNamespace {
-				hint = "it is not namespaced: it would change the host"
+				hint = "the sysctl is not namespaced and would change the host"
 			}
 		case ns != "":
 			why = fmt.Sprintf("%q not allowed with host %s enabled", name, ns)
-			hint = "it would change the host"
+			hint = "the sysctl would change the host"
 		default:
 			continue
 		}

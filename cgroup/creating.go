@@ -73,7 +73,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("mark the cgroups created by a podrun process that was killed: %w", err)
+		return fmt.Errorf("set the attribute of the cgroups that a killed podrun process created: %w", err)
 	}
 	p.made()
 	return nil

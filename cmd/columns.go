@@ -50,7 +50,7 @@ const maxColumns = 100
 func newColumns(spec string, bare bool) (*columns, error) {
 	parts := splitColumns(spec)
 	if len(parts) > maxColumns {
-		return nil, fmt.Errorf("%d columns are more than %d", len(parts), maxColumns)
+		return nil, fmt.Errorf("%d columns exceed the limit of %d", len(parts), maxColumns)
 	}
 	c := &columns{bare: bare}
 	for _, part := range parts {

@@ -88,5 +88,5 @@ func unknownKind(name string) error {
 	if like := closestName(strings.ToLower(name), words); like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "it reads " + strings.Join(all, ", ")}
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "supported kinds: " + strings.Join(all, ", ")}
 }

@@ -90,7 +90,7 @@ const (
 	noQuota     = "podrun does not enforce quotas: limit the resources of each pod in its manifest"
 	fromKubectl = " ARGS --dry-run=client -o yaml | podrun apply -'"
 	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; 'podrun describe NAME' shows their probes and events"
-	oneHost     = "podrun manages only the host that it runs on: 'ssh HOST podrun get' manages another one"
+	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
 	useExport   = "use 'ctr -n k8s.io images export FILE.tar IMAGE' with containerd, or 'skopeo copy' with CRI-O"
 	useFiles    = "use 'podrun exec NAME -- ls /' to look at the files, or 'podrun cp NAME:PATH DIR' to copy them"
@@ -126,9 +126,9 @@ var useInstead = map[string]string{
 	"auth":          "podrun has no API server: root may do everything; 'podrun help security' describes the limits",
 	"certificate":   noCluster,
 	"token":         noCluster,
-	"cordon":        "podrun does not schedule pods: do not start pods on this host",
+	"cordon":        "podrun has no scheduler that would start pods on this host: pods start by 'podrun apply', or from the directories of 'podrun serve'",
 	"uncordon":      "podrun does not schedule pods: start them with 'podrun apply'",
-	"taint":         "podrun does not schedule pods: do not start pods on this host",
+	"taint":         "podrun has no scheduler that would start pods on this host: pods start by 'podrun apply', or from the directories of 'podrun serve'",
 	"drain":         "use 'podrun stop --all' or 'podrun delete --all'",
 	"plugin":        "podrun has no plugins; 'podrun --help' lists its commands",
 	"krew":          "podrun has no plugins; 'podrun --help' lists its commands",

@@ -18,8 +18,8 @@ func newGC(a *app) *cobra.Command {
 was interrupted, sandboxes without a checkpoint, containers without a sandbox,
 records of containers that podrun restored in containerd, cgroups, firewall rules
 and addresses of deleted sandboxes, links to deleted logs, and locks. podrun
-removes only objects that carry its mark. It lists other objects that look like
-leftovers, with the reason why it keeps them.`,
+removes only objects that are marked as created by podrun. It lists other objects
+that look like leftovers, with the reason why it keeps them.`,
 		Example: `  podrun gc --dry-run
   podrun gc -o json`,
 		Args: args(cobra.NoArgs),

@@ -117,7 +117,7 @@ type otherType struct {
 
 const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
-const useTemplate = "podrun runs one pod with the same name for it: use 'pod/NAME'"
+const useTemplate = "podrun runs a workload as one pod with the same name: use 'pod/NAME'"
 
 var otherTypes = []otherType{
 	{[]string{"deployments", "deployment", "deploy"}, useTemplate},

@@ -26,8 +26,8 @@ func newPlan(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE...",
 		Short: "Print what apply would do, and change nothing",
-		Long: `Print what apply would do: for each pod whether it is created, updated, replaced
-or refused, its images, and the order of its containers.
+		Long: `Print what apply would do: for each pod, whether apply would create, update, replace
+or refuse it, with its images and the order of its containers.
 
 --full, or -o yaml or json, prints the whole plan: the result of admission, cgroups,
 directories and volumes, images, and the CRI messages. Values that are not known

@@ -94,7 +94,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 func (f *runFlags) checkNamed(c *cobra.Command, a *app, named []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
 		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
-			"set command of the container in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
+			"set the container's command in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
 	}
 	if hint := dockerRunHint(a.typed); hint != "" && !f.hasFiles() {
 		return usageHint(errors.New("podrun run runs manifests, not images"), hint)

@@ -121,7 +121,7 @@ func newRuntimeDown(a *app) *cobra.Command {
 		Short: "Stop the embedded runtime and remove everything that it created",
 		Long: `Stop the embedded runtime and remove everything that it created on this host: its
 processes, mounts, network interface, firewall rules, cgroups, images and
-directories. down also removes the record that this runtime is used. It keeps the
+directories. down also removes the record that selects this runtime. It keeps the
 archives that you have put into <root-dir>/images.
 
 down fails while pods exist. With --force it kills and removes them first, as

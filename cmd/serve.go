@@ -46,16 +46,16 @@ that 'podrun apply' started, but not those of 'podrun run'.
 The directories are those of the command line, else those of 'sources' in the
 settings file, else /etc/podrun/manifests. They contain Pods and the ConfigMaps,
 Secrets, claims and classes that these refer to. An https URL is treated as a
-directory with one file. serve removes no pods because of a directory or URL that
-it cannot read.
+directory with one file. If serve cannot read a directory or URL, it keeps the pods
+of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
 resumes their supervision. On SIGHUP, serve reads the settings file and the
 directories again.
 
-With --secrets=memory, Secrets do not survive a reboot. After one, serve reads the
-Secrets of directories from their files again, pods of URLs wait for their URL, and
-pods of 'podrun apply' must be applied again.`,
+With --secrets=memory, Secrets are lost at a reboot. Then serve reads the Secrets of
+directories from their files again, pods of URLs wait for their URL, and pods of
+'podrun apply' must be applied again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /srv/site/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header

@@ -76,13 +76,13 @@ only with --force.`,
 }
 
 func (f *serviceFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.prefix, "prefix", "", "`directory` with the file system of another host, such as an image: change that, without calling systemctl")
+	set.StringVar(&f.prefix, "prefix", "", "`directory` with the file system of another host, such as an image: change the files there, without calling systemctl")
 	set.BoolVar(&f.force, "force", false, "replace or remove a unit that podrun did not write")
 }
 
 func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) error {
 	if f.now && f.prefix != "" {
-		return usage(c, errors.New("--now starts the service on this host, but --prefix names the files of another host: use one of them"))
+		return usage(c, errors.New("--now starts the service on this host, but --prefix selects the file system of another host: use only one of the two flags"))
 	}
 	if err := f.shutdown.check(c.Flags()); err != nil {
 		return usage(c, err)

@@ -50,7 +50,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (lost at a reboot: pods with Secrets must then be applied again)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one used so far; at first this host's or, if it has none, the embedded one), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the recorded one; initially this host's runtime or, without one, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
 		s.Runtime = v
 		return nodeconfig.CheckRuntime(v)
 	})
@@ -327,7 +327,7 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	}
 	object, hint := "--config", ""
 	if !f.set.Changed("config") {
-		object, hint = "settings", "run podrun as a user that can read the file, or specify another one with --config FILE; --config= reads none"
+		object, hint = "settings", "run podrun as a user that can read the file, or specify another file with --config FILE, or none with --config="
 	}
 	data, err := nodeconfig.ReadFile(f.ctx, f.config)
 	if errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config") {

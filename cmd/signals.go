@@ -168,7 +168,7 @@ func (a *app) printAbandoned() {
 	}
 	pods := remains()
 	if len(pods) == 0 {
-		a.printErrors(errors.New("abandoned: none of its pods remains"))
+		a.printErrors(errors.New("abandoned: no pod of this command remains"))
 		return
 	}
 	a.printErrors(&problem.Error{Kind: problem.Failed, Err: errors.New("abandoned; pods that remain: " + strings.Join(pods, ", ")),

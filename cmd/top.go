@@ -30,9 +30,9 @@ func newTop(a *app) *cobra.Command {
 		Long: `Show the CPU and memory usage of running pods and their containers, as 'kubectl
 top pod' does: CPU in thousandths of a core, memory as the working set.
 
-podrun measures CPU usage over one second. If 'podrun serve' is running, podrun asks
-it instead: serve averages the usage since the previous request, if that was at most
-30 s ago.`,
+podrun measures CPU usage over one second. If 'podrun serve' is running, podrun
+requests the usage from it instead; serve averages the usage since the previous
+request, if that was at most 30 s ago.`,
 		Example: `  podrun top
   podrun top pod web --containers
   podrun top containers -A --sort-by=memory`,

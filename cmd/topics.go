@@ -47,7 +47,7 @@ which the kubelet's file has no field. Its fields are named like the global flag
 (rootDir for --root-dir, see 'podrun options'), except two without a global flag:
 
   sources                 directories and https URLs of 'podrun serve'
-  persistentVolumeClaims  directories of this host by claim (--pvc)
+  persistentVolumeClaims  maps claims to directories of this host (--pvc)
 
 If the file is invalid, every command exits with code 120 and prints all problems
 with their line numbers. Details: podrun-config(5), docs/settings.md.`
@@ -88,7 +88,7 @@ differences:
 - Names. The pod keeps its name: the node's name is not appended.
 - Manifests. Unknown fields are errors (--validate=warn relaxes this). ConfigMaps,
   Secrets, claims and classes come from the same input, since there is no API
-  server. Of a Deployment or another workload, podrun runs one pod.
+  server. For a Deployment or another workload, podrun runs one pod.
 - Changes. A changed pod is updated in place if an API server would accept the
   change, and is replaced otherwise, after its new images were pulled.
 - Images. All images are pulled in parallel from the beginning; permanent errors,

@@ -41,7 +41,7 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 	}
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
-		return streams, restore, fmt.Errorf("make the terminal raw: %w", err)
+		return streams, restore, fmt.Errorf("set the terminal to raw mode: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	a.rawTerminal.Store(true)

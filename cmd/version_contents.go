@@ -29,7 +29,7 @@ func (a *app) printLicenses() error {
 		return errors.New("this podrun was built without Go's build information, which lists its modules: build it in module mode")
 	}
 	fmt.Fprintf(a.streams.Out, "podrun %s is licensed under the Apache License 2.0. It is built from these Go modules.\n"+
-		"Their license texts are in the source of each ('go mod download MODULE@VERSION'), and 'podrun-bundle version --licenses' prints them.\n\n", a.version)
+		"The source of each module ('go mod download MODULE@VERSION') contains its license text; 'podrun-bundle version --licenses' prints all of them.\n\n", a.version)
 	fmt.Fprintf(a.streams.Out, "stdlib %s\n", info.GoVersion)
 	for _, m := range info.Deps {
 		if m.Replace != nil {

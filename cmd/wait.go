@@ -22,7 +22,7 @@ waits until the condition is false. While it waits, podrun restarts the pods'
 containers and runs their probes.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
---for=completed, it is the pod's exit code, as with 'podrun run'.`,
+--for=completed, the exit code is that of the pod, as with 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
   podrun wait job --for=completed`,
 		RunE: func(c *cobra.Command, given []string) error {

@@ -49,7 +49,7 @@ func TestStopDoesNotWaitForTERM(t *testing.T) {
 						t.Error(err)
 					}
 					if took := time.Since(begun); took > time.Second {
-						t.Errorf("it took %v", took)
+						t.Errorf("the call took %v", took)
 					}
 				})
 			})

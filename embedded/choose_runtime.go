@@ -138,7 +138,7 @@ func split(in ChooseInput) error {
 	}
 	return &problem.Error{Kind: problem.Refused, Object: object,
 		Err:  fmt.Errorf("pods of this root directory use %s: %s", now, shownPods(in.Pods)),
-		Hint: "to move, run 'podrun delete --all --all-namespaces' with the former runtime first, then apply the pods again; otherwise unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir"}
+		Hint: "to change the runtime, run 'podrun delete --all --all-namespaces' with the former runtime first, then apply the pods again; otherwise unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir"}
 }
 
 // shownPods lists the first few pods and counts the rest.

@@ -255,7 +255,7 @@ func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 		return err
 	}
 	if want, err := io.ReadAll(io.LimitReader(t, maxRecord)); err != nil || !bytes.Equal(have, want) {
-		return errors.Join(err, errors.New("the list of files differs from the archive's"))
+		return errors.Join(err, errors.New("the list of files differs from the one in the archive"))
 	}
 	return Verify(ctx, l, a.Digest)
 }
@@ -265,7 +265,7 @@ func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 func Verify(ctx context.Context, l Layout, digest string) error {
 	dir := l.Unpacked(digest)
 	fail := func(err error) error {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime " + short(digest), Op: "verify " + dir, Err: err, Hint: "run the podrun-bundle it was unpacked from to unpack it again"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime " + short(digest), Op: "verify " + dir, Err: err, Hint: "unpack the runtime again: run the podrun-bundle that contains this version"}
 	}
 	data, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)
 	if err != nil {

@@ -79,7 +79,7 @@ func (d *document) trailing() problem.List {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err == nil:
-		err = errors.New("more content after the object")
+		err = errors.New("unexpected content after the object")
 	}
 	out := d.syntaxErrors(err)
 	for i := range out {

@@ -49,7 +49,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	words := kustomizer()
 	if words == nil {
 		return Source{}, &problem.Error{Kind: problem.Usage, Object: object, Err: errors.New("neither kustomize nor kubectl is installed on this host"),
-			Hint: "install one of them, or build it where there is one: kubectl kustomize DIR | podrun apply -"}
+			Hint: "install one of them, or run 'kubectl kustomize DIR' on another machine and pass its output to 'podrun apply -'"}
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	case ctx.Err() != nil:
 		return Source{}, fmt.Errorf("build the %s: %w", object, context.Cause(ctx))
 	case out.Cut():
-		err = fmt.Errorf("it builds more than %d MiB", MaxInput>>20)
+		err = fmt.Errorf("its output is larger than %d MiB", MaxInput>>20)
 	case err != nil:
 		if text := strings.TrimSpace(complaint.String()); text != "" {
 			err = errors.New(text)

@@ -60,7 +60,7 @@ EOF
 	install("kustomize", "echo 'no such resource' >&2; exit 1\n")
 	fails(problem.Manifest, "kustomize build: no such resource")
 	install("kustomize", "head -c 100000000 /dev/zero; sleep 600\n")
-	fails(problem.Manifest, "it builds more than")
+	fails(problem.Manifest, "its output is larger than")
 
 	install("kustomize", "sleep 600\n")
 	stopped, stop := context.WithCancelCause(t.Context())

@@ -100,7 +100,7 @@ func TestProblems(t *testing.T) {
 		"a number too large": {text: head + "    ports: [{containerPort: 99999999999}]\n", want: []string{
 			"f:8: Pod default/a: spec.containers[0].ports[0].containerPort: must be a whole number that fits in int32, not a number"}},
 		"a secret's value is never shown": {text: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {k: 'hunter2!'}\n", want: []string{
-			"f:4: Secret default/a: data[k]: not valid base64 (encode the value, or put it into stringData as it is)"}},
+			"f:4: Secret default/a: data[k]: not valid base64 (encode the value, or put the plain value into stringData)"}},
 
 		"validation": {text: head + "    securityContext: {runAsUser: -1}\n  - name: c\n    image: ''\n  restartPolicy: Maybe\n", want: []string{
 			"f:8: Pod default/a: spec.containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",

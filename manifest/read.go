@@ -185,7 +185,7 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 	case size > MaxSource:
 		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", MaxSource>>20), "is it a manifest?")[0]
 	case r.left < 0:
-		return Source{}, &unreadable(name, fmt.Sprintf("with it the input is larger than %d MiB", MaxInput>>20), "apply the files in parts")[0]
+		return Source{}, &unreadable(name, fmt.Sprintf("this file makes the input larger than %d MiB", MaxInput>>20), "apply the files in parts")[0]
 	}
 	return Source{Name: problem.ShownURL(name), Data: got.data}, nil
 }

@@ -300,7 +300,7 @@ func TestF3DirectoryBounded(t *testing.T) {
 	}
 	dir := tree(t, files)
 	_, err := Read(t.Context(), []string{dir}, ReadOptions{})
-	if want := dir + "/3.yaml: with it the input is larger than 32 MiB (apply the files in parts)"; err == nil || err.Error() != want {
+	if want := dir + "/3.yaml: this file makes the input larger than 32 MiB (apply the files in parts)"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	files = map[string]string{}

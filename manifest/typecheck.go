@@ -125,7 +125,7 @@ func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 		e.hint = "write the value without quotes"
 	case want == "base64 text" && kindOf(raw) == "a string":
 		e.message = "not valid base64"
-		e.hint = "encode the value, or put it into stringData as it is"
+		e.hint = "encode the value, or put the plain value into stringData"
 	}
 	return []typeError{e}
 }

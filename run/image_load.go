@@ -80,5 +80,5 @@ func notContainerd(is string) error {
 	if is == "cri-o" {
 		hint = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (oci-archive: for an OCI layout), or a registry on this host"
 	}
-	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is), Hint: hint}
+	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, but the runtime is %s", is), Hint: hint}
 }

@@ -55,7 +55,7 @@ func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 			return err
 		}
 		if err := wait.Sleep(ctx, deletedPoll); err != nil {
-			return reconcile.DeadlineError(k.ID, err, "it still exists")
+			return reconcile.DeadlineError(k.ID, err, "the pod still exists")
 		}
 	}
 }

@@ -19,7 +19,7 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	refuse := func(field, message, hint string) (Volume, problem.List) {
 		return Volume{}, problem.List{missing(field, message, hint)}
 	}
-	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or set --pvc %s=DIR, or --pvc-dir DIR for all claims", ref.ClaimName)
+	hint := fmt.Sprintf("add the claim and its PersistentVolume to the input, or set --pvc %s=DIR, or --pvc-dir DIR for all claims", ref.ClaimName)
 	claim := in.Claims[ref.ClaimName]
 	if in.ClaimDir != "" && (claim == nil || in.PersistentVolumes[claim.Spec.VolumeName] == nil) {
 		if _, _, err := Provision(in.ClaimDir, in.ID.Namespace, ref.ClaimName, claim); err != nil {

@@ -95,5 +95,5 @@ func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if c := claim.Spec.StorageClassName; c != nil && *c != "" {
 		class = *c
 	}
-	return fmt.Sprintf("it requests %s, access modes %v, storage class %s", size.String(), claim.Spec.AccessModes, class)
+	return fmt.Sprintf("the claim requests %s, access modes %v, storage class %s", size.String(), claim.Spec.AccessModes, class)
 }

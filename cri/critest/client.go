@@ -58,7 +58,7 @@ func copyMessage(to, from any) error {
 	t, ok1 := to.(proto.Message)
 	f, ok2 := from.(proto.Message)
 	if !ok1 || !ok2 {
-		return status.Error(codes.Internal, fmt.Sprintf("%T or %T is no message", to, from))
+		return status.Error(codes.Internal, fmt.Sprintf("%T or %T is not a protobuf message", to, from))
 	}
 	proto.Reset(t)
 	proto.Merge(t, f)
@@ -131,7 +131,7 @@ func (s *serverStream) RecvMsg(m any) error { return copyMessage(m, s.s.request)
 func (s *serverStream) SendMsg(m any) error {
 	msg, ok := m.(proto.Message)
 	if !ok {
-		return status.Errorf(codes.Internal, "%T is no message", m)
+		return status.Errorf(codes.Internal, "%T is not a protobuf message", m)
 	}
 	select {
 	case s.s.items <- msg:

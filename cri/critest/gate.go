@@ -17,7 +17,7 @@ import (
 func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	msg, ok := req.(proto.Message)
 	if !ok {
-		return nil, status.Errorf(codes.Internal, "%T is no message", req)
+		return nil, status.Errorf(codes.Internal, "%T is not a protobuf message", req)
 	}
 	// The record has its own copy, because the service keeps the request.
 	call := &Call{Method: path.Base(info.FullMethod), Request: proto.Clone(msg)}

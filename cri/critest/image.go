@@ -167,7 +167,7 @@ func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusReque
 	resp := &runtimeapi.ImageStatusResponse{Image: img.proto()}
 	if r.GetVerbose() {
 		if rt.options.terse {
-			return nil, status.Error(codes.Unimplemented, "no details of images")
+			return nil, status.Error(codes.Unimplemented, "verbose image status is not supported")
 		}
 		resp.Info = map[string]string{"info": fmt.Sprintf(`{"imageSpec":{"architecture":%q,"os":"linux","config":{"User":%q}}}`, img.Arch, img.User)}
 	}

@@ -69,7 +69,7 @@ func (all *records) list(req proto.Message) (proto.Message, error) {
 	case *runtimeapi.ListContainersRequest:
 		return all.listContainers(r.GetFilter()), nil
 	}
-	return nil, fmt.Errorf("%T has no stale answer", req)
+	return nil, fmt.Errorf("the fault for stale lists does not support %T", req)
 }
 
 func (all *records) listSandboxes(f *runtimeapi.PodSandboxFilter) *runtimeapi.ListPodSandboxResponse {

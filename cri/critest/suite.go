@@ -209,7 +209,7 @@ func (p *pod) up(t *testing.T, name string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the log of %s after a minute: %q, %v", name, data, err)
+			t.Fatalf("container %s did not write its first line within a minute: log %q, %v", name, data, err)
 		}
 	}
 }
@@ -276,6 +276,6 @@ func (s *suite) testRuntime(t *testing.T) {
 		t.Errorf("not ready: %v", st.GetStatus().GetConditions())
 	}
 	if st.GetInfo()["config"] == "" {
-		t.Error("a verbose status has no config")
+		t.Error("the verbose status does not contain the runtime's configuration")
 	}
 }

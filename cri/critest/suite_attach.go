@@ -59,7 +59,7 @@ func (s *suite) testForward(t *testing.T) {
 	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.Err(limited); err == nil || !strings.Contains(err.Error(), "connect") {
-		t.Errorf("the runtime says %v", err)
+		t.Errorf("the runtime returned the error %v, want one that contains connect", err)
 	}
 	none, err := s.PortForward(t.Context(), "none", 9)
 	if err == nil && s.cfg.Profile.ForwardsLate {
@@ -67,6 +67,6 @@ func (s *suite) testForward(t *testing.T) {
 		err = none.Err(limited)
 	}
 	if err == nil {
-		t.Error("no error for a sandbox that is not there")
+		t.Error("no error for a nonexistent sandbox")
 	}
 }

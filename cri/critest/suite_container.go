@@ -21,10 +21,10 @@ func (s *suite) testContainerLife(t *testing.T) {
 	st := s.status(t, id)
 	wantState(t, st, runtimeapi.ContainerState_CONTAINER_CREATED)
 	if st.GetCreatedAt() == 0 || st.GetStartedAt() != 0 || st.GetFinishedAt() != 0 {
-		t.Errorf("times of a created container: %v", st)
+		t.Errorf("wrong timestamps of a created container: %v", st)
 	}
 	if !proto.Equal(st.GetMetadata(), config.GetMetadata()) || st.GetAnnotations()["note"] != "kept" || st.GetLabels()["name"] != "app" {
-		t.Errorf("the status has other metadata, labels or annotations than the config: %v", st)
+		t.Errorf("the metadata, labels or annotations in the status differ from the config: %v", st)
 	}
 	if err := s.StartContainer(t.Context(), id); err != nil {
 		t.Fatal(err)
@@ -32,20 +32,20 @@ func (s *suite) testContainerLife(t *testing.T) {
 	st = s.status(t, id)
 	wantState(t, st, runtimeapi.ContainerState_CONTAINER_RUNNING)
 	if st.GetStartedAt() <= st.GetCreatedAt() || st.GetFinishedAt() != 0 {
-		t.Errorf("times of a running container: %v", st)
+		t.Errorf("wrong timestamps of a running container: %v", st)
 	}
 	if err := s.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "state") {
-		t.Errorf("a running container started: %v", err)
+		t.Errorf("starting a running container: got error %v, want one that contains state", err)
 	}
 	s.checkInfo(t, id)
 	let()
 	st = s.ended(t, id)
 	wantExit(t, st, 3, "Error")
 	if st.GetFinishedAt() <= st.GetStartedAt() {
-		t.Errorf("times of a container that has exited: %v", st)
+		t.Errorf("wrong timestamps of an exited container: %v", st)
 	}
 	if err := s.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "state") {
-		t.Errorf("a container that has exited started: %v", err)
+		t.Errorf("starting an exited container: got error %v, want one that contains state", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *suite) testNotStarted(t *testing.T) {
 			t.Errorf("CreateContainer: %v", err)
 		}
 		if list, err := s.ListContainers(t.Context(), config.GetLabels()); err != nil || len(list) > 0 {
-			t.Errorf("it left %v, %v", list, err)
+			t.Errorf("the failed CreateContainer left containers: %v, %v", list, err)
 		}
 		config.Command = []string{"true"}
 		p.create(t, config) // the name was released
@@ -142,7 +142,7 @@ func (s *suite) testNotStarted(t *testing.T) {
 	wantState(t, st, runtimeapi.ContainerState_CONTAINER_EXITED)
 	wantExit(t, st, 128, "StartError")
 	if !strings.Contains(st.GetMessage(), "/no/such/program") {
-		t.Errorf("the status says %q", st.GetMessage())
+		t.Errorf("the status has the message %q, which does not name the program", st.GetMessage())
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *suite) testContainerList(t *testing.T) {
 			t.Errorf("filter by %s: listed %v and %v, want %v and %v", c.name, got[a] != nil, got[b] != nil, c.a, c.b)
 		}
 		if got[b] != nil && (got[b].GetPodSandboxId() != p.id || got[b].GetState() != running.GetState() || got[b].GetImageRef() == "") {
-			t.Errorf("listed as %v", got[b])
+			t.Errorf("wrong list entry of the running container: %v", got[b])
 		}
 	}
 }

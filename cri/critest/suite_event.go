@@ -112,6 +112,6 @@ func (s *suite) testRuntimeConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.second(t) && config.GetLinux() == nil {
-		t.Error("containerd 2 does not tell its cgroup driver")
+		t.Error("containerd 2 does not report its cgroup driver")
 	}
 }

@@ -89,7 +89,7 @@ func (s *suite) testVolumes(t *testing.T) {
 		t.Errorf("writing to a read-only mount: %v, %v", resp, err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "before\nafter\n" {
-		t.Errorf("the host has %q, %v", data, err)
+		t.Errorf("the file on the host contains %q, %v", data, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *suite) testExecTimeout(t *testing.T) {
 		wantCode(t, err, codes.DeadlineExceeded)
 	}
 	if took := time.Since(begin); took < time.Second || took > time.Minute {
-		t.Errorf("it took %v", took)
+		t.Errorf("the call took %v", took)
 	}
 	wantState(t, s.status(t, id), runtimeapi.ContainerState_CONTAINER_RUNNING)
 }
@@ -128,7 +128,7 @@ func (s *suite) testExecRefused(t *testing.T) {
 	_, err := s.ExecSync(t.Context(), id, []string{"no-such-program"}, 0)
 	wantCode(t, err, codes.Unknown)
 	if why, absent, ok := cri.CommandFailure(err); !ok || !absent || why != `exec: "no-such-program": executable file not found in $PATH` {
-		t.Errorf("got %q of %v", why, err)
+		t.Errorf("got the reason %q from the error %v", why, err)
 	}
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {
 		t.Fatal(err)

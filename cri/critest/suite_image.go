@@ -35,7 +35,7 @@ func (s *suite) testImage(t *testing.T) {
 	}
 	resp, err := s.Images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 	if err != nil || !slices.ContainsFunc(resp.GetImages(), func(i *runtimeapi.Image) bool { return sameImage(i, img) }) {
-		t.Errorf("ListImages: %v, %v; want it to have %v", resp, err, img)
+		t.Errorf("ListImages: got %v, %v; want a list that contains %v", resp, err, img)
 	}
 	if fs, err := s.Images.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{}); err != nil || len(fs.GetImageFilesystems()) == 0 {
 		t.Errorf("ImageFsInfo: %v, %v", fs, err)
@@ -87,7 +87,7 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	wantCode(t, err, codes.NotFound, codes.Unknown)
 	p.create(t, p.container("app", "true")) // the name was released
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
-		t.Errorf("RemoveImage of one that is not here: %v", err)
+		t.Errorf("RemoveImage of a nonexistent image: %v", err)
 	}
 }
 

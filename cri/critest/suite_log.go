@@ -26,10 +26,10 @@ func (s *suite) readLog(t *testing.T, path string) []string {
 	for line := range strings.Lines(string(data)) {
 		m := logLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if m == nil {
-			t.Fatalf("%s: %.80q is no log line", path, line)
+			t.Fatalf("%s: %.80q is not a line in the CRI log format", path, line)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || time.Since(at).Abs() > time.Hour {
-			t.Errorf("%s: the time %q is invalid or more than 1 h from now (%v)", path, m[1], err)
+			t.Errorf("%s: the timestamp %q is invalid, or differs from the current time by more than an hour (%v)", path, m[1], err)
 		}
 		entries = append(entries, strings.Join(m[2:], " "))
 	}
@@ -80,7 +80,7 @@ func (s *suite) joined(t *testing.T, entries []string) []string {
 		stream, text, _ := strings.Cut(e, " ")
 		tag, text, _ := strings.Cut(text, " ")
 		if len(text) > s.cfg.Profile.LogPart {
-			t.Errorf("a part has %d bytes", len(text))
+			t.Errorf("a part of a log line has %d bytes", len(text))
 		}
 		if part += text; tag == "P" {
 			parts++
@@ -89,7 +89,7 @@ func (s *suite) joined(t *testing.T, entries []string) []string {
 		out, part = append(out, stream+" "+tag+" "+part), ""
 	}
 	if parts == 0 {
-		t.Error("no line is in parts")
+		t.Error("the runtime did not split the long line")
 	}
 	return out
 }
@@ -138,10 +138,10 @@ func (s *suite) testLogReopened(t *testing.T) {
 	let()
 	s.ended(t, id)
 	if got := s.readLog(t, path+".1"); !slices.Equal(got, []string{"stdout F before"}) {
-		t.Errorf("the old file has %q", got)
+		t.Errorf("the rotated log contains %q", got)
 	}
 	if got := s.readLog(t, path); !slices.Equal(got, []string{"stdout F after"}) {
-		t.Errorf("the new file has %q", got)
+		t.Errorf("the new log contains %q", got)
 	}
 	_, err := s.Runtime.ReopenContainerLog(t.Context(), reopen)
 	wantCode(t, err, codes.Unknown)

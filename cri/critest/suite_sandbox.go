@@ -42,7 +42,7 @@ func (s *suite) testSandboxLife(t *testing.T) {
 		t.Errorf("a new sandbox is %s", st.GetState())
 	}
 	if !proto.Equal(st.GetMetadata(), p.config.GetMetadata()) || st.GetLabels()["uid"] != p.config.GetMetadata().GetUid() {
-		t.Errorf("the status has other metadata or labels than the config: %v", st)
+		t.Errorf("the metadata or labels in the status differ from the config: %v", st)
 	}
 	if age := time.Since(time.Unix(0, st.GetCreatedAt())); age < -time.Second || age > time.Minute {
 		t.Errorf("a new sandbox was created %v ago", age)
@@ -76,7 +76,7 @@ func (s *suite) testSandboxName(t *testing.T) {
 	next := proto.CloneOf(p.config)
 	next.Metadata.Attempt = 1
 	if s.run(t, next).id == p.id {
-		t.Error("two attempts have one ID")
+		t.Error("sandboxes of different attempts have the same ID")
 	}
 	s.drop(t, p.id)
 	s.run(t, p.config) // the name is free again
@@ -100,7 +100,7 @@ func (s *suite) testSandboxAddress(t *testing.T) {
 		t.Errorf("the pod's IP is %q: %v", st.GetNetwork().GetIp(), err)
 	}
 	if st.GetLinux().GetNamespaces().GetOptions().GetPid() != runtimeapi.NamespaceMode_CONTAINER {
-		t.Errorf("the status has other namespaces than the config: %v", st.GetLinux())
+		t.Errorf("the namespaces in the status differ from the config: %v", st.GetLinux())
 	}
 	if err := s.StopPodSandbox(t.Context(), p.id); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func (s *suite) testSandboxStop(t *testing.T) {
 		wantState(t, s.status(t, created), runtimeapi.ContainerState_CONTAINER_CREATED)
 	}
 	if err := s.StartContainer(t.Context(), created); err == nil {
-		t.Error("a container started in a stopped sandbox")
+		t.Error("StartContainer in a stopped sandbox succeeded")
 	}
 	_, err := p.tryCreate(t, p.container("late", "true"))
 	wantCode(t, err, codes.NotFound, codes.Unknown)
@@ -173,7 +173,7 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	wantExit(t, s.status(t, obeys), code, "Error")
 	wantExit(t, s.status(t, ignores), 137, "Error")
 	if waited := took > atOnce; waited != waits {
-		t.Errorf("it took %v", took)
+		t.Errorf("the call took %v", took)
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *suite) testSignals(t *testing.T) {
 			took := time.Since(begin)
 			wantExit(t, s.status(t, id), c.code, map[bool]string{true: "Completed", false: "Error"}[c.code == 0])
 			if killed != (took >= grace) {
-				t.Errorf("it took %v to stop, with a grace period of %v", took, grace)
+				t.Errorf("stopping the container took %v, with a grace period of %v", took, grace)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func (s *suite) testStopAndRemove(t *testing.T) {
 		wantCode(t, err, codes.NotFound)
 	}
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {
-		t.Errorf("StopContainer of one that is gone: %v", err)
+		t.Errorf("StopContainer of a removed container: %v", err)
 	}
 	wantCode(t, s.StartContainer(t.Context(), id), codes.NotFound)
 }

@@ -62,10 +62,10 @@ func (s *suite) testStreamLive(t *testing.T) {
 	select {
 	case err := <-done:
 		if !errors.Is(err, enough) {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("Exec returned the error %v", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it did not end")
+		t.Error("Exec did not return within a minute")
 	}
 }
 
@@ -81,10 +81,10 @@ func (s *suite) testStreamRefused(t *testing.T) {
 		}
 		_, ok := errors.AsType[*cri.ExecError](err)
 		if why, absent, _ := cri.CommandFailure(err); !ok || !absent || why != `exec: "no-such-program": executable file not found in $PATH` {
-			t.Errorf("terminal %v: got %q of %v", tty, why, err)
+			t.Errorf("terminal %v: got the reason %q from the error %v", tty, why, err)
 		}
 		if out.Len()+errs.Len() > 0 {
-			t.Errorf("terminal %v: it wrote %q and %q", tty, &out, &errs)
+			t.Errorf("terminal %v: the failed command wrote %q and %q", tty, &out, &errs)
 		}
 	}
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {

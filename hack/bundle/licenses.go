@@ -122,11 +122,11 @@ func identify(module string, texts map[string]string) (string, error) {
 		}
 	}
 	if len(ids) == 0 {
-		return "", fmt.Errorf("%s has no license that is known: read it, and teach hack/bundle", module)
+		return "", fmt.Errorf("the license of %s is unknown: read it, and add it to hack/bundle", module)
 	}
 	for id := range ids {
 		if !slices.Contains(allowed, id) {
-			return "", fmt.Errorf("%s is under %s: read it, and fulfil its terms before it is allowed", module, id)
+			return "", fmt.Errorf("the license of %s is %s: read it, comply with its terms, and add it to the allowed licenses", module, id)
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND "), nil
@@ -169,7 +169,7 @@ and run "make bundle" again. You may reverse engineer podrun-bundle to debug suc
 `
 
 // sources is the statement that the MPL 2.0, section 3.2, requires.
-const sources = `The source of each module, unmodified, is what "go mod download MODULE@VERSION" gets.
+const sources = `"go mod download MODULE@VERSION" downloads the unmodified source of each module.
 `
 
 // licenseText joins all texts; it includes equal texts once.

@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		"order":             {old: "[0.1.0] -", new: "[0.3.0] -", want: []string{"0.3.0 is not before 0.2.0", "[0.3.0] has no link"}},
 		"dates":             {old: "2026-01-01", new: "2026-03-01", want: []string{"0.1.0 has a later date"}},
 		"no link":           {old: "\n[0.1.0]: x", want: []string{"[0.1.0] has no link"}},
-		"group":             {old: "### Fixed", new: "### Bugs", want: []string{`"Bugs" is none of Added, Changed`}},
+		"group":             {old: "### Fixed", new: "### Bugs", want: []string{`the group "Bugs" is not one of Added, Changed`}},
 		"tag of no section": {tags: []string{"v0.1.0", "v0.1.1"}, want: []string{"the tag v0.1.1 has no section"}},
 		"section of no tag": {tags: []string{"v0.2.0"}, want: []string{"release 0.1.0 of CHANGELOG.md has no tag"}},
 		"old tag here":      {tags: []string{"v0.1.0", "v0.2.0"}, here: []string{"v0.1.0"}, want: []string{"this commit is v0.1.0, which is not the newest"}},

@@ -95,7 +95,7 @@ func check(text string, tags, here []string) []string {
 		switch {
 		case strings.HasPrefix(line, "### "):
 			if !slices.Contains(groups, line[4:]) {
-				complain(at, "%q is none of %s", line[4:], strings.Join(groups, ", "))
+				complain(at, "the group %q is not one of %s", line[4:], strings.Join(groups, ", "))
 			}
 		case strings.HasPrefix(line, "- ") && sections == 1:
 			entries++

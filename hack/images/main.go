@@ -46,8 +46,8 @@ func main() {
 	bin := flag.String("bin", "", "`directory` of the static programs pause and httpd")
 	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
 	archives := flag.String("save", "", "write docker-archives to this `directory` instead of pushing")
-	serves := flag.Bool("serve", false, "be the registry")
-	flag.StringVar(&architecture, "arch", architecture, "of the images, and of the programs in -bin and -busybox")
+	serves := flag.Bool("serve", false, "serve the images as a registry on this address")
+	flag.StringVar(&architecture, "arch", architecture, "architecture of the images, and of the programs in -bin and -busybox")
 	flag.Parse()
 	if err := run(*registry, *bin, *busybox, *archives, *serves); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)

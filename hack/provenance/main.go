@@ -27,12 +27,12 @@ func main() {
 	b := build{Sums: map[string]string{}}
 	var arch, dir string
 	flag.StringVar(&b.Version, "version", "devel", "version of the release")
-	flag.StringVar(&b.Commit, "commit", "", "its commit; empty if files of the checkout differ from it")
-	flag.StringVar(&arch, "arch", "", "its architectures, as GOARCH")
-	flag.StringVar(&b.Only, "only", "", "format of the packages, if it has no other files")
-	flag.BoolVar(&b.Bundle, "bundle", true, "the release has podrun-bundle")
+	flag.StringVar(&b.Commit, "commit", "", "commit of the release; empty if files of the checkout differ from it")
+	flag.StringVar(&arch, "arch", "", "architectures of the release, as GOARCH")
+	flag.StringVar(&b.Only, "only", "", "format of the packages, if the release contains only packages")
+	flag.BoolVar(&b.Bundle, "bundle", true, "the release contains podrun-bundle")
 	flag.StringVar(&b.Nfpm, "nfpm", "", "module and version of the program that makes packages")
-	flag.Func("binary", "podrun of one architecture, whose modules are listed", b.readBinary)
+	flag.Func("binary", "podrun binary of one architecture, whose modules to list", b.readBinary)
 	flag.Parse()
 	dir, b.Archs = flag.Arg(0), strings.Fields(arch)
 	if err := run(os.Stdout, b, dir); err != nil {

@@ -28,7 +28,7 @@ import (
 )
 
 func main() {
-	guest := flag.Bool("guest", false, "with the blocks that change the host's services")
+	guest := flag.Bool("guest", false, "include the blocks that change the host's services")
 	flag.Parse()
 	if err := run(os.Stdout, flag.Arg(0), *guest); err != nil {
 		fmt.Fprintln(os.Stderr, "recipe:", err)
@@ -162,7 +162,7 @@ expect() {
 		pattern=$(sed -E 's/[][?\\]/\\&/g' <<<"$want")
 		while :; do
 			if ! IFS= read -r line <&3; then
-				printf '%s: no line of the output is like: %s\n' "$step" "$want"
+				printf '%s: no line of the output matches: %s\n' "$step" "$want"
 				return 1
 			fi
 			# shellcheck disable=SC2053 # a pattern

@@ -34,9 +34,9 @@ import (
 
 func main() {
 	version := flag.String("version", "devel", "version of the program")
-	arch := flag.String("arch", "", "its `architecture`, as GOARCH")
-	embed := flag.Bool("embed", false, "write the document that package sbom embeds")
-	tags := flag.String("tags", "", "build tags of that build, separated by commas")
+	arch := flag.String("arch", "", "`architecture` of the program, as GOARCH")
+	embed := flag.Bool("embed", false, "write the document in the form that package sbom embeds")
+	tags := flag.String("tags", "", "build tags of the program, separated by commas")
 	flag.Parse()
 	var err error
 	if *embed {

@@ -24,7 +24,7 @@ func TestLongResolvConf(t *testing.T) {
 		t.Errorf("%d options, want %d: %v", len(conf.Options), n, err)
 	}
 	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("the call took %v", took)
 	}
 }
 

@@ -64,7 +64,7 @@ func (m machine) readRange(file string) (uint32, error) {
 	}
 	var ns host.UserNS
 	if _, err = json.UnmarshalStrict(data, &ns); err == nil && (len(ns.UIDs) != 1 || ns.UIDs[0].HostID == 0) {
-		err = errors.New("it does not hold exactly one range")
+		err = errors.New("the file does not contain exactly one range")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", file, err)

@@ -83,7 +83,7 @@ func addresses(in Input) Finding {
 	switch {
 	case len(f.NodeIPs) == 0 || slices.ContainsFunc(f.NodeIPs, local):
 		return Finding{Check: "addresses", Status: Warn, Summary: "the host has only a loopback address: pods cannot use status.hostIP",
-			Fix: "set one with --node-ip"}
+			Fix: "set another address with --node-ip"}
 	case f.DefaultRoute == "":
 		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods have no external network, and registries may be unreachable",
 			strings.Join(f.NodeIPs, ", ")), Fix: "ip route add default via …"}
@@ -110,7 +110,7 @@ func resolver(in Input) Finding {
 	case len(c.Nameservers) == 0:
 		return warn("add name servers to it, or set another file with --resolv-conf", " has no name servers: pods cannot resolve names")
 	case loopback >= 0:
-		return warn("set another file with --resolv-conf whose servers pods can reach", " names %s, a loopback address, which in a pod is the pod itself", c.Nameservers[loopback])
+		return warn("set another file with --resolv-conf whose servers pods can reach", " names %s, a loopback address, which inside a pod refers to the pod itself", c.Nameservers[loopback])
 	case len(c.Nameservers) > maxServers:
 		return warn("", " has %d name servers: pods get the first %d", len(c.Nameservers), maxServers)
 	case len(c.Searches) > maxSearches:

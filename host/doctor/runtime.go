@@ -233,7 +233,7 @@ func devices(in Input) Finding {
 		if len(unknown) > 0 {
 			slices.Sort(unknown)
 			return Finding{Status: Warn, Summary: fmt.Sprintf("no CDI specification of %s defines %s", strings.Join(in.Facts.CDI.Dirs, ", "), strings.Join(unknown, ", ")),
-				Fix: "generate one with the vendor's tool, such as 'nvidia-ctk cdi generate'"}
+				Fix: "generate the specification with the vendor's tool, such as 'nvidia-ctk cdi generate'"}
 		}
 		return pass("", "%d configured, all with a CDI specification", n)
 	})

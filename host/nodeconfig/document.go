@@ -92,7 +92,7 @@ func placesOf(text []byte) ([]place, error) {
 		return nil, nil
 	}
 	if expanded(&root, map[*yaml.Node]int{}) > maxExpanded {
-		return nil, fmt.Errorf("larger than %d MiB with its aliases written out", maxExpanded>>20)
+		return nil, fmt.Errorf("larger than %d MiB with its aliases expanded", maxExpanded>>20)
 	}
 	var out []place
 	lines := map[string]int{}

@@ -39,7 +39,7 @@ func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 	}
 	for i, pattern := range kc.PreloadedImagesVerificationAllowlist {
 		if !validPattern(pattern) {
-			f.invalid(fmt.Sprintf("%s[%d]", allowlist, i), fmt.Sprintf("%q is neither an image's name without tag and digest nor a prefix of one that ends in /*", pattern), "such as registry.example/team/*")
+			f.invalid(fmt.Sprintf("%s[%d]", allowlist, i), fmt.Sprintf("%q is neither an image name without tag and digest nor a prefix that ends in /*", pattern), "such as registry.example/team/*")
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 		value *metav1.Duration
 	}{{"pullTimeout", pc.PullTimeout}, {"pullStallTimeout", pc.PullStallTimeout}} {
 		if limit.value != nil && limit.value.Duration < 0 {
-			f.invalid(limit.field, fmt.Sprintf("%s is negative", limit.value.Duration), "0 is no limit")
+			f.invalid(limit.field, fmt.Sprintf("%s is negative", limit.value.Duration), "0 means no limit")
 		}
 	}
 	if r := deref(pc.RetryPull, "auto"); r != "auto" && r != "always" {

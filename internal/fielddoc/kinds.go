@@ -30,7 +30,7 @@ var Kinds = []Kind{
 	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or by --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
 	{"Secret", "", "v1", []string{"secrets", "secret"}, "read from the pod's input or by --secret, for volumes, environment variables and credentials of registries", "", reflect.TypeFor[corev1.Secret]()},
 	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or by --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
-	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "of hostPath, local or nfs, for the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
+	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "supported with hostPath, local or nfs; for the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
 	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
 	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
@@ -38,8 +38,8 @@ var Kinds = []Kind{
 	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
 	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate, "spec.template.", reflect.TypeFor[batchv1.Job]()},
 	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, oneOfTemplate + "; nothing is scheduled", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
-	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling count for pods that name it", "", reflect.TypeFor[nodev1.RuntimeClass]()},
-	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy count for pods that name it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
+	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling apply to pods that refer to it", "", reflect.TypeFor[nodev1.RuntimeClass]()},
+	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy apply to pods that refer to it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
 }
 
 // Find returns the kind with a name, which may include the group (deployments.apps), or nil

@@ -103,7 +103,7 @@ type SchemaError struct {
 
 // Error returns a message with the file and the versions.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("%s has schema version %d, this podrun supports versions up to %d", e.File, e.Version, Schema)
+	return fmt.Sprintf("%s has schema version %d, but this podrun supports only versions up to %d", e.File, e.Version, Schema)
 }
 
 // CheckSchema returns a *SchemaError if this podrun does not support the version, otherwise

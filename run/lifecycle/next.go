@@ -278,7 +278,7 @@ func (d *Decision) restartAll(c *Container, w World) {
 		return
 	}
 	d.Actions = append(d.Actions, Action{Verb: RestartAll, Container: c.Name, ID: c.ID,
-		Why: fmt.Sprintf("container %s exited with %d: its rule restarts all containers", c.Name, c.ExitCode)})
+		Why: fmt.Sprintf("container %s exited with %d: its restart rule restarts all containers of the pod", c.Name, c.ExitCode)})
 }
 
 // restart starts an exited container again, unless it is in back-off. A container that was killed to be

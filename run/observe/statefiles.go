@@ -36,7 +36,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
+		return nil, fmt.Errorf("read the states of postStart hooks: %w", err)
 	}
 	hooks := map[string]lifecycle.HookState{}
 	var corrupt error
@@ -51,7 +51,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		}
 		state := lifecycle.HookState(data)
 		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
-			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
+			err = fmt.Errorf("the state is not one of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
 		}
 		if err != nil {
 			// The hook will run again: running it twice is better than never running it.

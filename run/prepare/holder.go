@@ -17,7 +17,7 @@ func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.L
 	}
 	of, remove := "in the root directory "+dir, "delete that pod with --root-dir "+dir
 	if dir == "" {
-		of, remove = "of an older podrun version with another root directory", "delete that pod with its --root-dir"
+		of, remove = "that an older podrun version created in another root directory", "delete that pod with its --root-dir"
 	}
 	hint := "remove metadata.uid from the manifest, so that podrun generates a UID, or " + remove
 	if generated {

@@ -36,7 +36,7 @@ type Supervision struct {
 }
 
 // ErrOwned reports that another command works on a supervised pod.
-var ErrOwned = errors.New("another command works on the pod")
+var ErrOwned = errors.New("another command is working on the pod")
 
 // Supervise keeps a pod on this host running as defined until ctx ends or the pod has ended. It adopts
 // updates by other commands. The error explains why the pod can no longer be supervised: it was stopped

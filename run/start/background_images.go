@@ -98,7 +98,7 @@ func (i *BackgroundImages) await(name string) *imageWait {
 func (i *BackgroundImages) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {
-		return imagepull.Result{}, fmt.Errorf("container %s: no wait for its image was started", name)
+		return imagepull.Result{}, fmt.Errorf("container %s: podrun has not begun to wait for its image", name)
 	}
 	<-wait.done
 	delete(i.byName, name)

@@ -14,5 +14,5 @@ func (st *Starter) interruptedError(cause error, name, op string, err error) err
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, st.pod.Redacted(name, err))
+	return fmt.Errorf("%w; the runtime's last response to the request to %s container %s: %w", cause, op, name, st.pod.Redacted(name, err))
 }

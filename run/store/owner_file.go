@@ -52,7 +52,7 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	}
 	if r.Schema > ownerSchema {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
-			Err:  fmt.Errorf("its owner record has schema version %d, this podrun supports versions up to %d", r.Schema, ownerSchema),
+			Err:  fmt.Errorf("its owner record has schema version %d, but this podrun supports only versions up to %d", r.Schema, ownerSchema),
 			Hint: "use the newer podrun that wrote it"}
 	}
 	return &r, nil

@@ -132,7 +132,7 @@ func checkSchemas(l identity.Layout, uid string) error {
 func newerError(l identity.Layout, uid string, err error) error {
 	id, _ := discover.StoredPod(context.Background(), l, uid)
 	return &problem.Error{Kind: problem.Refused, Object: identity.ObjectName(id), Err: err,
-		Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
+		Hint: "use the newer podrun version that wrote it; 'podrun delete' of this version removes the pod"}
 }
 
 // IsNewer reports whether an error means that a newer version of podrun wrote a state file.

@@ -46,7 +46,7 @@ func removeFromTable(ctx context.Context, nft string, table nftTable, sandboxes 
 	c := exec.CommandContext(ctx, nft, "-f", "-")
 	c.Stdin = bytes.NewReader(script)
 	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("remove the nftables rules of sandboxes that are gone: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("remove the nftables rules of removed sandboxes: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func removeRules(ctx context.Context, program string, attachments []Attachment, 
 	c := exec.CommandContext(ctx, restore, "--noflush", "--wait")
 	c.Stdin = bytes.NewReader(script)
 	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("remove the %s rules of sandboxes that are gone: %w: %s", program, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("remove the %s rules of removed sandboxes: %w: %s", program, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

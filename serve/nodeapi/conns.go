@@ -55,7 +55,7 @@ type conn struct {
 }
 
 // errNoSocket is the reason why clients of a TCP listener may not access containers.
-var errNoSocket = errors.New("only by the unix socket")
+var errNoSocket = errors.New("these are available on the unix socket only")
 
 // Accept implements net.Listener.
 func (l *conns) Accept() (net.Conn, error) {

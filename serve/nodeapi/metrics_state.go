@@ -14,7 +14,7 @@ var (
 	containersDesc  = desc("kubelet_running_containers", "Number of containers by state", "container_state")
 	probesDesc      = desc("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
 		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
-	restartsDesc   = desc("podrun_container_restarts_total", "Restarts of a container, as its restartCount.", "container", "pod", "namespace")
+	restartsDesc   = desc("podrun_container_restarts_total", "Number of restarts of a container (the restartCount of its status).", "container", "pod", "namespace")
 	supervisedDesc = desc("podrun_supervised_pods", "Number of pods by the supervisor's state", "state")
 	runtimeUpDesc  = desc("podrun_runtime_up", "1 while the container runtime answers, else 0")
 	sourceUpDesc   = desc("podrun_source_up", "1 if the manifest source could be read, and all its files are valid, else 0", "source")

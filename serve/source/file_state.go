@@ -89,7 +89,7 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	objects, problems := r.load(printable(join(dir, o.name)), o)
 	if objects != nil && in.exceeds(&f, o, objects) {
 		problems = problem.List{{File: printable(path), Reason: "TooLarge",
-			Message: fmt.Sprintf("with it the directory holds more than %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
+			Message: fmt.Sprintf("this file takes the directory above the limit of %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
 			Hint:    "move manifests to another directory"}}
 		objects = nil
 	}
@@ -152,7 +152,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
 	hint := "remove the file to remove its pods"
 	if o.remote {
-		hint = "to remove its pods, let the URL have the content {apiVersion: v1, kind: List, items: []}"
+		hint = "to remove its pods, serve {apiVersion: v1, kind: List, items: []} at the URL"
 	}
 	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0 || o.remote && isEmptyList(o.data), hint)
 	if len(problems.Errors()) > 0 {

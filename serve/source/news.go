@@ -70,7 +70,7 @@ func (f *File) report() problem.List {
 		return out
 	}
 	return append(out, problem.Problem{File: printable(f.Path), Reason: "SourceKept", Warning: true,
-		Message: "the previous content of the file stays in force"})
+		Message: "the previous content of the file stays in effect"})
 }
 
 // Name returns the directory's path in printable form.

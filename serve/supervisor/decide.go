@@ -123,7 +123,7 @@ const (
 func Decide(s Situation) Step {
 	switch {
 	case s.Owned:
-		return Step{Do: Wait, Why: "another command works on the pod"}
+		return Step{Do: Wait, Why: "another command is working on the pod"}
 	case !s.Exists && s.Source == Present && s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	case !s.Exists && s.Source == Present:

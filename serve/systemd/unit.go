@@ -115,9 +115,9 @@ WantedBy=multi-user.target
 //     another domain than without it. A process with CAP_SYS_ADMIN gains nothing by a
 //     setuid program that this would prevent.
 //   - No MemoryDenyWriteExecute=: credential plugins may have a JIT compiler.
-const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers are the
-# container runtime's processes, the embedded runtime is a service of its own: they inherit
-# none of these. No option may give this service a mount namespace (ProtectSystem=,
+const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers do not
+# inherit them: containers are processes of the container runtime, and the embedded runtime
+# is a separate service. No option may give this service a mount namespace (ProtectSystem=,
 # PrivateTmp=, PrivateDevices=, ProtectKernelModules= and others of systemd.exec(5)): the
 # runtime would not see the volumes that podrun mounts.
 UMask=0077

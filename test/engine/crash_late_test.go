@@ -111,7 +111,7 @@ func TestRemoveWhileStarting(t *testing.T) {
 	begun := time.Now()
 	r.mustDelete()
 	if took := time.Since(begun); took > cri.BusyFor {
-		t.Errorf("it took %v", took)
+		t.Errorf("the call took %v", took)
 	}
 }
 

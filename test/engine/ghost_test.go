@@ -42,7 +42,7 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 				r.nothingLeft()
 				return
 			}
-			wantErr(t, deleted[0].Err, problem.Runtime, "remove sandbox", "the runtime still lists it", "restart the runtime")
+			wantErr(t, deleted[0].Err, problem.Runtime, "remove sandbox", "the runtime still lists the object", "restart the runtime")
 			if left, err := r.engine().GC(t.Context(), run.GCOptions{}); err == nil || len(left) != 1 || left[0].Removed {
 				t.Errorf("gc: %+v, %v", left, err)
 			}

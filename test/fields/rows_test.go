@@ -31,7 +31,7 @@ type row struct {
 var rows = []row{
 	{path: "metadata.name", class: supported},
 	{path: "metadata.generateName", class: supported, note: "a random suffix is added"},
-	{path: "metadata.namespace", class: supported, note: "`default`, or that of `--namespace`, if it is not set"},
+	{path: "metadata.namespace", class: supported, note: "if not set, the namespace of `--namespace`, or `default`"},
 	{path: "metadata.uid", class: supported, note: "must be safe in a path; the default is a hash of the pod"},
 	{path: "metadata.labels", class: supported},
 	{path: "metadata.annotations", class: supported},
@@ -39,7 +39,7 @@ var rows = []row{
 
 	{path: "spec.restartPolicy", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it is not enforced afterwards"},
 	{path: "spec.terminationGracePeriodSeconds", class: supported},
-	{path: "spec.activeDeadlineSeconds", class: supported, note: "likewise"},
+	{path: "spec.activeDeadlineSeconds", class: supported, note: "like spec.restartPolicy"},
 	{path: "spec.nodeName", class: leftOut, note: "the node is this host", try: "spec: {nodeName: other}"},
 	{path: "spec.nodeSelector", class: supported, note: "the pod is refused on a host without these labels"},
 	{path: "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: supported, note: "likewise"},
@@ -64,9 +64,9 @@ var rows = []row{
 	{path: "spec.runtimeClassName", class: supported, note: "a RuntimeClass in the input: its handler, overhead and scheduling"},
 	{path: "spec.overhead", class: supported},
 	{path: "spec.resources", class: supported, note: "requests and limits of the whole pod"},
-	{path: "spec.resources.claims", class: refused, note: "by the API", try: "spec: {resources: {claims: [{name: gpu}]}}", says: "claims"},
+	{path: "spec.resources.claims", class: refused, note: "the API refuses it", try: "spec: {resources: {claims: [{name: gpu}]}}", says: "claims"},
 
-	{path: "spec.serviceAccountName", class: supported, note: "its name, in the downward API; a warning if it is not `default`, because no token is mounted"},
+	{path: "spec.serviceAccountName", class: supported, note: "for the name in the downward API; a warning if it is not `default`, because no token is mounted"},
 	{path: "spec.serviceAccount", class: supported, note: "an older name of serviceAccountName", test: "manifest.TestNoToken"},
 	{path: "spec.automountServiceAccountToken", class: warned, note: "there is no API server to issue a token; `false` requests nothing", try: "spec: {automountServiceAccountToken: true}", says: "no token is mounted"},
 	{path: "spec.imagePullSecrets", class: supported, note: "from the input"},
@@ -87,7 +87,7 @@ var rows = []row{
 
 	{path: "spec.securityContext", class: supported},
 	{path: "spec.securityContext.seLinuxOptions", class: supported, note: "a warning on a host without SELinux, where they have no effect"},
-	{path: "spec.securityContext.seLinuxChangePolicy", class: noEffect, note: "for CSI volumes that are mounted with a label; podrun leaves labels to the runtime, which is Recursive", try: "spec: {securityContext: {seLinuxChangePolicy: Recursive}}"},
+	{path: "spec.securityContext.seLinuxChangePolicy", class: noEffect, note: "for CSI volumes that are mounted with a label; the runtime applies labels, as with Recursive", try: "spec: {securityContext: {seLinuxChangePolicy: Recursive}}"},
 	{path: "spec.securityContext.windowsOptions", class: warned, note: "this host is not Windows", try: "spec: {securityContext: {windowsOptions: {gmsaCredentialSpecName: a, gmsaCredentialSpec: b, runAsUserName: c, hostProcess: false}}}", says: "does not run Windows"},
 	{path: "spec.securityContext.fsGroupChangePolicy", class: supported, note: "for volumes that outlive the pod"},
 
@@ -103,7 +103,7 @@ var rows = []row{
 	{path: "spec.containers[].livenessProbe", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it does not run afterwards"},
 	{path: "spec.containers[].livenessProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},
 	{path: "spec.containers[].readinessProbe", class: supported, note: "while a podrun command is running for the pod"},
-	{path: "spec.containers[].readinessProbe.terminationGracePeriodSeconds", class: refused, note: "by the API", try: "spec: {containers: [{name: app, image: i, readinessProbe: {exec: {command: [a]}, terminationGracePeriodSeconds: 1}}]}", says: "readinessProbes"},
+	{path: "spec.containers[].readinessProbe.terminationGracePeriodSeconds", class: refused, note: "the API refuses it", try: "spec: {containers: [{name: app, image: i, readinessProbe: {exec: {command: [a]}, terminationGracePeriodSeconds: 1}}]}", says: "readinessProbes"},
 	{path: "spec.containers[].startupProbe", class: supported},
 	{path: "spec.containers[].startupProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},
 	{path: "spec.containers[].lifecycle", class: supported},
@@ -121,7 +121,7 @@ var rows = []row{
 	{path: "spec.initContainers[]", class: supported, note: "like spec.containers[]"},
 	{path: "spec.initContainers[].restartPolicy", class: supported, note: "Always makes it a sidecar"},
 	{path: "spec.initContainers[].ports[].hostPort", class: warned, note: "the kubelet maps ports of app containers only", try: "spec: {initContainers: [{name: side, image: i, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 80}]}]}", says: "maps ports of app containers only"},
-	{path: "spec.ephemeralContainers[]", class: refused, note: "of a new pod, as by the API; `podrun debug`, and an apply that adds to them, start them in a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
+	{path: "spec.ephemeralContainers[]", class: refused, note: "refused in a new pod, as by the API; `podrun debug`, or an `apply` that adds some, starts them in a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
 
 	{path: "spec.volumes[].name", class: supported},
 	{path: "spec.volumes[].emptyDir", class: supported},
@@ -169,6 +169,6 @@ func projected(source string) string {
 }
 
 func unserved(kind, fields string) row {
-	return row{path: "spec.volumes[]." + kind, class: refused, note: "mount it on the host and use hostPath",
+	return row{path: "spec.volumes[]." + kind, class: refused, note: "mount the storage on the host and use hostPath",
 		try: "spec: {volumes: [{name: v, " + kind + ": {" + fields + "}}]}", says: "not supported"}
 }

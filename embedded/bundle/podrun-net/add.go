@@ -120,11 +120,11 @@ func applySysctls(a attachment, id nftables.TableFamily) error {
 			continue
 		}
 		if err := applySysctl(f.forwarding); err != nil {
-			return fmt.Errorf("forward packets: %w", err)
+			return fmt.Errorf("enable packet forwarding: %w", err)
 		}
 		if f.bits == 32 && len(a.portsOf(f)) > 0 {
 			if err := applySysctl("net/ipv4/conf/" + a.bridge + "/route_localnet"); err != nil {
-				return fmt.Errorf("host ports on 127.0.0.1: %w", err)
+				return fmt.Errorf("enable host ports on 127.0.0.1: %w", err)
 			}
 		}
 	}

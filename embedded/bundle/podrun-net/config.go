@@ -72,7 +72,7 @@ func parse(stdin []byte) (*config, error) {
 		return nil, types.NewError(types.ErrDecodingFailure, "network configuration: "+err.Error(), "")
 	}
 	if !bridges.MatchString(c.Bridge) {
-		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: bridge %q is no name of a bridge: set it as for the plugin bridge", c.Name, c.Bridge), "")
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: bridge %q is not a valid bridge name: set the same name as for the bridge plugin", c.Name, c.Bridge), "")
 	}
 	if c.RawPrevResult == nil {
 		return &c, nil
@@ -87,10 +87,10 @@ func parse(stdin []byte) (*config, error) {
 func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 	a := attachment{bridge: c.Bridge, comment: comment(sandbox, ifName)}
 	if len(a.comment) > maxComment {
-		return a, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("sandbox %s: more than %d characters with the interface", a.comment, maxComment), "")
+		return a, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("sandbox %s: the ID and the interface name have more than %d characters together", a.comment, maxComment), "")
 	}
 	if c.PrevResult == nil {
-		return a, types.NewError(types.ErrInvalidNetworkConfig, "network "+c.Name+": no prevResult: podrun-net comes after bridge in the list of plugins", "")
+		return a, types.NewError(types.ErrInvalidNetworkConfig, "network "+c.Name+": no prevResult: list podrun-net after the bridge plugin", "")
 	}
 	result, err := current.NewResultFromResult(c.PrevResult)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 		ones, bits := ip.Address.Mask.Size()
 		addr = addr.Unmap()
 		if !ok || bits != addr.BitLen() {
-			return a, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("prevResult: %s is no address with a subnet", ip.Address.String()), "")
+			return a, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("prevResult: %s is not an address with a subnet", ip.Address.String()), "")
 		}
 		switch p := netip.PrefixFrom(addr, ones); {
 		case addr.Is4() && !a.v4.IsValid():
@@ -139,9 +139,9 @@ func (m portMapping) port() (port, error) {
 	case !ok:
 		return port{}, fmt.Errorf("host port %d: protocol %q must be tcp, udp or sctp", m.HostPort, m.Protocol)
 	case m.HostPort < 1 || m.HostPort > 65535:
-		return port{}, fmt.Errorf("host port %d is not 1 to 65535", m.HostPort)
+		return port{}, fmt.Errorf("host port %d is not between 1 and 65535", m.HostPort)
 	case m.ContainerPort < 1 || m.ContainerPort > 65535:
-		return port{}, fmt.Errorf("host port %d: container port %d is not 1 to 65535", m.HostPort, m.ContainerPort)
+		return port{}, fmt.Errorf("host port %d: container port %d is not between 1 and 65535", m.HostPort, m.ContainerPort)
 	}
 	p := port{host: uint16(m.HostPort), container: uint16(m.ContainerPort), protocol: protocol}
 	if m.HostIP == "" {
@@ -149,7 +149,7 @@ func (m portMapping) port() (port, error) {
 	}
 	ip, err := netip.ParseAddr(m.HostIP)
 	if err != nil || ip.Zone() != "" {
-		return port{}, fmt.Errorf("host port %d: hostIP %q is no IP address", m.HostPort, m.HostIP)
+		return port{}, fmt.Errorf("host port %d: hostIP %q is not an IP address", m.HostPort, m.HostIP)
 	}
 	p.hostIP = ip.Unmap()
 	return p, nil

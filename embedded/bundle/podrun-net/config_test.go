@@ -19,12 +19,12 @@ func TestConfig(t *testing.T) {
 		"first in the list": {`{"cniVersion":"1.0.0","name":"n","bridge":"br0"}`, "comes after bridge"},
 		"a bad result":      {`{"cniVersion":"1.0.0","name":"n","bridge":"br0","prevResult":{"cniVersion":"1.0.0","ips":[{"address":"x"}]}}`, "prevResult"},
 		"good":              {ports(`{"hostPort":80,"containerPort":8080,"protocol":"sctp","hostIP":"::ffff:192.0.2.1"}`), ""},
-		"no host port":      {ports(`{"containerPort":80}`), "host port 0 is not 1 to 65535"},
+		"no host port":      {ports(`{"containerPort":80}`), "host port 0 is not between 1 and 65535"},
 		"a high host port":  {ports(`{"hostPort":65536,"containerPort":80}`), "host port 65536 is not"},
 		"no container port": {ports(`{"hostPort":80}`), "host port 80: container port 0 is not"},
 		"another protocol":  {ports(`{"hostPort":80,"containerPort":80,"protocol":"icmp"}`), `protocol "icmp" is none`},
-		"a host name":       {ports(`{"hostPort":80,"containerPort":80,"hostIP":"localhost"}`), `hostIP "localhost" is no IP address`},
-		"a zone":            {ports(`{"hostPort":80,"containerPort":80,"hostIP":"fe80::1%eth0"}`), "is no IP address"},
+		"a host name":       {ports(`{"hostPort":80,"containerPort":80,"hostIP":"localhost"}`), `hostIP "localhost" is not an IP address`},
+		"a zone":            {ports(`{"hostPort":80,"containerPort":80,"hostIP":"fe80::1%eth0"}`), "is not an IP address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a attachment

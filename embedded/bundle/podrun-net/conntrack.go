@@ -32,7 +32,7 @@ func removeStale(a attachment) {
 			inet = unix.AF_INET6
 		}
 		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, inet, filters...); err != nil {
-			warn("UDP flows to the host ports of %s: %v: clients that send on may not get to it for some minutes", a.comment, err)
+			warn("delete the connection tracking entries of UDP host ports of %s: %v: clients that continue to send may not reach this sandbox for some minutes", a.comment, err)
 		}
 	}
 }

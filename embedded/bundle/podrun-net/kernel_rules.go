@@ -120,7 +120,7 @@ const commentType = 0
 // parseRule parses a message from the kernel: a header and attributes.
 func parseRule(message []byte) (rule, error) {
 	if len(message) < nl.SizeofNfgenmsg {
-		return rule{}, errors.New("a message is cut short")
+		return rule{}, errors.New("a netlink message is truncated")
 	}
 	// nl.ParseRouteAttr panics if the last attribute is not padded.
 	attributes, err := mdnetlink.UnmarshalAttributes(message[nl.SizeofNfgenmsg:])

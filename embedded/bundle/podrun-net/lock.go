@@ -53,7 +53,7 @@ func lock() (unlock func(), err error) {
 	}
 	if err != nil {
 		if errors.Is(err, errLocked) {
-			err = fmt.Errorf("another podrun-net holds it for more than %s: end that process", lockLimit)
+			err = fmt.Errorf("another podrun-net process has held the lock for more than %s: terminate that process", lockLimit)
 		}
 		return nil, fmt.Errorf("lock %s: %w", lockDir, err)
 	}

@@ -80,7 +80,7 @@ func cmdStatus(args *skel.CmdArgs) error {
 		return err
 	}
 	if _, err := readTables(); err != nil {
-		return types.NewError(statusUnavailable, "podrun-net cannot make rules", err.Error())
+		return types.NewError(statusUnavailable, "podrun-net cannot create nftables rules", err.Error())
 	}
 	return nil
 }

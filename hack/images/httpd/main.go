@@ -44,7 +44,7 @@ func routes() http.Handler {
 	mux.HandleFunc("/{$}", greet)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/fail", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "told to fail", http.StatusInternalServerError)
+		http.Error(w, "this path always fails", http.StatusInternalServerError)
 	})
 	mux.HandleFunc("/status", answerStatus)
 	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
