@@ -66,7 +66,7 @@ func checkHostPaths(q question) problem.List {
 		p := problem.Problem{Field: v.Field, Reason: "HostPathOfPodrun", Warning: !refuses,
 			Message: fmt.Sprintf("%s %s: a container that can read it may get access to other pods", v.Path, what)}
 		if p.Hint = "mount only the directories that the container needs"; refuses {
-			p.Hint = fmt.Sprintf("--pod-security=%s applies on this host", level)
+			p.Hint = fmt.Sprintf("mount other directories: this host enforces --pod-security=%s", level)
 		}
 		out = append(out, p)
 	}

@@ -288,7 +288,7 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
 	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {
-		return &problem.Error{Kind: problem.Usage, Object: "--runtime", Err: fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint), Hint: "set one of them"}
+		return &problem.Error{Kind: problem.Usage, Object: "--runtime", Err: fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint), Hint: "set only one of them"}
 	}
 	if byRuntime <= byEndpoint {
 		s.Runtime = ""

@@ -30,7 +30,7 @@ var Kinds = []Kind{
 	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or by --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
 	{"Secret", "", "v1", []string{"secrets", "secret"}, "read from the pod's input or by --secret, for volumes, environment variables and credentials of registries", "", reflect.TypeFor[corev1.Secret]()},
 	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or by --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
-	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "supported with hostPath, local or nfs; for the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
+	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "supported for hostPath, local and nfs volumes, to which podrun binds the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
 	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
 	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
