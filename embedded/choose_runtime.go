@@ -189,7 +189,7 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running: %s is installed, and %s does not exist", path, socket.Endpoint), Hint: hint}
 	}
 	if in.Archive && len(in.Pods) > 0 {
-		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, but pods of an unrecorded runtime exist: %s", shownPods(in.Pods)),
+		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, but pods exist whose runtime is not recorded: %s", shownPods(in.Pods)),
 			Hint: "start it, or set its socket with --runtime"}
 	}
 	if in.Archive {

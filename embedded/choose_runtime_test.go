@@ -45,7 +45,7 @@ func TestChoose(t *testing.T) {
 
 		"a socket that an uninstalled runtime left": {in: ChooseInput{Survey: survey(Stale, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
 		"a socket of a runtime that has ended":      {in: ChooseInput{Survey: survey(Stale, Absent, "containerd"), Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
-		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods of an unrecorded runtime exist: default/web|--runtime", kind: problem.Runtime},
+		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods exist whose runtime is not recorded: default/web|--runtime", kind: problem.Runtime},
 
 		"the record decides":                  {in: ChooseInput{Record: own, Use: Starts}, want: Decision{Kind: Own}},
 		"the record of another runtime":       {in: ChooseInput{Record: other, Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},

@@ -92,7 +92,7 @@ func globalDefault(classes map[string]*schedulingv1.PriorityClass) *schedulingv1
 func setRuntimeClass(spec *corev1.PodSpec, class *nodev1.RuntimeClass, bad func(field, reason, message, hint string)) {
 	if o := class.Overhead; o != nil {
 		if len(spec.Overhead) > 0 && !equality.Semantic.DeepEqual(spec.Overhead, o.PodFixed) {
-			bad("spec.overhead", "FieldValueForbidden", fmt.Sprintf("it differs from the overhead of the RuntimeClass %s", class.Name), "remove the field")
+			bad("spec.overhead", "FieldValueForbidden", fmt.Sprintf("the pod's overhead differs from that of the RuntimeClass %s", class.Name), "remove the field")
 		} else {
 			spec.Overhead = maps.Clone(o.PodFixed)
 		}

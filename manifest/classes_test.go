@@ -59,7 +59,7 @@ func TestWithClasses(t *testing.T) {
 		{name: "contradictions", spec: `runtimeClassName: vm, overhead: {cpu: "1"}, nodeSelector: {virt: "no"}`,
 			want: fields{"runtimeClassName": "vm", "overhead": fields{"cpu": "1"}, "nodeSelector": fields{"virt": "no"},
 				"tolerations": []any{fields{"key": "virt", "operator": "Exists"}}},
-			problems: "spec.overhead: it differs from the overhead of the RuntimeClass vm\nspec.nodeSelector: virt=no conflicts with the RuntimeClass vm, which sets virt=yes"},
+			problems: "spec.overhead: the pod's overhead differs from that of the RuntimeClass vm\nspec.nodeSelector: virt=no conflicts with the RuntimeClass vm, which sets virt=yes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := "containers: [{name: app, image: x}]"

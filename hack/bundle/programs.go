@@ -41,7 +41,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 				p.Modules[i].License = license
 			}
 			if p.Modules[i].License == "" {
-				return nil, fmt.Errorf("%s has module %s %s, whose license was not collected: list its packages", name, m.Path, m.Version)
+				return nil, fmt.Errorf("%s contains the module %s %s, whose license was not collected: list the packages of %[1]s in the file of -packages", name, m.Path, m.Version)
 			}
 		}
 		if p.Name == "runc" {

@@ -148,12 +148,12 @@ ended() {
 }
 trap ended EXIT
 
-# settled replaces what differs from run to run. Documents show the default namespace.
+# settled replaces values that differ between runs, and the namespace of the test with default.
 settled() {
 	sed -E "s#\b${PODRUN_NAMESPACE:-default}/#default/#g"';s/[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/ADDRESS/g; s/\b[0-9.]+(ms|s|m)\b/TIME/g; s/[[:blank:]]+/ /g; s/ $//' "$@"
 }
 
-# expect holds the lines of stdin to those of the output, in their order.
+# expect searches the output for each line of stdin, a pattern, in this order.
 expect() {
 	local want line pattern
 	exec 3< <(settled "$out")

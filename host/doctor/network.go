@@ -110,7 +110,7 @@ func resolver(in Input) Finding {
 	case len(c.Nameservers) == 0:
 		return warn("add name servers to it, or set another file with --resolv-conf", " has no name servers: pods cannot resolve names")
 	case loopback >= 0:
-		return warn("set another file with --resolv-conf whose servers pods can reach", " names %s, a loopback address, which inside a pod refers to the pod itself", c.Nameservers[loopback])
+		return warn("set a file with name servers that pods can reach: --resolv-conf=FILE", " names %s, a loopback address, which inside a pod refers to the pod itself", c.Nameservers[loopback])
 	case len(c.Nameservers) > maxServers:
 		return warn("", " has %d name servers: pods get the first %d", len(c.Nameservers), maxServers)
 	case len(c.Searches) > maxSearches:
