@@ -36,8 +36,8 @@ cgroups and logs. podrun never changes the content of a hostPath, and keeps the
 directories of claims in --pvc-dir unless --delete-volumes is set.
 
 Select pods by name, by manifest (-f), by labels (-l), or all (--all). A named pod
-that does not exist is an error (exit code 1) unless --ignore-not-found is set; with
--f, -l and --all it is not. An interrupted delete can be rerun.`,
+that does not exist is an error (exit code 1) unless --ignore-not-found is set. It is
+not an error if -f, -l or --all select no pods. An interrupted delete can be rerun.`,
 		Example: `  podrun delete web
   podrun delete web --ignore-not-found
   podrun delete -f pod.yaml

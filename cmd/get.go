@@ -60,7 +60,7 @@ supervising the pod, and that the probes last ran 5 minutes ago.
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print those that change until interrupted; -o json prints one object per line")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print pods that change, until podrun is interrupted; -o json prints one object per line")
 	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only names, like -o name")
 	c.Flags().StringVar(&f.fieldSelector, "field-selector", "", "field `selector` of the pods: metadata.name, metadata.namespace, spec.nodeName, spec.restartPolicy, status.phase or status.podIP (status.phase=Running)")

@@ -162,7 +162,7 @@ func newImageLoad(a *app) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Load the images of an archive into containerd",
 		Long: `Load the images of an archive into containerd under the names in the archive. The
-archive is a tar file that docker save wrote or that has an OCI layout, optionally
+archive is a tar file from 'docker save' or with an OCI layout, optionally
 compressed with gzip. A multi-platform image must include this host's platform. All
 pods may use the loaded images, even images that were pulled with credentials before.
 FILE is a path, or - for stdin.`,

@@ -43,7 +43,7 @@ stops the pod within its grace period and removes it; a second signal of the sam
 kind ends podrun immediately. SIGTERM after SIGINT shortens the grace period to 1.5 s.
 
 With -i, the pod's container reads standard input; with -t, it has a terminal. With
-both, your terminal is connected to it until it ends. If the pod has several
+both, your terminal is connected to the container until it ends. If the pod has several
 containers, this applies to the one that the annotation
 kubectl.kubernetes.io/default-container names, or else to the first.`,
 		Example: `  podrun run job.yaml

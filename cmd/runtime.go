@@ -221,8 +221,8 @@ one again.
 Other commands never change the version: even after a crash or a reboot, they start
 the version that ran before.
 
-upgrade refuses a version of containerd that is older than the one in use, because
-it may not be able to read the data, unless --force is set.`,
+Unless --force is set, upgrade refuses a version of containerd that is older than
+the one in use, because the older one may not be able to read the data.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := requireRoot(); err != nil {

@@ -71,7 +71,7 @@ func (s *suite) testContainerName(t *testing.T) {
 	id := p.create(t, config)
 	again, err := p.tryCreate(t, config)
 	if s.cfg.Profile.Repeats && (err != nil || again != id) {
-		t.Errorf("the same request again: %q, %v; want %q", again, err, id)
+		t.Errorf("CreateContainer with an identical request: got %q, %v; want %q", again, err, id)
 	}
 	if !s.cfg.Profile.Repeats {
 		s.wantReserved(t, p, id, err)

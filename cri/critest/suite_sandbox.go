@@ -68,7 +68,7 @@ func (s *suite) testSandboxName(t *testing.T) {
 	p := s.pod(t)
 	again, err := s.RunPodSandbox(t.Context(), p.config, "")
 	if s.cfg.Profile.Repeats && (err != nil || again != p.id) {
-		t.Errorf("the same request again: %q, %v; want %q", again, err, p.id)
+		t.Errorf("RunPodSandbox with an identical request: got %q, %v; want %q", again, err, p.id)
 	}
 	if !s.cfg.Profile.Repeats {
 		s.wantSandboxReserved(t, p, err)
