@@ -39,7 +39,7 @@ var rows = []row{
 
 	{path: "spec.restartPolicy", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it is not enforced afterwards"},
 	{path: "spec.terminationGracePeriodSeconds", class: supported},
-	{path: "spec.activeDeadlineSeconds", class: supported, note: "like spec.restartPolicy"},
+	{path: "spec.activeDeadlineSeconds", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it is not enforced afterwards"},
 	{path: "spec.nodeName", class: leftOut, note: "the node is this host", try: "spec: {nodeName: other}"},
 	{path: "spec.nodeSelector", class: supported, note: "the pod is refused on a host without these labels"},
 	{path: "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: supported, note: "likewise"},
