@@ -16,8 +16,8 @@ func TestPressureHint(t *testing.T) {
 	low("pid")(s)
 	s.facts.PIDs.Used = 950
 	found := Check(Pod{Pod: s.pod}, s.facts, s.settings, Options{})
-	const want = "the node is low on disk space of /var/lib/podrun: nodefs.available is 10239Mi, evictionHard keeps 10Gi, " +
-		"the node is low on process ids: pid.available is 50, evictionHard keeps 100: free resources, or lower evictionHard"
+	const want = "the node is low on disk space of /var/lib/podrun: nodefs.available is 10239Mi, below the evictionHard threshold of 10Gi, " +
+		"the node is low on process ids: pid.available is 50, below the evictionHard threshold of 100: free resources, or lower evictionHard"
 	if len(found) != 1 || found[0].Hint != want {
 		t.Errorf("got %+v, want the hint %q", found, want)
 	}

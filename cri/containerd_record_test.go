@@ -31,9 +31,9 @@ func TestRemovalWithoutARecord(t *testing.T) {
 		"the ended container":      {ended: true},
 		"the sandbox":              {sandbox: true},
 		"the sandbox of an ended":  {sandbox: true, ended: true},
-		"the record is refused":    {sandbox: true, fault: "Create", err: refusal, want: []string{"get container info", "the runtime still lists it", "code = PermissionDenied", "restart the runtime"}},
-		"the record does not help": {sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists it", "restart the runtime"}},
-		"the container stays":      {fault: "RemoveContainer", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists it"}},
+		"the record is refused":    {sandbox: true, fault: "Create", err: refusal, want: []string{"get container info", "the runtime still lists the object", "code = PermissionDenied", "restart the runtime"}},
+		"the record does not help": {sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists the object", "restart the runtime"}},
+		"the container stays":      {fault: "RemoveContainer", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "the runtime still lists the object"}},
 		"not containerd":           {crio: true, sandbox: true, fault: "RemovePodSandbox", err: status.Error(codes.NotFound, "no such thing"), want: []string{"no such thing", "supported only with containerd", "restart the runtime"}},
 		"the list is refused":      {fault: "ListContainers", err: refusal, want: []string{"get container info", "code = PermissionDenied"}},
 	} {

@@ -204,9 +204,9 @@ func TestIdentify(t *testing.T) {
 	}{
 		{"two", "ISC AND MIT", "", map[string]string{"LICENSE": mit, "COPYING": isc}},
 		{"a notice states no license", "MIT", "", map[string]string{"LICENSE": mit, "NOTICE": gpl}},
-		{"none", "", "has no license that is known", map[string]string{"LICENSE": "ask me"}},
-		{"no file", "", "has no license that is known", nil},
-		{"not allowed", "", "is under GPL-3.0-or-later", map[string]string{"LICENSE": mit, "LICENSE.gpl": gpl}},
+		{"none", "", "the license of module is unknown", map[string]string{"LICENSE": "ask me"}},
+		{"no file", "", "the license of module is unknown", nil},
+		{"not allowed", "", "the license of module is GPL-3.0-or-later", map[string]string{"LICENSE": mit, "LICENSE.gpl": gpl}},
 	} {
 		got, err := identify("module", test.texts)
 		if got != test.want || (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
