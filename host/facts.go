@@ -48,7 +48,7 @@ type Facts struct {
 	ResolvConf   ResolvConf `json:"resolvConf"`
 	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
 	Listeners    []Listener `json:"listeners,omitempty"`
-	// SCTP reports whether the kernel has SCTP loaded, if a pod requests an SCTP port.
+	// SCTP reports whether the kernel has loaded SCTP; nil unless a pod requests an SCTP port.
 	SCTP *bool `json:"sctp,omitempty"`
 
 	Cgroup        Cgroup  `json:"cgroup"`
@@ -57,16 +57,16 @@ type Facts struct {
 	// /sys/devices/system/cpu/cpu<n>/thermal_throttle, which are hidden from containers.
 	ThermalPaths []string `json:"thermalPaths,omitempty"`
 
-	// MaxUserNamespaces is user.max_user_namespaces, or 0 if the kernel does not have it
-	// or it was not read.
+	// MaxUserNamespaces is the sysctl user.max_user_namespaces; 0 if the kernel does not have it or
+	// it was not read.
 	MaxUserNamespaces int64 `json:"maxUserNamespaces,omitempty"`
 
 	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
 	SELinux  bool `json:"selinux,omitempty"`
 	// AppArmorProfiles are the loaded profiles; nil if they are unreadable.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
-	// SeccompProfiles maps the files that pods specify, relative to the profile
-	// directory, to their problems; "" means none.
+	// SeccompProfiles maps the profiles that pods specify, as paths relative to the profile
+	// directory, to their problems; "" means no problem.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
 	// RealPaths maps paths in pods' volumes and podrun's directories to the paths without
 	// symlinks, if these differ.
@@ -74,7 +74,7 @@ type Facts struct {
 	// Paths describes the host paths in pods' volumes.
 	Paths   map[string]Path `json:"paths,omitempty"`
 	Runtime Runtime         `json:"runtime"`
-	// Images are the present images that pods specify, by name with tag or digest.
+	// Images are those images that pods specify and that are present, by name with tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
 	// Emulated are the architectures whose programs the kernel runs in an emulator
 	// (binfmt_misc), with QEMU's names: aarch64.
@@ -82,7 +82,7 @@ type Facts struct {
 	// Devices maps extended resources to the CDI devices for pods, in the order of
 	// assignment (--device).
 	Devices map[string][]string `json:"devices,omitempty"`
-	// CDI has the device specifications of this host; nil if pods cannot have devices.
+	// CDI contains the device specifications of this host; nil if pods cannot have devices.
 	CDI     *CDI            `json:"cdi,omitempty"`
 	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // a kubelet that runs on this host
 	Pods    []Pod           `json:"pods,omitempty"`    // all sandboxes of the runtime, including those not created by podrun
@@ -90,8 +90,7 @@ type Facts struct {
 	// host ID of its range. The value 0 means that the range cannot be determined, so
 	// that no other pod can get one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
-	// Unreadable lists podrun's corrupt state files with the reasons. Their content is
-	// ignored.
+	// Unreadable lists podrun's corrupt state files, whose content is ignored, with the reasons.
 	Unreadable []string `json:"unreadable,omitempty"`
 	// PodDirs are the directories of podrun's pods. It is empty in a replay.
 	PodDirs PodDirs `json:"-"`
@@ -114,7 +113,7 @@ type Path struct {
 // PodDirs are the directories of podrun's pods.
 type PodDirs struct {
 	Count   int
-	Unnamed []string // names of directories whose checkpoints name no pod; most hosts have none
+	Unnamed []string // names of directories whose checkpoints do not name a pod; most hosts have none
 }
 
 // UserNS is a pod's user namespace, stored in a file with the kubelet's name and format
@@ -134,7 +133,7 @@ type IDMapping struct {
 // Filesystem is the usage of a file system, in bytes. Inodes is 0 if the number of inodes
 // is not limited (btrfs).
 type Filesystem struct {
-	Path           string `json:"path"` // a directory on it
+	Path           string `json:"path"` // a directory on the file system
 	CapacityBytes  int64  `json:"capacityBytes"`
 	AvailableBytes int64  `json:"availableBytes"` // for users other than root
 	Inodes         int64  `json:"inodes,omitempty"`
@@ -146,17 +145,17 @@ type Filesystem struct {
 type Image struct {
 	OS       string `json:"os,omitempty"`   // linux
 	Arch     string `json:"arch,omitempty"` // GOARCH: amd64
-	UID      *int64 `json:"uid,omitempty"`  // its numeric user; 0 if it specifies none
+	UID      *int64 `json:"uid,omitempty"`  // the image's numeric user; 0 if the image specifies none
 	Username string `json:"username,omitempty"`
 }
 
-// CDI has the device specifications on this host (Container Device Interface).
+// CDI contains the device specifications on this host (Container Device Interface).
 type CDI struct {
 	Dirs    []string `json:"dirs"`
 	Devices []string `json:"devices"` // full names: vendor/class=name
 }
 
-// PIDs has the number of processes and threads on this host, and their limit.
+// PIDs contains the number of processes and threads on this host, and the limit for them.
 type PIDs struct {
 	Max  int64 `json:"max"`
 	Used int64 `json:"used"`
@@ -182,7 +181,7 @@ type Listener struct {
 
 // Cgroup describes how cgroups are mounted on this host.
 type Cgroup struct {
-	Version     int               `json:"version"`               // 1 or 2; hybrid is 1
+	Version     int               `json:"version"`               // 1 or 2; 1 for the hybrid layout
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
 	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: the origin of the setting
 	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
@@ -216,9 +215,9 @@ type Runtime struct {
 	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty if the runtime does not report handlers
 	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
 	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, if the runtime reports it
-	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
-	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM
-	// score of its children; nil if it does not report this.
+	HandlersOK bool                      `json:"handlersKnown"`      // whether the runtime itself reported Handlers
+	// RestrictsOOM reports whether the runtime accepts that it cannot lower the OOM score of its
+	// children (restrict_oom_score_adj); nil if it does not report this.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
 	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
@@ -228,13 +227,13 @@ type Runtime struct {
 	CDIDirs    []string `json:"cdiDirs,omitempty"`    // directories of specifications, if the runtime reports them
 	CNIConfDir string   `json:"cniConfDir,omitempty"` // if the runtime reports it
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
-	// ConfigFiles are the CRI-O configuration files that podrun read, and ConfigProblem
-	// is why one is unreadable.
+	// ConfigFiles are the CRI-O configuration files that podrun read, and ConfigProblem is the
+	// reason if one of them is unreadable.
 	ConfigFiles   []string `json:"configFiles,omitempty"`
 	ConfigProblem string   `json:"configProblem,omitempty"`
-	// MinMemory is the minimum memory limit of a container in bytes, by handler, and
-	// Ulimits are those that every container gets: nofile=1024:2048. Both are empty if
-	// the runtime has none or does not report them.
+	// MinMemory is the minimum memory limit of a container in bytes, by handler, and Ulimits are
+	// the ulimits that every container gets: nofile=1024:2048. Both are empty if the runtime has
+	// none or does not report them.
 	MinMemory      map[string]int64 `json:"minMemory,omitempty"`
 	Ulimits        []string         `json:"ulimits,omitempty"`
 	ReportedDriver string           `json:"cgroupSaid,omitempty"` // driver in RuntimeConfig or the default handler's options; empty if neither has it
@@ -257,8 +256,8 @@ func (r Runtime) Containerd1() bool {
 // IsCRIO reports whether the runtime is CRI-O.
 func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
 
-// LoadImage returns how to load an image on a host without a registry, as the imperative
-// for a hint.
+// LoadImage returns a hint, in the imperative, on how to load an image on a host without a
+// registry.
 func (r Runtime) LoadImage() string {
 	if r.IsCRIO() {
 		return "copy it with 'skopeo copy docker-archive:FILE containers-storage:NAME'"
@@ -266,8 +265,8 @@ func (r Runtime) LoadImage() string {
 	return "load it with 'podrun image load'"
 }
 
-// LowerOOM returns how to let the runtime start sandboxes although it may not lower their
-// OOM scores, as the imperative for a hint. CRI-O has no setting for it.
+// LowerOOM returns a hint, in the imperative, on how to make the runtime start sandboxes although
+// it may not lower their OOM scores. CRI-O has no setting for this.
 func (r Runtime) LowerOOM() string {
 	if r.IsCRIO() {
 		return "grant CRI-O the capability CAP_SYS_RESOURCE"
@@ -294,7 +293,7 @@ type RuntimeCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// RuntimeHandler has the features of a runtime handler.
+// RuntimeHandler describes the features of a runtime handler.
 type RuntimeHandler struct {
 	RecursiveReadOnlyMounts bool `json:"recursiveReadOnlyMounts"`
 	UserNamespaces          bool `json:"userNamespaces"`
@@ -303,9 +302,9 @@ type RuntimeHandler struct {
 // KubeletProcess is a kubelet that runs on this host.
 type KubeletProcess struct {
 	PID           int    `json:"pid"`
-	Endpoint      string `json:"endpoint,omitempty"`      // its runtime: from its command line or file, else the default
+	Endpoint      string `json:"endpoint,omitempty"`      // its runtime, from its command line or configuration file; otherwise the default
 	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // from the same sources
-	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the runtime that podrun uses
+	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the same runtime as podrun
 	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it sees this host's cgroups
 }
 

@@ -30,7 +30,7 @@ type backOffEntry struct {
 // wait returns how long to wait after the failure before pulling the image again.
 func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
-// why is the waiting state of the containers that wait for the image.
+// why describes why containers wait for the image.
 type why struct {
 	Image      string   `json:"image,omitempty"` // as written in the pod
 	Containers []string `json:"containers,omitempty"`
@@ -67,8 +67,8 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	return max(last.failed.Add(last.wait()).Sub(now), 0)
 }
 
-// restore adds a failure that an earlier process recorded, unless it has expired. A failure
-// in the future, which means that the clock was set back, is treated as having happened now.
+// restore adds a failure that an earlier process recorded, unless it has expired. A failure with a
+// time in the future, which means that the clock was set back, is treated as if it happened now.
 func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	if e.failed.After(now) {
 		e.failed = now

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so
-// that repeated commands contact a registry no more often than one long command. The file is
+// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so that
+// repeated commands do not contact a registry more often than one long command does. The file is
 // not in the pod's directory, which podrun removes if the image is not available.
 type memory struct{ dir string }
 
@@ -30,7 +30,7 @@ type remembered struct {
 
 func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
-// maxRecord is the maximum size of a file of back-offs or pull records, in bytes. It has one
+// maxRecord is the maximum size of a file of back-offs or pull records, in bytes. A file has one
 // entry per image or Secret.
 const maxRecord = 4 << 20
 

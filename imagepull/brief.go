@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// brief formats a PullError for messages that already name the image: without the names and
-// the wrapping that runtimes repeat. Events and statuses contain the whole text, like the
-// kubelet's.
+// brief formats a PullError for messages that already name the image: without the names and the
+// wrapping text that runtimes repeat. Events and statuses contain the whole text, as the kubelet's
+// do.
 type brief struct{ *PullError }
 
 // Error returns "reason: cause".
@@ -29,7 +29,7 @@ var (
 	// wrapping matches the text with the image's name that runtimes put before the cause.
 	wrapping = expression(`(?i)(?:failed to (?:pull and unpack image|pull image|resolve (?:reference|image)|parse image reference) "[^"]*"|` +
 		`initializing source docker://\S+|(?:error )?reading manifest \S+ in \S+): `)
-	// wrapped matches the names in it.
+	// wrapped matches the image names in that text.
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
 )
 

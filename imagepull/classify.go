@@ -20,7 +20,7 @@ const (
 	Unauthorized Class = "Unauthorized" // no or wrong credentials
 	InvalidName  Class = "InvalidName"  // the runtime cannot parse the name
 	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
-	Unavailable  Class = "Unavailable"  // the registry cannot be reached, or fails
+	Unavailable  Class = "Unavailable"  // the registry cannot be reached, or reports an internal error
 	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
@@ -66,7 +66,7 @@ var texts = []struct {
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
 	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
-	// First, because a rate limit may also be reported as a refusal.
+	// This row is first, because a rate limit may also be reported as a refusal.
 	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
@@ -77,8 +77,8 @@ var texts = []struct {
 	{NotFound, words(`manifest unknown`, `name unknown`, `blob unknown`, `404 not found`, `statuscode: 404`, `: not found$`)},
 }
 
-// quoted matches a name, a URL or a response body that a runtime quotes. An image may have
-// any name.
+// quoted matches a name, a URL or a response body that a runtime quotes. It is removed before texts
+// are matched, because an image may have any name.
 var quoted = expression(`"(?:[^"\\]|\\.)*"`)
 
 // words returns a case-insensitive expression that matches any of the alternatives.
@@ -87,14 +87,14 @@ func words(alternatives ...string) func() *regexp.Regexp {
 }
 
 // expression compiles a regular expression when it is first used: only failures require
-// them, and compiling them at startup would delay every podrun.
+// them, and compiling them at startup would delay every command.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Classify returns why PullImage failed, from the text of the runtime's error or, if the
-// text matches nothing, from the gRPC code: containerd and CRI-O return nearly all failures
-// with code Unknown. It returns Transient for an unknown error and "" for nil.
+// Classify returns the class of an error of PullImage, from the text of the runtime's error or, if
+// no text matches, from the gRPC code: containerd and CRI-O return nearly all failures with code
+// Unknown. It returns Transient for an unknown error and "" for nil.
 func Classify(err error) Class {
 	if err == nil {
 		return ""

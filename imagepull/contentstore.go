@@ -27,7 +27,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 			return
 		}
 		m := manifest{digest: i.Digest, updated: i.CreatedAt.AsTime()}
-		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not set it
+		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not set UpdatedAt
 			m.updated = updated
 		}
 		for key, digest := range i.Labels {
@@ -49,7 +49,7 @@ func (w *watcher) present(ctx context.Context, digests []string) []string {
 	for _, digest := range digests {
 		filters = append(filters, `digest=="`+digest+`"`)
 	}
-	// If this fails, the next look will find them.
+	// If this fails, the next look finds the blobs.
 	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
 	return out
 }
@@ -74,7 +74,7 @@ func (w *watcher) list(ctx context.Context, filters []string, each func(*content
 	}
 }
 
-// maxManifest is the maximum size of an image's manifest, in bytes, which is that of
+// maxManifest is the maximum size of an image's manifest, in bytes, which is the limit of
 // registries.
 const maxManifest = 4 << 20
 
@@ -89,7 +89,7 @@ type blobJSON struct {
 	Size   int64  `json:"size"` // bytes
 }
 
-// sizes returns the sizes of the blobs in a manifest, or nil if it cannot be read.
+// sizes returns the sizes of the blobs in a manifest, or nil if the manifest cannot be read.
 func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	stream, err := w.content.Read(ctx, &contentapi.ReadContentRequest{Digest: digest, Size: 0})
 	if err != nil {

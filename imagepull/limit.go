@@ -11,14 +11,15 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// pulling is a pull of a reference in progress.
+// pulling is a pull in progress of one reference.
 type pulling struct {
 	done chan struct{}
 	ok   bool // whether it succeeded; set before done is closed
 }
 
-// lock reserves a reference for one pull; unlock releases it. Waited reports whether another
-// job held the reservation before, and came whether the last of these jobs pulled the image.
+// lock reserves a reference for one pull; unlock releases the reservation. waited reports whether
+// lock had to wait for another job, and came whether the last of these jobs succeeded in pulling
+// the image.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
@@ -48,9 +49,9 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unloc
 
 // newLimiter limits the rate of pulls of all pods: burst at once, then qps per second. A qps
 // of 0 means no limit. The kubelet fails a pull that exceeds registryPullQPS and backs off
-// for 10 s. podrun waits instead, even if ctx's deadline will expire first, so that the
-// error is the same as for any other pull that takes too long (rate.Limiter.Wait would fail
-// immediately).
+// for 10 s. podrun waits instead, even if ctx's deadline will expire before the wait is over: the
+// error is then the same as for any other pull that takes too long, whereas rate.Limiter.Wait would
+// fail immediately.
 func newLimiter(qps float64, burst int) *rate.Limiter {
 	if qps <= 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -58,8 +59,8 @@ func newLimiter(qps float64, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
 }
 
-// turn waits until one more pull may run: first for a slot, then for the rate limit, so that
-// a pull that ends while it waits for a slot does not count towards the rate.
+// turn waits until one more pull may run: first for a slot, then for the rate limit, so that a pull
+// that is canceled while it waits for a slot does not count towards the rate.
 func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	release = func() {}
 	if p.slots != nil {
@@ -77,8 +78,9 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// pace waits until the rate limit allows one more pull. Only the first pull in the queue has
-// a reservation: canceling one has no effect if there are later ones (rate.Reservation).
+// pace waits until the rate limit allows one more pull. Only the first pull in the queue has a
+// reservation, because canceling a reservation has no effect if there are later ones
+// (rate.Reservation).
 func (p *Puller) pace(ctx context.Context) error {
 	select {
 	case p.queue <- struct{}{}:
@@ -108,7 +110,7 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
-// Forget discards the state in memory of a pod that no worker handles any longer. The pod's
+// Forget discards, in memory, the state of a pod that no worker handles any longer. The pod's
 // back-off remains on disk, where the next Start reads it.
 func (p *Puller) Forget(uid string) {
 	p.mu.Lock()

@@ -2,8 +2,7 @@
 // concurrently as soon as a pod is admitted, and lets each container wait only for its own
 // image. The order of the calls, the texts of the events and the policies are the kubelet's
 // (pkg/kubelet/images). Two things differ: pulls are concurrent, and permanent errors fail
-// immediately. Package imagepull/auth finds credentials, package imagepull/archive reads
-// archives.
+// immediately. Package imagepull/auth finds credentials; package imagepull/archive reads archives.
 package imagepull
 
 import (
@@ -27,7 +26,7 @@ type Plan struct {
 	ID             identity.Pod      `json:"id"`
 	Annotations    map[string]string `json:"annotations,omitempty"`    // the pod's, which are sent to the runtime with each image
 	RuntimeHandler string            `json:"runtimeHandler,omitempty"` // from the pod's RuntimeClass
-	Images         []Image           `json:"images"`                   // those of init containers first
+	Images         []Image           `json:"images"`                   // the images of init containers first
 	// Sandbox is sent to the runtime with each pull. The caller sets it; it may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
 	// PullSecrets contains the pod's imagePullSecrets that exist. The caller sets it. A
@@ -96,12 +95,13 @@ func ephemeral(pod *corev1.Pod) []corev1.Container {
 	return out
 }
 
-// VolumeImage returns the name that an image volume uses in place of a container's name to
-// wait for its image (Pulls.Wait). Names of containers contain no slash.
+// VolumeImage returns the name that is passed to Pulls.Wait, in place of a container's name, for
+// the image of an image volume. Container names contain no slash, so it is unambiguous.
 func VolumeImage(volume string) string { return "volume/" + volume }
 
-// addVolumes adds the images of image volumes. Each gets its own entry, because the pull
-// policy of a container with the same image does not apply to it. Its events are the pod's.
+// addVolumes adds the images of image volumes. Each image volume gets its own entry, because the
+// pull policy of a container with the same image does not apply to it. Its events are events of the
+// pod.
 func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	var problems problem.List
 	for i := range pod.Spec.Volumes {
@@ -121,8 +121,8 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	return problems
 }
 
-// Only returns the plan for restarting one container, which contains only that container's
-// image, or none if p has none for it.
+// Only returns the plan for restarting one container: it contains only that container's image, or
+// no image if p has none for the container.
 func (p Plan) Only(container string) Plan {
 	out := p
 	out.Images = []Image{}
@@ -138,8 +138,8 @@ func (p Plan) Only(container string) Plan {
 	return out
 }
 
-// normalize adds :latest to a name without tag and digest. It does not expand a short name:
-// the runtime decides to which registry it refers.
+// normalize adds :latest to a name that has neither a tag nor a digest. It does not expand a short
+// name: the runtime decides to which registry it refers.
 func normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

@@ -30,8 +30,8 @@ func (i ingest) digest() string {
 	return digest
 }
 
-// ofImage reports whether the ingest is a manifest or an index. It is unknown to which image
-// that belongs until it is complete.
+// ofImage reports whether the ingest is a manifest or an index. Until the ingest is complete, it is
+// unknown to which image it belongs.
 func (i ingest) ofImage() bool {
 	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
 }
@@ -85,26 +85,26 @@ func (l look) open() map[string]bool {
 	return out
 }
 
-// transfer is one call of PullImage, as observed from outside. containerd does not report to
-// which call an ingest belongs. podrun attributes to a pull the blobs of the manifests of
-// its repository that arrived after the pull began or, if it resumes an earlier pull, whose
-// blobs are being fetched.
+// transfer is one call of PullImage, as observed from outside. containerd does not report to which
+// call an ingest belongs. podrun attributes blobs to a pull if a manifest of the pull's repository
+// lists them, and the manifest arrived after the pull began or, if the pull resumes an earlier one,
+// its blobs are being fetched.
 type transfer struct {
 	from     source
 	registry string // includes the port
 	begun    time.Time
-	// shared is true if another pull of the same repository was in progress too: it is then
-	// unknown which manifest belongs to which pull.
+	// shared is true if another pull of the same repository was in progress at the same time: it is
+	// then unknown which manifest belongs to which pull.
 	shared bool
 
 	candidates map[string]manifest // by digest
-	manifest   string              // the candidate that is reported as this pull's
+	manifest   string              // the manifest whose progress is reported for this pull
 	sure       bool                // the manifest arrived after this pull began
 	going      bool                // its blobs were seen to grow
 	sizes      map[string]int64    // sizes of its blobs, by digest; nil until the manifest was read
 	here       map[string]int64    // received bytes of its blobs, by digest
 
-	known   bool // whether the store was ever readable
+	known   bool // true once the store has been readable
 	open    int  // number of its ingests at the last look
 	idle    int  // number of consecutive looks without ingests
 	moved   time.Time
@@ -125,10 +125,10 @@ func newTransfer(ref string, now time.Time) *transfer {
 // wantsManifests reports whether to search the store for the pull's manifest.
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
-// offer assigns one of the repository's manifests to the transfer. This is the first
-// manifest that arrived after the transfer began and that no other transfer has. Until there
-// is one, it is a manifest that was already present and whose blobs are being fetched: if
-// these blobs grow, they belong to this pull; otherwise an interrupted pull left them.
+// offer assigns one of the repository's manifests to the transfer. It chooses the first manifest
+// that arrived after the transfer began and that is not assigned to another transfer. Until such a
+// manifest arrives, it chooses one that was already present and whose blobs are being fetched: if
+// these blobs grow, they belong to this pull; otherwise an interrupted pull left them behind.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
 	for _, m := range found {
@@ -144,7 +144,7 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 		}
 		t.going = t.going || moves && m.digest == t.manifest
 	}
-	// The leftovers of an interrupted pull never grow: ignore them once it is known what
+	// The leftovers of an interrupted pull never grow: ignore them once it is known which blobs
 	// this pull fetches.
 	if t.sure || t.going {
 		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
@@ -163,7 +163,7 @@ func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	return open, moves
 }
 
-// claim makes a manifest the one that is reported as this pull's.
+// claim assigns a manifest to this pull, for its progress reports.
 func (t *transfer) claim(m manifest, taken map[string]bool) {
 	delete(taken, t.manifest)
 	taken[m.digest] = true
@@ -183,7 +183,7 @@ func (t *transfer) missing(l look) []string {
 	return out
 }
 
-// see processes a look. Present contains the digests of complete blobs.
+// see processes a look. present contains the digests of complete blobs.
 func (t *transfer) see(l look, present []string) {
 	t.known = t.known || l.known
 	t.follow(l)
@@ -240,9 +240,9 @@ func (t *transfer) stalled(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// unanswered returns how long the registry has not responded, that is, no content of the
-// image is present or being fetched. It returns 0 if there is some, or the store cannot be
-// read.
+// unanswered returns how long the registry has not responded, that is, for how long no content of
+// the image has been present or being fetched. It returns 0 if there is such content, or if the
+// store cannot be read.
 func (t *transfer) unanswered(now time.Time) time.Duration {
 	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
@@ -283,7 +283,7 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	}
 	p.Bytes, p.Total = t.bytes()
 	p.Rate = t.rate()
-	// Between two layers there is briefly no ingest either.
+	// Between two layers there is also no ingest for a moment.
 	if t.open == 0 && (p.Bytes >= p.Total || t.idle > 1) {
 		p.State, p.Rate = event.PullUnpacks, 0
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// run gets one image within Options.Timeout.
+// run makes one image available within Options.Timeout.
 func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	if p.opt.Timeout <= 0 {
 		p.try(ctx, plan, j)
@@ -122,9 +122,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with one credential after the other, and returns the accepted one.
-// If all fail, it returns the last error that is not a refusal of the credentials or, if all
-// are refusals, the last one.
+// fetch calls PullImage with one credential after the other, and returns the credential that was
+// accepted. If all calls fail, it returns the last error that is not a refusal of the credentials
+// or, if all errors are refusals, the last of them.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
 	var found auth.Found
 	if p.opt.Auth != nil {

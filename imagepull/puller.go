@@ -26,7 +26,7 @@ type Options struct {
 	// are the pod's imagePullSecrets. If it returns none, or Auth is nil, the pull is
 	// anonymous. An error is permanent: it means that the user's input is invalid.
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
-	// RetryAlways also retries permanent errors except BadCredentials.
+	// RetryAlways means that permanent errors other than BadCredentials are retried, too.
 	RetryAlways bool
 	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration
@@ -45,8 +45,8 @@ type Options struct {
 	// Pulled is called after each successful pull with the image's size in bytes and the
 	// duration of the pull, including waits; may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
-	// StallTimeout cancels and retries a pull if nothing was added to containerd's store for
-	// this long; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
+	// StallTimeout is the time without new data in containerd's store after which a pull is
+	// canceled and retried; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
 	// supported.
 	StallTimeout time.Duration
 }
@@ -62,7 +62,7 @@ type Puller struct {
 
 	mu      sync.Mutex
 	backOff backOff
-	known   map[string]bool     // UIDs of the pods whose stored back-off was read
+	known   map[string]bool     // UIDs of the pods whose stored back-off has been read
 	busy    map[string]*pulling // by reference
 }
 
@@ -93,7 +93,7 @@ type Pulls struct {
 	all    sync.WaitGroup
 }
 
-// job is the task of getting one image.
+// job is the task of making one image available.
 type job struct {
 	image Image
 	done  chan struct{}
@@ -162,9 +162,9 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// BackOffError returns the failure that caused a back-off, for the first such image in the order
-// of the plan, or nil if there is none. The error is as documented for Wait. It emits no
-// event and does not wait.
+// BackOffError returns the failure that caused the back-off of an image: of the first image in
+// back-off, in the order of the plan, or nil if there is none. The error is as documented for Wait.
+// BackOffError emits no event and does not wait.
 func (s *Pulls) BackOffError() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -236,8 +236,8 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 }
 
 // Ready waits until every image of the plan is present on this host, for callers that need
-// all images before they start anything. It does not emit Wait's event for images that are
-// already present. The error is as documented for Wait, for the first image in the order of
+// all images before they start anything. It does not emit the event that Wait emits for an image
+// that is already present. The error is as documented for Wait, for the first image in the order of
 // the plan.
 func (s *Pulls) Ready(ctx context.Context) error {
 	for _, image := range s.plan.Images {
@@ -271,8 +271,9 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
-// BacksOff waits for the first attempt to pull a container's image and reports whether it
-// caused a back-off, so that the image may take long. It returns false if ctx ends first.
+// BacksOff waits for the first attempt to pull a container's image and reports whether the attempt
+// caused a back-off, so that the image may not be available for a long time. It returns false if
+// ctx ends first.
 func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {

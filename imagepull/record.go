@@ -33,8 +33,8 @@ func withoutTag(image string) string {
 // maxRecorded is the maximum number of Secrets per name in a record, as in the kubelet.
 const maxRecorded = 100
 
-// usedBy returns the record of a pull: the Secret that contains the credentials. Credentials
-// of this host, and anonymous pulls, are valid for every pod.
+// usedBy returns the record of a pull, which names the Secret with the credentials. A pull with
+// credentials of this host, or without credentials, permits every pod to use the image.
 func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	if c.Secret == nil {
 		return kubelet.ImagePullCredentials{NodePodsAccessible: true}
@@ -44,8 +44,8 @@ func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	}}}
 }
 
-// hashOf returns the kubelet's hash of credentials. It cannot be reversed, but a weak
-// password can be guessed from it, so only root may read the records.
+// hashOf returns the kubelet's hash of credentials. A hash cannot be reversed, but a weak password
+// can be guessed from it, so only root may read the records.
 func hashOf(a *runtimeapi.AuthConfig) string {
 	data, err := json.Marshal(credentialprovider.AuthConfig{Username: a.GetUsername(), Password: a.GetPassword(), Auth: a.GetAuth(),
 		IdentityToken: a.GetIdentityToken(), RegistryToken: a.GetRegistryToken()})

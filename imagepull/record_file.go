@@ -65,7 +65,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = hostfile.Flock(f, unix.LOCK_SH) // exclusive locks are acquired only while holding r.lock
+		err = hostfile.Flock(f, unix.LOCK_SH) // does not block, because exclusive locks are acquired only while holding r.lock
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -77,7 +77,7 @@ func (r records) done(image string, f *os.File) {
 	defer f.Close()
 	unlock, err := r.lock()
 	if err != nil {
-		return // a record that remains only makes the next pod contact the registry
+		return // the only effect of a remaining record is that the next pod contacts the registry
 	}
 	defer unlock()
 	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
@@ -89,8 +89,8 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record. It returns nil if there is none, or it cannot be parsed.
-// Ours reports whether podrun pulled, or may have pulled, the image.
+// find reads an image's record. record is nil if there is none or it cannot be parsed. ours reports
+// whether podrun pulled, or may have pulled, the image.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
 	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -139,9 +139,9 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	return hostfile.Write(r.pulled(id), data, 0o600)
 }
 
-// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir
-// is Options.RecordDir, and here contains the IDs of the images that the runtime has. A
-// missing dir is not an error; any other error is the file system's.
+// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir is
+// Options.RecordDir, and here contains the IDs of the runtime's images. A missing dir is not an
+// error; any other error is the file system's.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}
@@ -161,8 +161,8 @@ func ForgetPulls(dir string, here []string) error {
 	}
 	defer unlock()
 	for _, f := range files {
-		// A file with a leading dot was left by a podrun that was killed while it wrote a
-		// record.
+		// A file whose name begins with a dot was left behind by a podrun process that was killed
+		// while it wrote a record.
 		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}

@@ -31,13 +31,13 @@ func redact(text string) string {
 // shorter one may occur in any text by chance.
 const shortestSecret = 4
 
-// maxDetail is the maximum length of a runtime's text about a pull to keep, in bytes,
-// because the text quotes the registry's response.
+// maxDetail limits how much of a runtime's text about a pull podrun keeps, in bytes, because the
+// text may quote the registry's response.
 const maxDetail = 10 << 10
 
-// withoutCredentials removes the credentials with which a pull was attempted from its error,
-// in the forms in which the registry receives them and may return them, and limits the
-// length of the text.
+// withoutCredentials removes from the error of a pull the credentials with which the pull was
+// attempted, in every form in which the registry received them and may return them. It also limits
+// the length of the text.
 func withoutCredentials(err error, tried []auth.Credential) error {
 	text := Detail(err)
 	clean := text

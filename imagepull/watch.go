@@ -21,8 +21,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// lookEvery is the interval between looks at the pulls in progress: as often as a line on a
-// terminal is redrawn. A query costs containerd about 1 ms.
+// lookEvery is the interval between looks at the pulls in progress; it is the interval at which a
+// line on a terminal is redrawn. A query costs containerd about 1 ms.
 const lookEvery = 250 * time.Millisecond
 
 // errStalled is the cause of a pull that is canceled because no data arrives.
@@ -41,7 +41,7 @@ type watcher struct {
 
 	mu      sync.Mutex
 	ingests map[string]ingest // from the last look, by ref
-	moved   time.Time         // when any of them last changed
+	moved   time.Time         // when one of the ingests last changed
 	pulls   []*watched        // in the order in which they began
 	stop    chan struct{}
 	stopped chan struct{}
@@ -64,8 +64,8 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 	return w
 }
 
-// begin watches a pull until end is called, which returns why the pull was canceled, if it
-// was.
+// begin watches a pull until the returned function is called, which returns why the watcher
+// canceled the pull, or nil.
 func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
@@ -154,8 +154,8 @@ func (w *watcher) round(ctx context.Context) {
 //
 // A pull does not count as stalled while another one receives content: containerd limits the
 // requests of all pulls together (max_concurrent_downloads, core/remotes/docker), so one
-// pull may wait for another with its ingests open. Therefore a stall may be detected late,
-// but never wrongly.
+// pull may wait for another with its ingests open. Therefore a stall may be detected late, but a
+// pull that only waits is never canceled.
 func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	if w.stall <= 0 || !l.known {
 		return
@@ -197,7 +197,7 @@ func (w *watcher) say(p *watched, pull event.Pull) {
 		Namespace: p.id.Namespace, Pod: p.id.Name, UID: p.id.UID, FieldPath: p.who.FieldPath, Pull: &pull})
 }
 
-// look lists the ingests. It queries a runtime without this service only once.
+// look lists the ingests. It queries a runtime without the content service only once.
 func (w *watcher) look(ctx context.Context) (look, error) {
 	l := look{at: time.Now(), ingests: map[string]ingest{}}
 	if w.content == nil || w.blind.Load() {

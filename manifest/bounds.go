@@ -16,13 +16,13 @@ import (
 // megabytes, whether it accepts or refuses it.
 const (
 	// maxDocument is the maximum size of one document, and of one object as JSON, in bytes.
-	// It is that of a request to an API server (MaxRequestBodyBytes).
+	// It is the maximum size of a request to an API server (MaxRequestBodyBytes).
 	maxDocument = 3 << 20
 	// maxDocuments and maxAllValues are the limits for the whole input of a command.
 	maxDocuments = 10000
 	maxAllValues = 1000000
 	// maxValues is the maximum number of values in one document, including keys, and
-	// maxObjectValues that in one object.
+	// maxObjectValues the maximum number in one object.
 	maxValues       = 250000
 	maxObjectValues = 50000
 	// maxDepth is the maximum depth of nested values. The API's own types have a depth of
@@ -36,7 +36,7 @@ const (
 	// (maxPods).
 	maxPods = 1000
 	// maxContainers is the maximum number of containers of one pod, of all kinds, and
-	// maxAllContainers that of one command.
+	// maxAllContainers the maximum number in one command.
 	maxContainers    = 1000
 	maxAllContainers = 2000
 	// maxClaims is the maximum number of PersistentVolumeClaims, and also of
@@ -84,9 +84,9 @@ func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem)
 	return values, &p
 }
 
-// aliasMarks counts possible aliases: a star after white space or an indicator, and before a
-// name. It does not use a regular expression, which takes 20 times as long, because it runs
-// for every document.
+// aliasMarks counts possible aliases: stars after white space or an indicator, and before a name.
+// It uses no regular expression, which would take 20 times as long, because it is called for every
+// document.
 func aliasMarks(text []byte) int {
 	marks := 0
 	for i := 1; i+1 < len(text); i++ {
@@ -102,9 +102,9 @@ func aliasMarks(text []byte) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// aliasBounds refuses a document that would exceed the limits after the replacement of
-// aliases by their content. The library that converts the document counts the nodes of
-// aliases, but not their bytes.
+// aliasBounds refuses a document that would exceed the limits once its aliases are replaced by
+// their content. The library that converts the document counts the nodes of aliases, but not their
+// bytes.
 func (d *document) aliasBounds() problem.List {
 	marks := aliasMarks(d.text)
 	if marks == 0 || marks*len(d.text) <= maxDocument {
@@ -152,7 +152,7 @@ func (w *weigher) of(n *yaml.Node) weight {
 	return sum
 }
 
-// longNumberDigits is the number of digits from which on a number may exceed the limits.
+// longNumberDigits is the number of digits at which a number may begin to exceed the limits.
 const longNumberDigits = 40
 
 // hasLongNumber reports whether the text may contain a quantity beyond the limits: an

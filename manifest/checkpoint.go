@@ -28,8 +28,8 @@ type Checkpoint struct {
 	InMemory, SecretsLost bool
 }
 
-// WithoutSecrets returns the checkpoint with only the names and types of its Secrets. It
-// omits annotations, which may also contain their data.
+// WithoutSecrets returns the checkpoint with only the names and types of its Secrets. It omits the
+// Secrets' annotations, which may also contain their data.
 func (c Checkpoint) WithoutSecrets() Checkpoint {
 	secrets := c.Secrets
 	c.Secrets = nil
@@ -39,9 +39,9 @@ func (c Checkpoint) WithoutSecrets() Checkpoint {
 	return c
 }
 
-// Marshal returns the checkpoint as a YAML stream, the pod first. Each object is one line of
-// JSON, which is valid YAML but is read ten times faster (every command reads the pods of
-// all checkpoints). The same checkpoint always results in the same bytes.
+// Marshal returns the checkpoint as a YAML stream, the pod first. Each object is one line of JSON,
+// which is valid YAML, but can be decoded ten times faster; every command reads the pods of all
+// checkpoints. The same checkpoint always results in the same bytes.
 func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
 		return nil, fmt.Errorf("a checkpoint without a pod")
@@ -97,8 +97,8 @@ func stream(objects []any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Unmarshal reads the output of Marshal. It neither defaults (Default does) nor validates,
-// and accepts unknown fields, which a later version may have written.
+// Unmarshal reads the output of Marshal. It does not validate the objects or set defaults (see
+// Default), and it accepts unknown fields, which a later version may have written.
 func Unmarshal(data []byte) (Checkpoint, error) {
 	var c Checkpoint
 	docs, err := split(Source{Name: "checkpoint", Data: data})

@@ -27,7 +27,7 @@ var systemClasses = map[string]int32{
 // priority and preemption policy, overhead, node selector and tolerations. A class that is
 // missing or contradicts the pod is a problem of the manifest. If a PriorityClass is missing
 // but spec.priority is set, as in a pod exported from a cluster, WithClasses keeps the
-// priority. It does not report a missing RuntimeClass: the pod then has no handler.
+// priority. It does not report a missing RuntimeClass: prepare.RuntimeHandler does.
 func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	out := pod.DeepCopy()
 	var problems problem.List

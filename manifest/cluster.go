@@ -46,8 +46,8 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 }
 
 // noToken warns about the missing token of a pod that requests one explicitly. Every pod has
-// a service account; a pod requests the token if it names an account other than the default,
-// or requests the mount.
+// a service account; a pod requests the token explicitly if it names an account other than the
+// default one, or if it requests the mount.
 func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	account := spec.ServiceAccountName
 	if account == "" {
@@ -69,14 +69,14 @@ func (l *loader) note(it item, object, field, message string) {
 	l.add(p)
 }
 
-// isTokenVolume reports whether an API server's admission added the volume. A volume with
-// such a name that the user wrote has no token.
+// isTokenVolume reports whether an API server's admission added the volume. A volume with such a
+// name that a user wrote has no token.
 func isTokenVolume(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&
 		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
 }
 
-// missing returns the paths of the fields that before has and after lacks.
+// missing returns the paths of fields that are in before, but not in after.
 func missing(before, after *corev1.Pod) []string {
 	var paths []string
 	compare(generic(before), generic(after), "", &paths)

@@ -12,9 +12,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode decodes the item into into, and reports whether it could. It fails for a value of
-// the wrong type. An unknown or duplicate field is only reported, so that the object can be
-// validated too.
+// decode decodes the item into the value into, and reports whether that succeeded. It fails for a
+// value of the wrong type. It only reports an unknown or duplicate field, so that the object can
+// still be validated.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
 		l.typeErrors(it, object, found)
@@ -34,8 +34,8 @@ func (l *loader) decode(it item, object string, into any) bool {
 	return true
 }
 
-// Decode decodes into into a YAML or JSON document that is not a manifest, with the same
-// limits as for a manifest.
+// Decode decodes a YAML or JSON document that is not a manifest into the value into, with the
+// limits of a manifest.
 func Decode(s Source, into any) error {
 	doc := &document{file: s.Name, first: 1, text: s.Data}
 	bad := doc.textBounds()
@@ -76,9 +76,9 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	l.add(l.loosen(p))
 }
 
-// meant returns the hint for an unknown field: a field with a very similar name, the level
-// at which a field of this name exists, or a field with a less similar name. It returns ""
-// if there is none.
+// meant returns the hint for an unknown field: a field with a very similar name, otherwise the
+// level at which a field with this name exists, otherwise a field with a less similar name; "" if
+// there is none of these.
 func meant(t reflect.Type, path []string) string {
 	similar := similarField(t, path)
 	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {
@@ -92,7 +92,7 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// loosen converts a problem of strict decoding to a warning if Validate is Warn.
+// loosen converts a problem from strict decoding to a warning if Validate is Warn.
 func (l *loader) loosen(p problem.Problem) problem.Problem {
 	p.Warning = l.opts.Validate == Warn
 	return p

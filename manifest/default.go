@@ -8,8 +8,8 @@ import (
 )
 
 // defaultPod applies the defaults that the API server and its service account admission
-// apply to a new pod. Without the name of the service account, spec.serviceAccountName would
-// be empty in the downward API.
+// apply to a new pod. The service account must be set, because the downward API can refer to
+// spec.serviceAccountName.
 func defaultPod(pod *corev1.Pod) {
 	coredefaults.SetObjectDefaults_Pod(pod)
 	if pod.Spec.ServiceAccountName == "" {
@@ -22,10 +22,10 @@ func defaultPod(pod *corev1.Pod) {
 	syncAppArmor(pod)
 }
 
-// Default applies the defaults of this binary to the objects of a checkpoint, which a podrun
-// of another release may have written. Therefore an upgrade with a new default changes no
-// pod, and the code that runs pods can rely on defaulted fields. Default keeps existing
-// values. It changes the objects in place.
+// Default applies the defaults of this binary to the objects of a checkpoint, which another release
+// of podrun may have written. Therefore the code that runs pods can rely on defaulted fields, and
+// an upgrade to a release with a new default changes no pod. Default keeps existing values. It
+// changes the objects in place.
 func (c Checkpoint) Default() {
 	if c.Pod != nil {
 		defaultPod(c.Pod)
@@ -42,8 +42,8 @@ func (c Checkpoint) Default() {
 }
 
 // withoutDisabled returns the pod without the fields whose feature gate is disabled in this
-// binary, like an API server that stores a new pod, or nil if it cannot be converted. The
-// pod may come from a podrun of another release in which the gate was enabled.
+// binary, like an API server that stores a new pod. It returns nil if the pod cannot be converted.
+// The pod may come from another release of podrun, in which the gate was enabled.
 func withoutDisabled(pod *corev1.Pod) *corev1.Pod {
 	var internal core.Pod
 	var out corev1.Pod

@@ -22,7 +22,7 @@ type document struct {
 	offset int    // number of lines of the file before text
 	first  int    // 1-based line of its first content
 	text   []byte // YAML or JSON
-	json   []byte // the document as JSON; set from the start if text is JSON
+	json   []byte // the document as JSON; set immediately if text is JSON
 
 	root   *yaml.Node // see tree
 	parsed bool
@@ -36,8 +36,8 @@ type item struct {
 	rename [][2]string // maps prefixes of a pod's field paths to those in the file, see field
 }
 
-// toJSON converts the document. It returns keys that occur twice in a mapping, of which the
-// last one applies. Syntax errors contain lines of the file.
+// toJSON converts the document. twice lists the keys that occur twice in a mapping; the last
+// occurrence applies. Syntax errors contain lines of the file.
 func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List) {
 	if d.json != nil {
 		return d.json, nil, nil
@@ -47,7 +47,7 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 		return out, nil, d.trailing()
 	}
 	if !strings.HasPrefix(strict.Error(), unmarshalErrors) {
-		return nil, nil, d.syntaxErrors(strict) // parsing it again would fail too
+		return nil, nil, d.syntaxErrors(strict) // parsing the document again would fail, too
 	}
 	out, err := sigsyaml.YAMLToJSON(d.text)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *document) trailing() problem.List {
 	dec := yaml.NewDecoder(bytes.NewReader(d.text))
 	var root, more yaml.Node
 	if dec.Decode(&root) != nil {
-		return nil // the other library can parse it, so trailing content cannot be detected
+		return nil // the library for trees cannot parse the document, so trailing content cannot be detected
 	}
 	err := dec.Decode(&more)
 	switch {
@@ -93,16 +93,16 @@ const unmarshalErrors = "yaml: unmarshal errors:\n"
 
 var (
 	lineInMessage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`) })
-	// parserError matches the errors of the library's parser, whose lines count from 0,
-	// unlike those of its scanner.
+	// parserError matches the errors of the library's parser, which counts lines from 0, unlike its
+	// scanner.
 	parserError = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
 	})
 )
 
-// syntaxErrors converts an error of the YAML library, whose lines count from the document's
-// beginning, to problems. If the document begins like JSON, it returns the JSON error, which
-// is more specific.
+// syntaxErrors converts an error of the YAML library, whose line numbers count from the document's
+// beginning, to problems. If the document begins like JSON, it returns the JSON error, which is
+// more specific.
 func (d *document) syntaxErrors(err error) problem.List {
 	if p, ok := d.jsonSyntax(); ok {
 		return problem.List{p}

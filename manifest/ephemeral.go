@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// KeepEphemeral returns the pod with the ephemeral containers of the existing pod here, if
-// it lists none itself: like for `kubectl apply`, manifests do not contain them. It returns
-// a pod that lists its own unchanged.
+// KeepEphemeral returns pod with the ephemeral containers of the existing pod here, because
+// manifests do not contain them, as with `kubectl apply`. If pod lists ephemeral containers itself,
+// it is returned unchanged.
 func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
 	if len(pod.Spec.EphemeralContainers) > 0 || len(here.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -42,7 +42,7 @@ func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 
 // EphemeralErrors returns the reasons why an API server would not accept the ephemeral
 // containers of after as an update of those of before
-// (ValidatePodEphemeralContainersUpdate): they are invalid, or an existing one is missing or
+// (ValidatePodEphemeralContainersUpdate): a container is invalid, or an existing one is missing or
 // differs.
 func EphemeralErrors(before, after *corev1.Pod) []string {
 	was, will, ok := internal(before, WithEphemeral(before, after.Spec.EphemeralContainers))
@@ -66,8 +66,8 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 // EphemeralOnCreate is an API server's message for ephemeral containers in a new pod.
 const EphemeralOnCreate = "Forbidden: cannot be set on create"
 
-// EphemeralProblem returns the problem of a pod whose ephemeral containers are refused with
-// this message.
+// EphemeralProblem returns the problem for a pod whose ephemeral containers are refused with this
+// message.
 func EphemeralProblem(message string) problem.Problem {
 	return problem.Problem{Field: "spec.ephemeralContainers", Reason: "FieldValueForbidden", Kind: problem.Manifest, Message: message,
 		Hint: "remove the field; 'podrun debug' adds an ephemeral container to a running pod"}

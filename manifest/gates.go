@@ -19,14 +19,14 @@ func SetGates(gates map[string]bool) problem.List {
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		p := problem.Problem{Field: "featureGates." + name, Reason: "FieldValueInvalid", Warning: true}
-		// Look it up first: after the registry has seen an unknown gate, it refuses all
-		// others as well.
+		// Look up the gate first: once the registry has been passed an unknown gate, it refuses all
+		// other gates as well.
 		switch gate, ok := known[featuregate.Feature(name)]; {
 		case !ok:
 			p.Message = "unknown feature gate, ignored"
 		case gate.LockToDefault && gate.Default != gates[name]:
 			p.Message = "can no longer be changed, ignored"
-		case utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != gates[name]: // otherwise the registry would log needlessly
+		case utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != gates[name]: // if the gate already has the value, setting it would only cause a log message
 			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{name: gates[name]}); err != nil {
 				p.Message = err.Error()
 			}

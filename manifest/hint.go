@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// fieldHint returns what to write instead of a value that validation refuses, or "" if the
-// error says so itself.
+// fieldHint returns a hint for a value that validation refuses, or "" if the error itself is clear
+// enough.
 func fieldHint(e *field.Error) string {
 	last := e.Field[strings.LastIndex(e.Field, ".")+1:]
 	switch {

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeepReferred returns o with the ConfigMaps and Secrets of the existing pod's checkpoint c
-// that pod refers to and o lacks, and their names (ConfigMap shop/web). With kubectl, these
-// objects stay in the API server; podrun has none, so the checkpoint has the only copy. Lost Secrets
-// are not kept. KeepReferred does not change o.
+// KeepReferred returns o with additional ConfigMaps and Secrets from the existing pod's checkpoint
+// c, those to which pod refers and which are not in o, and the names of these objects (ConfigMap
+// shop/web). With kubectl, they would still be in the API server; podrun has no API server, so the
+// checkpoint has the only copy. Lost Secrets are not kept. KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())
 	out := *o

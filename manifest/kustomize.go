@@ -31,7 +31,7 @@ func hasKustomization(dir string) bool {
 	})
 }
 
-// maxComplaint is the maximum size of a command's stderr to show, in bytes.
+// maxComplaint limits how much of a command's stderr is shown, in bytes.
 const maxComplaint = 10 << 10
 
 // ReadKustomization builds the kustomization in a directory with `kustomize build` or

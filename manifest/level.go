@@ -13,9 +13,9 @@ const (
 )
 
 // otherLevel returns where a field of this name exists, if the field of path is at the wrong
-// level: "spec.containers[].image" for spec.image. It searches the struct that contains the
-// field and those below it, then does the same for each parent, and returns the first match,
-// or "" if there is none. root is the type of the whole object.
+// level: "spec.containers[].image" for spec.image. It searches the struct that should contain the
+// field and the structs below it, then each parent in the same way. It returns the first match, or
+// "" if there is none. root is the type of the whole object.
 func otherLevel(root reflect.Type, path []string) string {
 	for up := 1; up <= len(path); up++ {
 		at, ok := descend(root, path[:len(path)-up])

@@ -49,8 +49,8 @@ func find(node *yaml.Node, path []string) int {
 	return line
 }
 
-// step returns the child of node that the first segments of path identify, the line at which
-// it begins, and the number of these segments.
+// step returns the child of node that the first segments of path identify, the line at which the
+// child begins, and the number of these segments.
 func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -79,8 +79,8 @@ type duplicate struct {
 	first int // line of the first occurrence
 }
 
-// duplicates returns the duplicate keys in a tree. It does not follow aliases, because their
-// content is itself in the tree.
+// duplicates returns the duplicate keys in a tree. It does not follow aliases, because the tree
+// also contains the content to which they refer.
 func duplicates(node *yaml.Node, path string) []duplicate {
 	var out []duplicate
 	switch node.Kind {

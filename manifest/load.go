@@ -84,7 +84,7 @@ func (l *loader) source(s Source) {
 		}
 		before := len(l.problems)
 		l.document(doc)
-		l.problems[before:].Sort() // by line: they are in the same file
+		l.problems[before:].Sort() // sort by line, because all of them are in the same file
 		doc.root, doc.parsed = nil, false
 	}
 }
@@ -179,7 +179,7 @@ func (l *loader) object(it item, depth int) {
 	if !ok {
 		return
 	}
-	// Some validation takes time proportional to the square of an object's size.
+	// The time for some validations is proportional to the square of the object's size.
 	if len(it.raw) > maxDocument {
 		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, the limit of an API server", maxDocument>>20)))
 		return
@@ -239,7 +239,8 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	return out
 }
 
-// claim registers an object with this kind and name, and reports a second one.
+// claim registers an object with this kind and name, and reports a second object with the same
+// ones.
 func (l *loader) claim(it item, kind, name string) bool {
 	key := kind + " " + name
 	if first, ok := l.seen[key]; ok {

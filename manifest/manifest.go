@@ -19,7 +19,7 @@ type Source struct {
 	Data []byte
 }
 
-// Validate determines how unknown and duplicate fields are handled, with the values of
+// Validate determines how unknown and duplicate fields are handled. Its values are those of
 // kubectl's --validate.
 type Validate string
 
@@ -40,10 +40,10 @@ type Options struct {
 	// WorkingDir is the absolute working directory. If set, relative hostPaths are resolved
 	// against the directory of their file; if empty, they are refused.
 	WorkingDir string
-	// RestartPolicy, if not empty, replaces that of every pod.
+	// RestartPolicy, if not empty, replaces the restartPolicy of every pod.
 	RestartPolicy corev1.RestartPolicy
-	// ToEnd requires that the pods complete: a pod without restartPolicy gets Never, and one
-	// with Always is a problem of the command line.
+	// ToEnd requires that the pods complete: a pod without restartPolicy gets Never, and a pod with
+	// restartPolicy Always is a problem.
 	ToEnd bool
 }
 
@@ -95,10 +95,9 @@ func newObjects() *Objects {
 	}
 }
 
-// Locate adds to a problem of this pod its file, line and name. It converts the Field from a
-// path in the pod (spec.containers[0].image) to one in the file
-// (spec.template.spec.containers[0].image for a Deployment). A pod of a checkpoint has no
-// file.
+// Locate adds to a problem of this pod its file, line and name. It converts the field path from the
+// path in the pod (spec.containers[0].image) to the path in the file
+// (spec.template.spec.containers[0].image for a Deployment). A pod of a checkpoint has no file.
 func (p Pod) Locate(pr problem.Problem) problem.Problem {
 	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
 	if p.item.doc == nil {

@@ -48,7 +48,7 @@ func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 
 // capabilities warns about names that are not capabilities. containerd prepends CAP_ to each
 // name and ignores the result if it is unknown: drop: [CAP_NET_RAW] drops nothing. The API
-// does not check names, because a newer kernel may have more of them.
+// does not check names, because a newer kernel may have more capabilities.
 func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {
 		return
@@ -72,8 +72,8 @@ func (l *loader) capabilities(it item, object, container string, sc *corev1.Secu
 	check("drop", sc.Capabilities.Drop)
 }
 
-// memory refuses memory limits with which no container starts, such as 64m, which is 0.064
-// bytes, and warns about such requests. A limit of zero means no limit.
+// memory refuses memory limits with which no container can start, such as 64m, which is 0.064
+// bytes, and warns about requests of this size. A limit of zero means no limit.
 func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirements) {
 	tooLow := func(list string, q resource.Quantity) problem.Problem {
 		p := it.problem(object, it.field(path+".resources."+list+"[memory]"), "MemoryTooLow", q.String()+" is less than "+leastMemory.String())

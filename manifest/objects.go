@@ -38,7 +38,7 @@ func (l *loader) secret(it item, h header) {
 	}
 	l.serverFields(&obj.ObjectMeta, true)
 	coredefaults.SetObjectDefaults_Secret(&obj)
-	for key, value := range obj.StringData { // like the API server, where the field is write-only
+	for key, value := range obj.StringData { // merged as in the API server, where this field is write-only
 		if obj.Data == nil {
 			obj.Data = map[string][]byte{}
 		}
@@ -179,9 +179,9 @@ func (l *loader) objectName(h header) string {
 	return h.object()
 }
 
-// serverFields removes the metadata that only an API server sets, so that an object exported
-// from a cluster equals the one in its file. It sets the default namespace of a namespaced
-// object, and generates a name from generateName. It keeps the UID.
+// serverFields removes the metadata that only an API server sets, so that an object that was
+// exported from a cluster equals the original manifest. It sets the default namespace of a
+// namespaced object, and generates a name from generateName. It keeps the UID.
 func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	*meta = metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, UID: meta.UID,
@@ -198,8 +198,8 @@ func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	}
 }
 
-// generated returns a generated name like the API server: at most 63 characters, including
-// the suffix (apiserver's storage/names).
+// generated returns a generated name as the API server does (apiserver's storage/names): at most 63
+// characters, including the suffix.
 func generated(base, suffix string) string {
 	const longest = 63
 	if keep := max(longest-len(suffix), 0); len(base) > keep {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// otherFormat returns the name of the format of an object without a kind, and the command
-// that uses such a file, or "" if the format is unknown.
+// otherFormat recognizes the format of an object without a kind. It returns the name of the format
+// and a hint, which names the command that uses such a file; "" if the format is unknown.
 func otherFormat(file string, raw []byte) (format, hint string) {
 	var has struct {
 		Services  map[string]json.RawMessage `json:"services"`
@@ -17,7 +17,7 @@ func otherFormat(file string, raw []byte) (format, hint string) {
 		Name      string                     `json:"name"`
 		Version   string                     `json:"version"`
 	}
-	_ = json.Unmarshal(raw, &has) // a field of another type is not of these formats
+	_ = json.Unmarshal(raw, &has) // a field with another type does not belong to these formats
 	dir, base := filepath.Split(file)
 	if dir == "" {
 		dir = "."
@@ -40,8 +40,8 @@ func isKustomization(base string) bool {
 	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "kustomization"
 }
 
-// isBinary reports whether data is not text: it has a NUL character, which YAML, JSON and all
-// text encodings except UTF-16 exclude. YAML detects UTF-16 by its byte order mark.
+// isBinary reports whether data is not text: it contains a NUL byte, which YAML, JSON and all text
+// encodings except UTF-16 exclude. UTF-16 is detected by its byte order mark.
 func isBinary(data []byte) bool {
 	head := data[:min(len(data), 4096)]
 	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {

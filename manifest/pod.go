@@ -102,9 +102,9 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// maxWarned is the maximum size of an object, as JSON, for which Kubernetes' warnings are
-// computed, and maxWarnedPorts the maximum number of its ports: the time grows quadratically
-// with the number of ports, and 7,000 ports took 100 s.
+// maxWarned is the maximum size of an object, as JSON, for which Kubernetes' warnings are computed,
+// and maxWarnedPorts the maximum number of ports: the time grows quadratically with the number of
+// ports; 7,000 ports took 100 s.
 const (
 	maxWarned      = 256 << 10
 	maxWarnedPorts = 300
@@ -152,8 +152,7 @@ func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 // API server. It sets a process-wide option of Kubernetes' code.
 func allowPrivileged() { capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) }
 
-// dropDisabled replaces the pod by the one without the fields of disabled feature gates, and
-// reports these fields.
+// dropDisabled removes the fields of disabled feature gates from the pod, and reports these fields.
 func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *core.Pod) {
 	var kept corev1.Pod
 	if err := coredefaults.Convert_core_Pod_To_v1_Pod(dropped, &kept, nil); err != nil {
@@ -183,8 +182,8 @@ func (l *loader) warn(it item, object, text string) {
 const appArmorAnnotation = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
 // syncAppArmor copies the profiles of the deprecated annotations, which the kubelet does not
-// read, to the fields, like the API server on create (KEP-24). Validation reports
-// annotations that name no valid profile.
+// read, to the fields, like the API server on create (KEP-24). Validation reports annotations that
+// do not name a valid profile.
 func syncAppArmor(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

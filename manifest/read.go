@@ -152,8 +152,8 @@ func (r *reader) file(ctx context.Context, path string) (Source, *problem.Proble
 	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of limited size. Opening or reading a pipe may block forever;
-// if ctx ends, all stops waiting, but the read continues.
+// all opens and reads a source of limited size. Opening or reading a pipe may block forever: when
+// ctx ends, all returns, but the read continues in the background.
 func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte
@@ -201,8 +201,8 @@ func unreadable(name, message, hint string) problem.List {
 	return problem.List{{File: problem.ShownURL(name), Reason: "Unreadable", Message: message, Hint: hint}}
 }
 
-// failed returns the problem of a file that could not be opened or read. If the host lacks a
-// resource for that, the file is not at fault.
+// failed returns the problem of a file that could not be opened or read. It distinguishes a lack of
+// resources on the host, for which the file is not the cause.
 func failed(name string, err error) problem.Problem {
 	p := unreadable(name, cause(err), fileHint(err))[0]
 	if problem.Exhausted(err) {
@@ -211,7 +211,7 @@ func failed(name string, err error) problem.Problem {
 	return p
 }
 
-// cause returns the text of an error without the path that it repeats.
+// cause returns the text of an error without the path, which the problem already names.
 func cause(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -110,8 +110,8 @@ func (r references) volume(v *corev1.VolumeSource) {
 // Differ compares the objects in two checkpoints of the same pod. live lists the changed
 // objects whose content a running pod receives (ConfigMap shop/web), including those that
 // were added or removed. bound lists the changed claims and volumes, with which the pod was
-// created. frozen lists those objects of live that were immutable, whose data an API server
-// would not allow to change.
+// created. frozen lists the objects of live that were immutable: an API server would not allow
+// changes of their data.
 func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
 	for name, pair := range pairs(c.ConfigMaps, after.ConfigMaps) {
 		was, is := pair[0], pair[1]
@@ -157,8 +157,8 @@ func full[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// pairs matches the objects of two lists by namespace/name. If one list lacks an object, it
-// has the zero value there.
+// pairs matches the objects of two lists by namespace/name. For an object that is in only one list,
+// the other half of the pair is the zero value.
 func pairs[T interface {
 	comparable
 	metav1.Object

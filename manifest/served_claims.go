@@ -61,11 +61,11 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 
 // servedName returns the name of the PersistentVolume of a served claim. No volume of an
 // input and no other claim's volume has this name: the API does not allow '_' in the names
-// of volumes, namespaces and claims. The names of volume.Provision differ too.
+// of volumes, namespaces and claims. The names that volume.Provision uses differ as well.
 func servedName(namespace, claim string) string { return "pvc_" + namespace + "_" + claim }
 
-// earlierServedName returns the name in earlier releases. It is ambiguous: a-b/c and a/b-c
-// have the same.
+// earlierServedName returns the name that earlier releases used. It is ambiguous: a-b/c and a/b-c
+// have the same name.
 func earlierServedName(namespace, claim string) string { return "pvc-" + namespace + "-" + claim }
 
 // KeepServedNames returns o with the volume names of served claims in the existing pod's

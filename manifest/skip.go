@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// unused maps kinds that configure a cluster around its pods (access, scaling,
-// authorization, admission) to their API groups. A pod runs the same without them, so Load
-// skips them with one warning for all.
+// unused maps the kinds that configure the cluster around a pod (access, scaling, authorization,
+// admission) to their API groups. A pod runs the same without such objects, so Load skips them,
+// with one warning for all of them.
 var unused = map[string][]string{
 	"Service":                  {""},
 	"Endpoints":                {""},
@@ -44,14 +44,14 @@ var controls = []string{"NetworkPolicy", "LimitRange", "ResourceQuota"}
 
 // restricts reports whether a kind restricts pods. Without such an object, a pod may do more
 // than its author allows, so podrun skips it only if SkipKinds names the kind itself.
-// Network plugins have custom kinds for this, whose names all end in NetworkPolicy
+// Network plugins have custom kinds for the same purpose, whose names all end in NetworkPolicy
 // (CiliumNetworkPolicy of cilium.io, GlobalNetworkPolicy of projectcalico.org).
 func restricts(kind string) bool {
 	kind = strings.TrimSuffix(kind, "List")
 	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
 }
 
-// CustomKinds is the value in SkipKinds that stands for all custom resources.
+// CustomKinds is the value in SkipKinds that means all custom resources.
 const CustomKinds = "custom"
 
 // isCustom reports whether an object is a custom resource: one whose API group is a domain
@@ -126,8 +126,8 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 	return problem.Problem{Reason: "SkippedKinds", Message: "podrun skips these objects, which it does not support: " + strings.Join(kinds, ", "), Warning: true}
 }
 
-// misspelled returns the kind that the author of an unknown kind probably meant, or "". The
-// kinds of custom resources are not known, so it never considers one misspelled.
+// misspelled returns the kind that the author of an unknown kind probably meant, or "". The kinds
+// of custom resources are unknown, so misspelled never returns a suggestion for them.
 func misspelled(h header) string {
 	if isCustom(h) {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// split splits a source into its documents, with the line of each, and omits empty ones. It
-// splits only where YAML does: at a line of "---" or "...", which cannot be part of a block
+// split splits a source into its documents, with the first line of each, and omits empty documents.
+// It splits only where YAML does: at a line of "---" or "...", which cannot be part of a block
 // scalar. JSON objects may also follow each other without a separator, as printed by jq.
 func split(source Source) ([]*document, error) {
 	text, err := utf8Text(source.Data)
@@ -98,7 +98,7 @@ func isMarker(line []byte, marker string) bool {
 }
 
 // onlyDirectives reports whether text consists of directives, at least one, and comments.
-// The "---" after it then begins their document and does not end one.
+// The "---" that follows then begins the document of these directives, and does not end a document.
 func onlyDirectives(text []byte) bool {
 	first := firstContent(text)
 	if first < 0 || text[first] != '%' {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// similarField returns the field that an unknown path probably meant: one of the same struct
-// with a similar name, or "" if there is none.
+// similarField returns the field that was probably meant by an unknown path: a field of the same
+// struct with a similar name, or "" if there is none.
 func similarField(t reflect.Type, path []string) string {
 	if len(path) == 0 {
 		return ""
@@ -22,8 +22,8 @@ func similarField(t reflect.Type, path []string) string {
 	return nearest(path[len(path)-1], names)
 }
 
-// nearest returns the name with the smallest edit distance from word, which may be at most a
-// third of its length and at most three. It ignores case.
+// nearest returns the name with the smallest edit distance from word. The distance may be at most
+// three, and at most a third of the length of word. It ignores case.
 func nearest(word string, names []string) string {
 	if len(word) > 64 {
 		return ""
@@ -38,7 +38,8 @@ func nearest(word string, names []string) string {
 }
 
 // edits returns the edit distance of two words, in bytes. An edit inserts, removes or
-// replaces a letter, or exchanges two neighbors, which is one typing mistake (Pdo for Pod).
+// replaces a letter, or exchanges two adjacent letters, which is a single typing mistake (Pdo for
+// Pod).
 func edits(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	before, last, row := rows[0], rows[1], rows[2] // for a's letters i-2, i-1 and i

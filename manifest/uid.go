@@ -18,13 +18,13 @@ func UID(pod *corev1.Pod, nodeName, rootDir string) string {
 	return StaticUID(pod, nodeName, rootDir)
 }
 
-// StaticUID returns a UID for a pod in a file, like a kubelet for static pods: 32 hex
-// characters of a hash of the defaulted object, its namespace and name, the node's name, and
-// rootDir. The object includes the names of the ConfigMaps and Secrets that it uses, but not
-// their content. rootDir is host.Facts.RootDir: with it, pods of the same file in different
-// root directories share neither a cgroup nor a log directory. It is "" for the default root
-// directory, so that its UIDs are those of releases that did not hash it. The same file
-// results in the same UID after a crash, too. The UID does not depend on metadata.uid,
+// StaticUID returns a UID for a pod in a file, as a kubelet does for static pods: 32 hex characters
+// of a hash of the defaulted object, its namespace and name, the node's name, and rootDir. The
+// object includes the names of the ConfigMaps and Secrets that it uses, but not their content.
+// rootDir is host.Facts.RootDir, so that pods from the same file in different root directories
+// share neither a cgroup nor a log directory. It is "" for the default root directory, in which
+// UIDs thus remain the same as in releases that did not hash the root directory. The same file
+// results in the same UID even after a crash. The UID does not depend on metadata.uid,
 // spec.nodeName or status, nor on the order of maps.
 func StaticUID(pod *corev1.Pod, nodeName, rootDir string) string {
 	same := corev1.Pod{
@@ -40,7 +40,8 @@ func StaticUID(pod *corev1.Pod, nodeName, rootDir string) string {
 		io.WriteString(sum, "rootDir="+rootDir+"\x00")
 	}
 	if err := json.NewEncoder(sum).Encode(&same); err != nil {
-		// This cannot happen for a decoded pod: only values that JSON cannot represent fail.
+		// This cannot happen for a decoded pod: marshaling fails only for values that JSON cannot
+		// represent.
 		io.WriteString(sum, err.Error())
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16])

@@ -16,10 +16,10 @@ import (
 )
 
 // Changes returns the paths at which two pods differ, sorted and in the author's notation
-// (spec.containers[0].image, metadata.labels). It first defaults both with this binary's
-// defaults, so that a default that one of them lacks is not a difference (an upgrade changes
-// no pod). It ignores everything that the author did not write: UID, nodeName, status,
-// server fields, a default user namespace.
+// (spec.containers[0].image, metadata.labels). It first applies this binary's defaults to both
+// pods, so that a default that is set in only one of them is not a difference: an upgrade of podrun
+// changes no pod. It ignores everything that the author did not write: UID, nodeName, status, the
+// fields that an API server sets, and a default user namespace.
 func Changes(before, after *corev1.Pod) []string {
 	was, is := authored(before), authored(KeepUserNamespace(before, after))
 	paths := changes(was, is)
@@ -81,9 +81,9 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 }
 
 // keepResources returns the pod with its previous resources: the part of a change that is an
-// update for an API server, without the resize. It ignores a resize policy that only
-// contains the default: defaulting adds it for each new resource of a container, and an API
-// server's resize ignores it.
+// update for an API server, without the resize. It ignores a resize policy that contains only the
+// default: defaulting adds that for each new resource of a container, and the API server's
+// validation of a resize ignores it.
 func keepResources(will, was *core.Pod) *core.Pod {
 	kept := will.DeepCopy()
 	kept.Spec.Resources = was.Spec.Resources
@@ -143,7 +143,7 @@ func authored(pod *corev1.Pod) *corev1.Pod {
 func jsonTree(pod *corev1.Pod) any {
 	data, err := json.Marshal(pod)
 	if err != nil {
-		panic(fmt.Sprintf("marshal a pod: %v", err)) // all its types can be marshaled
+		panic(fmt.Sprintf("marshal a pod: %v", err)) // all types in a pod can be marshaled
 	}
 	var out any
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -152,9 +152,9 @@ func jsonTree(pod *corev1.Pod) any {
 	return out
 }
 
-// differences appends the paths at which before and after differ. It reports lists of
-// different lengths as a whole, and so the maps of metadata, because their keys are not
-// field names.
+// differences appends the paths at which before and after differ. It reports lists of different
+// lengths as a whole. It does the same with the maps in metadata, because their keys are not field
+// names.
 func differences(path string, before, after any, paths *[]string) {
 	if reflect.DeepEqual(before, after) {
 		return

@@ -43,7 +43,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
 
-// checked returns the client with a timeout and a check of every redirect.
+// checked returns a copy of the client that has a timeout and checks every redirect.
 func checked(client *http.Client) *http.Client {
 	c := http.Client{Timeout: urlTimeout}
 	if client != nil {
@@ -56,7 +56,7 @@ func checked(client *http.Client) *http.Client {
 		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
 		}
-		// It contains the URL that redirected, with the token in its query.
+		// This header contains the URL that redirected, whose query may contain a token.
 		req.Header.Del("Referer")
 		return allowed(req.URL)
 	}
@@ -79,7 +79,7 @@ func allowed(u *url.URL) error {
 	return errPlainHTTP
 }
 
-// urlProblem explains why a request got no response. It omits the URL in the client's error,
+// urlProblem explains why a request received no response. It omits the URL in the client's error,
 // which may contain credentials.
 func urlProblem(name string, err error) *problem.Problem {
 	var urlErr *url.Error

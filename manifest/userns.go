@@ -8,9 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// PreferUserNamespace returns a pod without hostUsers with `hostUsers: false`, and an
-// annotation that this is podrun's default. It is set in the pod itself, as if by a mutating
-// webhook.
+// PreferUserNamespace sets `hostUsers: false` in a copy of a pod that does not set hostUsers, with
+// an annotation which records that this is podrun's default. The field is set in the pod itself, as
+// by a mutating webhook.
 func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.HostUsers != nil {
 		return pod
@@ -25,7 +25,7 @@ func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// HasPreferredUserNamespace reports whether a pod has `hostUsers: false` as podrun's
+// HasPreferredUserNamespace reports whether a pod has `hostUsers: false` because of podrun's
 // default.
 func HasPreferredUserNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[identity.AnnotationUserNamespace] == identity.UserNamespacePreferred && pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
@@ -40,8 +40,8 @@ func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	return PreferUserNamespace(pod)
 }
 
-// withoutMark returns the annotations without that of PreferUserNamespace, which the author
-// did not write.
+// withoutMark returns the annotations without the one that PreferUserNamespace adds, which the
+// author did not write.
 func withoutMark(annotations map[string]string) map[string]string {
 	if _, marked := annotations[identity.AnnotationUserNamespace]; !marked {
 		return annotations

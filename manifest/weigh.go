@@ -11,7 +11,7 @@ import (
 // document.
 
 // weighJSON returns the number of values in a JSON text, including keys, and their maximum
-// depth. It never returns too few.
+// depth. It never underestimates the number.
 func weighJSON(text []byte) (values, depth int) {
 	values = 1
 	level := 0
@@ -88,8 +88,8 @@ func (s *scanner) at(offset int) byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// breakAt returns the length of the line break at i, or 0 if there is none. Line breaks are
-// \n, \r, and the three of Unicode that YAML 1.1 defines.
+// breakAt returns the length of the line break at i, or 0 if there is none. Line breaks are \n, \r,
+// and the three Unicode line breaks that YAML 1.1 defines.
 func breakAt(text []byte, i int) int {
 	switch {
 	case i >= len(text):
@@ -320,9 +320,9 @@ func (s *scanner) endsPlain() bool {
 	return s.at(0) == ':' && s.blankAt(1) || len(s.flow) > 0 && strings.IndexByte(",?[]{}", s.at(0)) >= 0
 }
 
-// blockScalar skips the text after | or >. The text ends with the first line that is
-// indented less than its first line. It returns false if the header is not valid or the text
-// extends to the end.
+// blockScalar skips the text after | or >. The text ends before the first line that is indented
+// less than its first line. It returns false if the header is not valid or the text extends to the
+// end.
 func (s *scanner) blockScalar() bool {
 	given := 0
 	for s.pos++; !s.blankAt(0) && s.at(0) != '#'; s.pos++ {

@@ -58,7 +58,7 @@ func workloadOf[T any](apiVersion, template string, get func(*T) (*metav1.Object
 	}
 }
 
-// workload creates one pod from an object's pod template, named after the object, with a
+// workload creates one pod from an object's pod template, named after the object, and adds a
 // notice. Settings for a controller (replicas, schedules, updates) have no effect.
 func (l *loader) workload(it item, h header) {
 	w := workloads[h.Kind]

@@ -22,14 +22,14 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// validateWorkload reports what the API refuses in an object with a pod template: a selector
-// that is missing or does not match the template's labels, a restart policy that its pods
-// cannot have. It changes obj, which must be a copy. takePod reports some of these problems
-// again; withoutRepeated removes the duplicates.
+// validateWorkload reports the errors that the API server would report for an object with a pod
+// template, such as a selector that is missing or does not match the template's labels, or a
+// restart policy that its pods cannot have. It changes obj, which must be a copy. takePod reports
+// some of these problems again; withoutRepeated removes the duplicates.
 func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	meta, template := w.get(obj)
 	if len(template.Spec.InitContainers)+len(template.Spec.Containers) > maxContainers {
-		return // takePod refuses it, and validation would take long
+		return // takePod refuses the template, and validation would take long
 	}
 	object := l.objectName(h)
 	*meta = metav1.ObjectMeta{Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
@@ -55,7 +55,7 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	}))
 }
 
-// withoutRepeated removes problems of a field that repeat an earlier one.
+// withoutRepeated removes problems that repeat an earlier problem of the same field.
 func withoutRepeated(problems problem.List) problem.List {
 	seen := map[[3]string]bool{}
 	return slices.DeleteFunc(problems, func(p problem.Problem) bool {
@@ -104,8 +104,8 @@ var (
 		func(o *batch.CronJob) *core.PodTemplateSpec { return &o.Spec.JobTemplate.Spec.Template }, batchvalidation.ValidateCronJobCreate)
 )
 
-// generatedLabel stands for the labels that an API server adds to the selector and the
-// template of a Job, with the Job's UID.
+// generatedLabel is one of the labels that an API server adds to the selector and the template of a
+// Job, with the Job's UID.
 const generatedLabel = "batch.kubernetes.io/controller-uid"
 
 // validateJob validates a Job with a selector like one that an API server generates. It

@@ -60,8 +60,8 @@ func Apply(ctx context.Context, p Plan) error {
 // makersAtOnce is the maximum number of volumes that are set up concurrently.
 const makersAtOnce = 4
 
-// makeAll sets up the volumes and returns the failures in the order of the spec. A volume
-// may require a path that another one creates, such as the directory of a FileOrCreate. The
+// makeAll sets up the volumes and returns the failures in the order of the spec. A volume may
+// require a path that another volume creates, such as the directory of a FileOrCreate hostPath. The
 // kubelet retries such a volume; makeAll retries it as long as other volumes succeed.
 func makeAll(ctx context.Context, volumes []Volume) []error {
 	errs := make([]error, len(volumes))
@@ -86,8 +86,8 @@ func wantsPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || lacks(err)
 }
 
-// makeEach sets up the volumes with the indices in todo concurrently, and sets errs for
-// each.
+// makeEach concurrently sets up the volumes with the indices in todo, and stores the error of each
+// volume in errs.
 func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 	var group errgroup.Group
 	group.SetLimit(makersAtOnce)
@@ -127,7 +127,8 @@ func makeVolume(ctx context.Context, v Volume) error {
 	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
-// lacks reports whether a volume requires something that the host does not have.
+// lacks reports whether an error means that a volume requires something that the host does not
+// have.
 func lacks(err error) bool {
 	_, check := errors.AsType[*CheckError](err)
 	return check
@@ -145,8 +146,8 @@ func kindOfFailure(failed []error) problem.Kind {
 }
 
 // MakePodDir creates the pod's directory and its plugins directory, in which podrun keeps
-// its records of the pod. It is part of admission, which handles pods one after the other;
-// Apply creates the other directories.
+// its records of the pod. Admission, which handles one pod after the other, calls it; Apply creates
+// the other directories.
 func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
 		return err

@@ -23,8 +23,8 @@ type Path struct {
 
 // Check returns the problems of a pod's volumes that would make Apply fail: a hostPath or a
 // volume's directory of the wrong type, and mount propagation from a path that is not a
-// shared mount. It checks only the given paths. Root is the path of podrun's root directory,
-// whose mount applies to the volumes inside it. The problems have field paths.
+// shared mount. It checks only the given paths. root is the path of podrun's root directory, whose
+// mount contains the volumes below it. The problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
@@ -57,7 +57,7 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 	return out
 }
 
-// problem explains why a volume cannot be set up. It returns "" if it can.
+// problem explains why a volume cannot be set up. It returns "" if the volume can be set up.
 func (v Volume) problem(paths map[string]Path) string {
 	switch v.Setup.Kind {
 	case SetupHostPath:
@@ -70,8 +70,8 @@ func (v Volume) problem(paths map[string]Path) string {
 	return ""
 }
 
-// problem explains why a path is not of the required type and cannot be created. It returns
-// "" if the path is of the type or can be created.
+// problem explains why a path is not of the required type and cannot be created. It returns "" if
+// the path has that type or can be created.
 func (h *HostPath) problem(path string, found Path) string {
 	if h.Type == corev1.HostPathUnset {
 		return ""
@@ -88,8 +88,8 @@ func (h *HostPath) problem(path string, found Path) string {
 	return ""
 }
 
-// problem explains why the directory of a volume or a claim cannot be used. It returns "" if
-// it can.
+// problem explains why the directory of a volume or a claim cannot be used. It returns "" if the
+// directory can be used.
 func (l *Local) problem(paths map[string]Path) string {
 	if l.Create {
 		return l.claimProblem(paths)
@@ -122,8 +122,8 @@ func (l *Local) claimProblem(paths map[string]Path) string {
 	return ""
 }
 
-// notShared explains why the mount of a path does not support a propagation mode. It returns
-// "" if it does.
+// notShared explains why the mount of a path does not support a propagation mode. It returns "" if
+// the mount supports the mode.
 func (p Path) notShared(path string, want corev1.MountPropagationMode) string {
 	switch {
 	case p.MountPoint == "" || p.Shared:

@@ -138,7 +138,7 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})
 }
 
-// planImage leaves the mount to the runtime, which identifies the image by its ID.
+// planImage plans nothing on the host: the runtime mounts the image, which it identifies by its ID.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }

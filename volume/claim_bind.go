@@ -12,9 +12,9 @@ import (
 
 // Bind binds claims to volumes as a cluster's volume controller would. It returns copies of
 // the claims with spec.volumeName set, by namespace/name. A claim that no volume fits stays
-// unbound. The same input always gives the same bindings: Bind processes the claims in the
-// order of their names. Each gets the smallest volume that fits, but a volume that is
-// reserved for it (claimRef) takes precedence.
+// unbound. The same input always results in the same bindings: Bind processes the claims in the
+// order of their names. Each claim gets the smallest volume that fits, but a volume that is
+// reserved for the claim (claimRef) takes precedence.
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}
@@ -35,7 +35,7 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 			selector = labels.Everything()
 		}
 		if err != nil {
-			continue // an invalid selector selects nothing
+			continue // a claim with an invalid selector matches no volume
 		}
 		var best *corev1.PersistentVolume
 		for _, name := range names {
@@ -85,7 +85,7 @@ func better(a, b *corev1.PersistentVolume) bool {
 	return x.Cmp(y) < 0
 }
 
-// WhyUnbound returns the requirements of a claim that no volume meets.
+// WhyUnbound returns the requirements that no volume meets for a claim.
 func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)

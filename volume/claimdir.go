@@ -15,23 +15,23 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Names in the directory of all claims that belong to no claim: a directory that does not
-// have its mode yet, and directories that are being deleted. No claim's directory begins
-// with a dot.
+// Names, in the directory of all claims, that do not belong to a claim: a directory that does not
+// have its mode yet, and directories that are being deleted. No claim has a directory whose name
+// begins with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"
 )
 
-// claimMode is the mode of a claim's new directory. It is that of an emptyDir, because
-// containers may run as any user. Other users of the host cannot reach the directory: its
-// parent, the directory of all claims, has dirMode.
+// claimMode is the mode of a claim's new directory. It is the mode of an emptyDir, because
+// containers may run as any user. Other users of the host cannot reach the directory: its parent,
+// the directory of all claims, has dirMode.
 const claimMode = 0o777
 
 // lockClaims opens the directory of all claims and locks it. The lock excludes other podrun
 // processes, of any root directory, that create, bind or delete claims' directories. Closing
-// the file releases the lock. With create, lockClaims creates the directory if it is
-// missing; otherwise it then returns fs.ErrNotExist.
+// the file releases the lock. If the directory is missing, lockClaims creates it if create is true,
+// and otherwise returns fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
 		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
@@ -51,8 +51,8 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 	return dir, nil
 }
 
-// bindClaim binds the claim's directory at target, and creates it if it is missing. It holds
-// the lock for both, so a process that deletes claims never sees the state in between:
+// bindClaim bind-mounts the claim's directory at target. It creates the directory if it is missing.
+// It holds the lock for both, so a process that deletes claims never sees the state in between:
 // either it finds the mount, or bindClaim creates the directory after the deletion.
 func (l *Local) bindClaim(ctx context.Context, target string) error {
 	claims, err := lockClaims(ctx, filepath.Dir(l.Path), true)
@@ -100,20 +100,19 @@ func makeClaim(claims int, name string) error {
 	return unix.Fsync(claims)
 }
 
-// InUseError reports that a claim's directory was not deleted because it is mounted
-// elsewhere.
+// InUseError reports that a claim's directory was not deleted because it is mounted.
 type InUseError struct{ Path, Mountpoint string }
 
 // Error returns a message with both paths.
 func (e *InUseError) Error() string { return e.Path + " is mounted at " + e.Mountpoint }
 
 // DeleteClaims deletes the directories of claims with their content, except those that used
-// returns, and then calls release, which ends the caller's own use of them. All paths must
-// be in the same directory. DeleteClaims calls used and release while it holds the lock on
-// the directory of all claims. Therefore, if several callers use a directory, the last one
-// deletes it, and a directory that another pod begins to use is kept. A missing directory is
-// not an error. If DeleteClaims fails, release was not called or failed, and the call can be
-// repeated. It does not delete a mounted directory: the error is an *InUseError.
+// returns, and calls release, which ends the caller's own use of the claims. All paths must be in
+// the same directory. DeleteClaims calls used and release while it holds the lock on the directory
+// of all claims. Therefore, if several callers use a directory, the last one deletes it, and a
+// directory that another pod begins to use is kept. A missing directory is not an error. If
+// DeleteClaims fails, release was not called or failed, and the call can be repeated. It does not
+// delete a directory that is mounted: the error is then an *InUseError.
 func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
 	dir := filepath.Dir(paths[0])
 	for {
@@ -132,8 +131,8 @@ func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]b
 }
 
 // deleteLocked implements DeleteClaims; the caller has locked the directory of all claims.
-// Done is false if it had to release the lock in order to delete content, and must be called
-// again.
+// done is false if deleteLocked had to release the lock in order to delete content; the caller must
+// then call it again.
 func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
 	inUse, err := used()
 	if err != nil {
@@ -154,7 +153,8 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	if len(discarded) == 0 {
 		return true, release()
 	}
-	// The content may be large. Deleting it requires no lock: no pod can find it any more.
+	// The content may be large. Deleting it does not require the lock, because no pod can find the
+	// renamed directory any more.
 	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
 		return false, err
 	}
@@ -184,7 +184,7 @@ func discardClaim(claims *os.File, path string) error {
 	return nil
 }
 
-// discardedClaims returns the directories that this or a killed process renamed for
+// discardedClaims returns the directories that this process, or one that was killed, renamed for
 // deletion.
 func discardedClaims(claims *os.File) (names []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
@@ -194,7 +194,7 @@ func discardedClaims(claims *os.File) (names []string, err error) {
 	return names, err
 }
 
-// claimMounts returns where a claim's directory is mounted, nil if it does not exist.
+// claimMounts returns the mount points of a claim's directory; nil if the directory does not exist.
 func claimMounts(claims int, name string) ([]string, error) {
 	dir, err := openClaim(claims, name)
 	if err == unix.ENOENT {
@@ -241,7 +241,7 @@ func dropClaim(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	err = unix.Fstatat(int(claims.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&claimMode != claimMode || st.Uid != 0 {
-		return nil // missing, or changed by an administrator or an app
+		return nil // the directory is missing, or an administrator or an app has changed it
 	}
 	mounted, err := claimMounts(int(claims.Fd()), name)
 	if err != nil || len(mounted) > 0 {

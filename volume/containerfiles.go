@@ -28,9 +28,9 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 }
 
 // MakeTerminationLog creates the empty file for a container's termination message in the
-// container's directory (MakeContainerDir), and returns its path. Name is 8 hexadecimal
-// digits, new for each attempt. Any user may write to the file, because the container's user
-// is not known yet.
+// container's directory (MakeContainerDir), and returns its path. name is 8 hexadecimal digits,
+// different for each attempt. Any user may write to the file, because the container's user is not
+// known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
@@ -44,9 +44,9 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 	return path, nil
 }
 
-// PruneTerminationLogs removes the termination logs of a container's earlier runs whose
-// containers no longer exist. Keep lists the paths of the other logs. The error joins the
-// errors for the individual files.
+// PruneTerminationLogs removes the termination logs of a container's earlier runs that the runtime
+// no longer has. keep lists the paths of the logs to keep. The error joins the errors of the
+// individual files.
 func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
 	dir := layout.Container(uid, container)
 	entries, err := os.ReadDir(dir)
@@ -84,7 +84,7 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 // ReclaimFiles frees the disk space of the files that a pod's containers could write to,
 // once the containers will not run again. It empties the hosts file, like the kubelet
 // (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
-// repeated. The error joins the errors for the individual files.
+// repeated. The error joins the errors of the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
 	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
@@ -116,7 +116,7 @@ func keepTail(path string, keep int64) error {
 	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}
-	if err := f.Truncate(0); err != nil { // first: the disk may be full
+	if err := f.Truncate(0); err != nil { // truncate first, because the disk may be full
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	if _, err := f.WriteAt(tail, 0); err != nil {

@@ -19,7 +19,7 @@ type EmptyDir struct {
 	// directory is not enforced here: the kubelet evicts pods that exceed it.
 	SizeBytes int64  `json:"sizeBytes,omitempty"`
 	PageSize  string `json:"pageSize,omitempty"` // page size of a hugetlbfs: 2Mi
-	MetaDir   string `json:"metaDir"`            // contains the file "ready" once the volume is complete
+	MetaDir   string `json:"metaDir"`            // directory that contains the file "ready" once the volume is complete
 }
 
 func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
@@ -47,8 +47,8 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup
-		// An emptyDir is new, so its ownership is always changed completely. Like the
-		// kubelet, and as documented in the API, podrun ignores fsGroupChangePolicy here.
+		// An emptyDir is new, so the ownership of all its files is always changed. Like the
+		// kubelet, and as the API documents, podrun ignores fsGroupChangePolicy for it.
 	}
 	return v, nil
 }

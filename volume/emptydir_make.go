@@ -56,7 +56,7 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 }
 
 // MountTmpfs mounts a tmpfs of at most size bytes, or of the kernel's default size if size
-// is 0. It disables swapping if the kernel supports that. Flags are those of mount(2).
+// is 0. It disables swapping if the kernel supports that. flags are those of mount(2).
 func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {

@@ -48,7 +48,7 @@ const (
 
 // payload collects the files of a volume.
 type payload struct {
-	files       []File // if two have the same path, the last one wins, as in the kubelet
+	files       []File // if two files have the same path, the last one takes precedence, as in the kubelet
 	defaultMode uint32
 }
 
@@ -106,7 +106,7 @@ func shortened(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// sorted returns the files sorted by path. It returns an error if a path is both a file and
+// sorted returns the files, sorted by path. It returns an error if the same path is both a file and
 // a directory.
 func (p *payload) sorted() ([]File, error) {
 	slices.SortStableFunc(p.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
@@ -156,7 +156,7 @@ func (p Plan) FileCount() int {
 type source struct {
 	taken    *int   // number of files of the pod so far
 	word     string // configmap
-	key      string // the kubelet's term for a key of this kind: config key
+	key      string // the kubelet's term for a key of this kind of object: config key
 	name     string
 	data     map[string][]byte // nil if the object does not exist
 	optional *bool
@@ -194,7 +194,7 @@ func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bo
 
 func secretFiles(secret *corev1.Secret) map[string][]byte {
 	if len(secret.StringData) == 0 && secret.Data != nil {
-		return secret.Data // from a manifest: only a Secret from another source has both
+		return secret.Data // there is no stringData to merge
 	}
 	data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
 	maps.Copy(data, secret.Data)
@@ -205,7 +205,7 @@ func secretFiles(secret *corev1.Secret) map[string][]byte {
 }
 
 // take adds the files of an object: those selected by its items, or all keys. A missing key
-// or object that is not optional is a problem, with a field path relative to the volume's.
+// or object that is not optional is a problem, with a field path that is relative to the volume's.
 func (p *payload) take(at string, s source) problem.List {
 	if *s.taken > maxFiles {
 		return nil // already refused
@@ -253,7 +253,7 @@ func allItems(data map[string][]byte) []corev1.KeyToPath {
 	return items
 }
 
-// missing returns a problem of the manifest. Field is relative to the volume's.
+// missing returns a problem of the manifest. field is relative to the volume's field.
 func missing(field, message, hint string) problem.Problem {
 	return problem.Problem{Field: field, Reason: "FailedMount", Message: message, Hint: hint, Kind: problem.Manifest}
 }

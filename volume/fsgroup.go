@@ -42,8 +42,8 @@ func isGroups(fd int, gid int64) bool {
 	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
 }
 
-// giveTree changes the content of a directory before the directory itself, so that the check
-// of OnRootMismatch passes only after everything was changed.
+// giveTree changes the content of a directory before the directory itself, so that the check for
+// OnRootMismatch succeeds only after everything has been changed.
 func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	return safepath.Walk(ctx, dir, safepath.Visitor{
 		File: func(dir int, name string) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// HostPath checks a path of the host, and creates it if its type requires that. Removing the
-// pod does not remove it.
+// HostPath checks a path of the host, and creates the path if its type requires that. Removing the
+// pod does not remove the path.
 type HostPath struct {
 	Type corev1.HostPathType `json:"type"` // with "", nothing is checked or created
 }

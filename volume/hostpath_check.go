@@ -47,7 +47,7 @@ func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	return err
 }
 
-// check returns an error if the path neither has its type nor can be created.
+// check returns an error if the path does not have the required type and cannot be created.
 func (h *HostPath) check(ctx context.Context, path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil
@@ -59,8 +59,8 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	return checkError(h.problem(path, found))
 }
 
-// stat returns what Check needs to know about a path. It follows symlinks. It fails only if
-// ctx ends, with the cause.
+// stat returns the data that Check requires about a path. It follows symlinks. It returns an error,
+// the cause, only if ctx ends.
 func stat(ctx context.Context, path string) (Path, error) {
 	info, err := safepath.Stat(ctx, path)
 	switch {
@@ -74,7 +74,7 @@ func stat(ctx context.Context, path string) (Path, error) {
 	return Path{Error: err.Error()}, nil
 }
 
-// checkError converts a message to an error, and "" to nil.
+// checkError converts a message to a CheckError; "" becomes nil.
 func checkError(message string) error {
 	if message == "" {
 		return nil

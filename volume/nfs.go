@@ -39,8 +39,8 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 // mountByProgram runs mount(8) because mount.nfs, which mount(8) runs, is the only
 // implementation of the negotiation with the server. Like the kubelet, it uses a systemd
 // scope on a host with systemd, so that daemons that mount.nfs starts (rpc.statd) outlive
-// podrun. It does not call mount-utils to mount, because that takes no context: a server
-// that does not answer would block it forever.
+// podrun. It does not call mount-utils to mount, because that package takes no context: a server
+// that does not respond would block the call forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
 	if inSystemd(ctx) {
@@ -69,8 +69,8 @@ func inSystemd(ctx context.Context) bool {
 	return err == nil
 }
 
-// programEnd is how long to wait for a killed program to exit. podrun leaves behind a
-// program that is blocked in the kernel and cannot be killed.
+// programEnd is how long podrun waits for the exit of a program that it has killed. After that, it
+// leaves the program behind: it is blocked in the kernel and cannot be killed.
 const programEnd = 2 * time.Second
 
 // runProgram runs a program and returns its output. When ctx ends, it kills the program and

@@ -111,15 +111,15 @@ func (in Input) downward(p *payload, at string, items []corev1.DownwardAPIVolume
 	return out
 }
 
-// named returns the pod with the names that it has on this host.
+// named returns the pod with the namespace, name and UID that it has on this host.
 func (in Input) named() *corev1.Pod {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
 	return &pod
 }
 
-// files plans a volume of files in memory. The kubelet stores ConfigMaps on disk (and a
-// comment in its source says it should not): creating a file there takes 20 to 100 times as
+// files plans a volume of files in memory. The kubelet stores ConfigMaps on disk, although a
+// comment in its source says that it should not: creating a file on disk takes 20 to 100 times as
 // long.
 func (in Input) files(name, plugin string, p *payload, problems problem.List) (Volume, problem.List) {
 	files, err := p.sorted()
@@ -137,8 +137,8 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 	return v, problems
 }
 
-// nestedMounts returns the paths inside a volume at which containers mount other volumes. It
-// omits paths whose first component is a file or directory of the volume's files.
+// nestedMounts returns the paths inside a volume at which containers mount other volumes. It omits
+// paths whose first component is one of the volume's files, or a directory that contains them.
 func nestedMounts(pod *corev1.Pod, volume string, files []File) []string {
 	var out []string
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

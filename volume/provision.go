@@ -10,10 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Provision returns the PersistentVolume for a claim that no volume of the input fits, a
-// directory below dir, and the claim bound to it. Claim is nil if it is not in the input.
-// Provision returns an error if the claim cannot have a directory: the claim's name comes
-// from a pod, where the API does not validate it, and becomes part of a path owned by root.
+// For a claim that no volume of the input fits, Provision returns a PersistentVolume, which is a
+// directory below dir, and the claim bound to that volume. The argument claim is nil if the input
+// does not contain the claim. Provision returns an error if the claim cannot have a directory: the
+// claim's name comes from a pod, where the API does not validate it, and becomes part of a path
+// owned by root.
 func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	if claim == nil {
 		claim = &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -46,8 +47,8 @@ const maxFileName = 255
 // collides with a PersistentVolume of the input: the API does not allow '_' in a name.
 func provisionedName(namespace, claim string) string { return namespace + "_" + claim }
 
-// ProvisionedFor returns the namespace and name of the claim that a directory name stands
-// for. It returns false for any other name.
+// ProvisionedFor returns the namespace and name of the claim to which a directory of this name
+// belongs. It returns false for any other name.
 func ProvisionedFor(name string) (namespace, claim string, ok bool) {
 	namespace, claim, ok = strings.Cut(name, "_")
 	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0

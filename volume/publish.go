@@ -29,9 +29,9 @@ const (
 
 var timedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`) })
 
-// publisher updates a directory to contain certain files. A container may have placed
-// anything there: the publisher writes only to files that it has just created, never
-// follows symlinks, and looks up every name in an open directory (CVE-2025-9566).
+// publisher updates a directory so that it contains certain files. A container may have placed
+// anything in it: the publisher writes only to files that it has just created, never follows
+// symlinks, and looks up every name in an open directory (CVE-2025-9566).
 type publisher struct {
 	ctx   context.Context
 	dir   int // descriptor of the volume
@@ -41,7 +41,7 @@ type publisher struct {
 
 func (p *publisher) publish() error {
 	if p.gid != nil {
-		// First, before creating anything: with setgid, new links get the group.
+		// Do this before creating anything: because of setgid, new links then get the group.
 		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
 			return fmt.Errorf("change the group of the volume to %d: %w", *p.gid, err)
 		}
@@ -85,7 +85,7 @@ func (p *publisher) same(name string) bool {
 		return false
 	}
 	slices.Sort(have)
-	for i, f := range p.files { // sorted by path, too
+	for i, f := range p.files { // the list is sorted by path, too
 		if have[i] != f.Path || !safepath.HasContent(fd, f.Path, f.Data) {
 			return false
 		}
@@ -93,8 +93,8 @@ func (p *publisher) same(name string) bool {
 	return true
 }
 
-// list appends the paths of everything in dir except the directories that contain files. It
-// stops when there is one path more than files: the directory then has unexpected entries.
+// list appends the paths of everything in dir, except directories that contain files of the volume.
+// It stops when there are more paths than files: the directory then has unexpected entries.
 func (p *publisher) list(dir int, below string, out *[]string) error {
 	names, err := safepath.List(p.ctx, dir)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *publisher) swap(name string) error {
 	return nil
 }
 
-// link creates the symlinks that containers see, and corrects those that a user changed.
+// link creates the symlinks that containers see, and corrects symlinks that a user has changed.
 func (p *publisher) link(names []string) error {
 	for _, name := range names {
 		if err := p.replace(name, dataName+"/"+name); err != nil {
@@ -216,7 +216,7 @@ func (p *publisher) link(names []string) error {
 	return nil
 }
 
-// replace creates a symlink in place of whatever has its name. It keeps a symlink that is
+// replace creates a symlink, and replaces any file that has its name. It keeps a symlink that is
 // already correct, so that containers see it at all times.
 func (p *publisher) replace(name, to string) error {
 	err := unix.Symlinkat(to, p.dir, name)
@@ -234,8 +234,8 @@ func (p *publisher) replace(name, to string) error {
 	return nil
 }
 
-// tidy removes the symlinks of removed files, and the directories of earlier contents and of
-// interrupted updates. Links lists the names to keep, sorted.
+// tidy removes the symlinks to files that the volume no longer contains, and the directories of
+// earlier contents and of interrupted updates. links lists the names to keep, sorted.
 func (p *publisher) tidy(current string, links []string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {

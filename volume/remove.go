@@ -26,9 +26,8 @@ func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(int) error { return nil })
 }
 
-// Empty is like Remove, for a pod that is created again: it keeps the directory, the
-// checkpoint, and the files that reserve something (user namespaces, devices) against other
-// pods.
+// Empty is Remove for a pod that will be created again: it keeps the directory, the checkpoint, and
+// the files that reserve something for the pod (a range of user IDs, devices).
 func Empty(ctx context.Context, layout identity.Layout, uid string) error {
 	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
@@ -56,7 +55,7 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
 	}
 	defer unix.Close(pods)
-	// mountinfo contains real paths; the root directory may be behind a symlink.
+	// mountinfo contains real paths, but the path of the root directory may contain a symlink.
 	real, err := filepath.EvalSymlinks(layout.PodsDir())
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 	return do(pods)
 }
 
-// removePodDir deletes the pod's directory, and its checkpoint last, so that podrun can find
+// removePodDir deletes the pod's directory. It deletes the checkpoint last, so that podrun can find
 // and repeat an interrupted removal.
 func removePodDir(ctx context.Context, pods int, uid string) error {
 	if err := clearPodDir(ctx, pods, uid, checkpointName); err != nil {

@@ -21,8 +21,8 @@ type Input struct {
 	Pod    *corev1.Pod // defaulted and validated
 	ID     identity.Pod
 	Layout identity.Layout
-	// MemoryLimit is the memory limit of the pod's cgroup in bytes, 0 if it has none. It
-	// limits the size of the tmpfs of a memory-backed emptyDir.
+	// MemoryLimit is the memory limit of the pod's cgroup in bytes; 0 means no limit. It limits the
+	// size of the tmpfs of a memory-backed emptyDir.
 	MemoryLimit int64
 	// MemoryAllocatable is the node's allocatable memory in bytes. It limits the size of a
 	// tmpfs if the pod has no limit. 0 means the kernel's default: half the RAM.
@@ -78,7 +78,7 @@ type Source struct {
 	ReadOnly bool
 	Image    string // reference of an image volume
 	Device   string // device of a volume of mode Block
-	Labeled  bool   // the runtime relabels it for SELinux
+	Labeled  bool   // the runtime relabels the volume for SELinux
 }
 
 // Sources returns the source of each volume by the volume's name.
@@ -103,7 +103,7 @@ func (p Plan) ExtraGroups() []int64 {
 }
 
 // planner plans one volume of its kind. It sets Plugin, HostPath, Setup and, if the kind
-// supports it, the ownership. The fields of its problems are relative to the field of the
+// supports it, the ownership. The field paths of its problems are relative to the field of the
 // kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
@@ -149,17 +149,18 @@ func New(in Input) (Plan, problem.List) {
 	return plan, problems
 }
 
-// Slow reports whether setting up the volumes may take long: because one is on a network, or
-// the group of all its files must be changed.
+// Slow reports whether setting up the volumes may take long: because a volume is on a network, or
+// because the group of all files in a volume must be changed.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
 	})
 }
 
-// OfHost reports whether the host may lack something that a volume requires: a path of a
-// type, a directory of a PersistentVolume, a server. If so, the pod gets no sandbox, as with
-// the kubelet. Volumes that podrun creates itself fail only if the host has a problem.
+// OfHost reports whether the plan has volumes that depend on the host: on a path of a certain type,
+// the directory of a PersistentVolume, or a server. If such a volume fails, the pod gets no
+// sandbox, as with the kubelet. Volumes that podrun creates itself fail only if the host has a
+// problem.
 func (p Plan) OfHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
@@ -172,7 +173,7 @@ func (p Plan) OfHost() bool {
 	})
 }
 
-// kindOf returns the name of the source field that is set, or emptyDir if none is, like the
+// kindOf returns the name of the source field that is set; if none is set, emptyDir, as in the
 // API's defaulting.
 func kindOf(v *corev1.Volume) string {
 	source := reflect.ValueOf(v.VolumeSource)

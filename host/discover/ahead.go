@@ -30,13 +30,13 @@ type Ahead struct {
 // freshFor is the maximum age of facts. Input that a person types takes longer.
 const freshFor = time.Second
 
-// ReadAhead starts to read. Kubelet is Options.Kubelet.
+// ReadAhead starts to read the facts. The argument kubelet is Options.Kubelet.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, kubelet bool) *Ahead {
 	return machine{ctx: ctx, root: "/"}.begin(client, s, kubelet, false)
 }
 
-// Fresh reports whether the facts are recent and the runtime has not failed to answer so
-// far. It returns false if a is nil.
+// Fresh reports whether the facts are recent, and no call to the runtime has failed so far. It
+// returns false if a is nil.
 func (a *Ahead) Fresh() bool {
 	if a == nil || time.Since(a.begun) > freshFor {
 		return false
@@ -72,9 +72,9 @@ func (a *Ahead) whileAnswering(ctx context.Context) (context.Context, context.Ca
 	return ctx, cancel
 }
 
-// yielding lets other goroutines run before part: those that connect to the runtime and
-// call it take longest. With few CPUs they would otherwise run last, because each
-// goroutine wakes the next.
+// yielding lets other goroutines run before part, because those that connect to the runtime and
+// call it take longest. With few CPUs they would otherwise run last, because each goroutine wakes
+// the next.
 func yielding(part func() error) func() error {
 	return func() error {
 		runtime.Gosched()

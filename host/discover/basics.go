@@ -49,8 +49,8 @@ func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error)
 	return c, nil
 }
 
-// readVersion requests the runtime's version and features. It omits features that a
-// running runtime does not report.
+// readVersion requests the runtime's version and features. It omits features that the runtime does
+// not report although it runs.
 func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse

@@ -65,7 +65,7 @@ func (m machine) readDevices(path string) (map[string][]string, error) {
 	content, version := identity.CutSchema(data)
 	err = json.Unmarshal(content, &devices)
 	if identity.CheckSchema(path, version) != nil {
-		return devices, nil // the readable part; package run refuses to change the pod
+		return devices, nil // the part that could be decoded; package run refuses to change the pod
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

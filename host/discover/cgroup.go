@@ -57,7 +57,7 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	c.Controllers = strings.Fields(string(data))
 	slices.Sort(c.Controllers)
 	c.MountPoints = map[string]string{"": mount}
-	// All groups except the root have memory.swap.max.
+	// Every cgroup except the root has the file memory.swap.max.
 	swap, err := filepath.Glob(m.path(mount, "*", "memory.swap.max"))
 	c.SwapLimits = len(swap) > 0
 	return err
@@ -80,8 +80,8 @@ func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error
 // cgroupDir is the directory in which systemd and other init systems mount cgroups.
 const cgroupDir = "/sys/fs/cgroup"
 
-// usualMounts finds mounts in cgroupDir. ok is false if a hierarchy of /proc/self/cgroup
-// is not mounted there under its own name.
+// usualMounts finds mounts in cgroupDir. ok is false if a hierarchy that /proc/self/cgroup lists is
+// not mounted there under its own name.
 func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
@@ -177,9 +177,9 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 	return on, nil
 }
 
-// chooseDriver selects the cgroup driver: that of the flag; otherwise the runtime's,
-// because both must agree; otherwise systemd if it is process 1 and cgroup v2 is mounted
-// (the configuration of distributions), else cgroupfs.
+// chooseDriver selects the cgroup driver: the one in the flag; otherwise the runtime's, because
+// podrun and the runtime must use the same driver; otherwise systemd if it is process 1 and cgroup
+// v2 is mounted, as distributions configure it; otherwise cgroupfs.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case s.CgroupDriver != "":

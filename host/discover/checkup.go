@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// Examination has all readable data about a host, even if some reads failed.
+// Examination contains all data about a host that could be read.
 type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
@@ -73,8 +73,8 @@ func (m machine) packageManager() string {
 	return ""
 }
 
-// minFree is a limit of free space, including the blocks reserved for root: the files of
-// one pod require more.
+// minFree is the minimum of free space, including the blocks reserved for root. The files of one
+// pod require more than this.
 const minFree = 256 << 10
 
 // directory reports whether podrun can write to a directory or create it.
@@ -162,8 +162,8 @@ func (m machine) otherSockets() []string {
 	return out
 }
 
-// disabledCRI matches the CRI plugin in the disabled plugins of a containerd
-// configuration; Docker's packages install such a file.
+// disabledCRI matches the CRI plugin in the list of disabled plugins in a containerd configuration;
+// Docker's packages install such a configuration.
 var disabledCRI = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
 })
@@ -179,8 +179,8 @@ func (m machine) criDisabledIn(path string) string {
 // capSysResource is the bit of CAP_SYS_RESOURCE in capability sets.
 const capSysResource = 24
 
-// behindSocket examines the process that serves a socket. It finds no process in another
-// PID namespace.
+// behindSocket examines the process that serves a socket. It cannot find a process in another PID
+// namespace.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	pid, err := cri.ServerPID(m.ctx, endpoint)
 	if err != nil || pid <= 0 {

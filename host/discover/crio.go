@@ -37,8 +37,8 @@ const (
 	crioPluginDir  = "/opt/cni/bin"
 )
 
-// crioConfig is the part of CRI-O's configuration that concerns pods. A zero value means
-// not configured or unknown.
+// crioConfig is the part of CRI-O's configuration that concerns pods. The zero value of a field
+// means that it is not configured or unknown.
 type crioConfig struct {
 	files          []string
 	problem        string // why a file is unreadable
@@ -52,8 +52,8 @@ type crioConfig struct {
 }
 
 // addCRIO adds the data in CRI-O's verbose status (1.32 and later) and in its
-// configuration files to its CRI status. It includes changes that CRI-O has not loaded
-// yet, because CRI cannot distinguish them.
+// configuration files to its CRI status. The result may include changes to the files that CRI-O has
+// not loaded yet, because CRI does not show which files CRI-O has loaded.
 func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	file, dir := crioFile, crioDir
 	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
@@ -65,7 +65,7 @@ func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	c.override(verbose)
 	r.ConfigFiles, r.ConfigProblem, r.Ulimits = c.files, c.problem, c.ulimits
 	r.SandboxImg = cmp.Or(r.SandboxImg, c.pauseImage)
-	if len(c.files) > 0 { // otherwise CRI-O may be configured elsewhere
+	if len(c.files) > 0 { // without files, CRI-O may have its configuration in another place
 		c.networkDir = cmp.Or(c.networkDir, crioNetworkDir)
 		if len(c.pluginDirs) == 0 {
 			c.pluginDirs = []string{crioPluginDir}
@@ -100,8 +100,7 @@ func crioFlags(args []string, file, dir string) (string, string) {
 }
 
 // readCRIO reads a configuration: the file, and then the files of the directory by name,
-// each of which overrides individual keys. It ignores paths that are not absolute, such
-// as "".
+// each of which overrides individual keys. It ignores paths that are not absolute, for example "".
 func (m machine) readCRIO(file, dir string) crioConfig {
 	var c crioConfig
 	files := m.below(dir)
@@ -122,7 +121,7 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 			c.problem = name + ": " + tomlProblem(err)
 		}
 		c.files = append(c.files, name)
-		c.take(values) // after an error, the keys before it
+		c.take(values) // after an error, apply the keys that precede it
 	}
 	return c
 }
@@ -233,9 +232,8 @@ func (c *crioConfig) override(verbose string) {
 	}
 }
 
-// limits returns the minimum memory limits of containers in bytes, by handler; "" is the
-// default handler. CRI-O's built-in minimum, which depends on its version, is not
-// included.
+// limits returns the minimum memory limit of containers, in bytes, by handler; "" is the default
+// handler. CRI-O's built-in minimum, which depends on its version, is not included.
 func (c *crioConfig) limits() map[string]int64 {
 	out := map[string]int64{}
 	for handler, size := range c.minMemory {

@@ -22,8 +22,8 @@ import (
 type Options struct {
 	// Listeners requests all sockets that occupy a port.
 	Listeners bool
-	// Ports are the host ports that a pod requests. If there are any, Read also returns
-	// the listeners, with the names of the processes that own these ports.
+	// Ports are the host ports that a pod requests. If there are any, Read also returns the
+	// listeners, with the names of the processes that listen on these ports.
 	Ports []host.HostPort
 	// SeccompProfiles are the files that a pod specifies, relative to the directory of
 	// profiles.
@@ -34,14 +34,14 @@ type Options struct {
 	Mounts bool
 	// Images are the images that a pod specifies, with tag or digest.
 	Images []string
-	// Ahead has facts that are being read already; nil if there are none.
+	// Ahead contains facts that are already being read; nil if there are none.
 	Ahead *Ahead
 	// Kubelet requests a search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
 
-// machine reads the files of one machine, for one call that is canceled with ctx. Root is
-// "/" except in tests.
+// machine reads the files of one machine, for one call, which ends with ctx. root is "/" except in
+// tests.
 type machine struct {
 	ctx        context.Context
 	root       string
@@ -53,7 +53,7 @@ func (m machine) path(elem ...string) string {
 }
 
 // maxProcFile limits a file in /proc, in bytes. The lists of mounts and of sockets are by
-// far the largest: 64 MiB contain several 100,000 entries of either.
+// far the largest: 64 MiB are enough for several 100,000 entries of either list.
 const maxProcFile = 64 << 20
 
 // maxConfig limits a configuration file of the host, in bytes: /etc/hosts has several MiB
@@ -78,15 +78,15 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	facts, down, unread := m.gather(client, s, o)
 	switch {
 	case down != nil:
-		return host.Facts{}, down // one message for all calls to a runtime that is down
+		return host.Facts{}, down // one message for all failed calls to the runtime
 	case len(unread) > 0:
 		return host.Facts{}, unread[0]
 	}
 	return facts, nil
 }
 
-// gather reads as much as it can. Down is the reason if the runtime does not respond;
-// unread are all other errors.
+// gather reads as much as it can. If the runtime does not respond, down is the reason; unread
+// contains all other errors.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
@@ -103,7 +103,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	// Each function sets its own fields.
 	unread = runAll(
 		func() error {
-			if o.Ahead != nil && client != nil { // else they are listed with the rest
+			if o.Ahead != nil && client != nil { // otherwise the sandboxes are listed with the other facts
 				sandboxes, unlisted = client.ListPodSandbox(asked, nil)
 			}
 			return nil
@@ -146,13 +146,13 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
-		// An unread file is not corrupt if the time was up.
+		// After a timeout, a file that was not read must not be reported as corrupt.
 		unread = append(unread, factError("read the state of pods", context.Cause(m.ctx), ""))
 	}
 	return facts, down, unread
 }
 
-// downError returns the error of a runtime that did not respond or did not list its
+// downError returns the error for a runtime that did not respond, or that failed to list its
 // sandboxes.
 func (m machine) downError(client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {

@@ -31,8 +31,7 @@ const maxKubeletConfig = 1 << 20
 // number of processes may have that name.
 const foreignWithin = time.Second
 
-// yieldAfter is the number of processes to examine before other goroutines run, as in
-// behind.
+// yieldAfter is the number of processes after which other goroutines may run (see yielding).
 const yieldAfter = 8
 
 // findKubelet looks for a running kubelet that may remove podrun's pods: one with the
@@ -42,9 +41,9 @@ const yieldAfter = 8
 //
 //   - it runs as the host's root, and its program is not one that any user may start as
 //     root (setuid);
-//   - in podrun's PID and mount namespaces, its command line and configuration count.
+//   - if it is in podrun's PID and mount namespaces, its command line and configuration are used.
 //     Only the host's root can start such a process;
-//   - in other namespaces (a container: kind, Talos), it counts only if it can reach the
+//   - if it is in other namespaces (in a container, as with kind and Talos), it counts only if it can reach the
 //     same socket that podrun uses, which requires a mount of it. Its files are not read.
 func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	entries, err := os.ReadDir(m.path("proc"))
@@ -155,7 +154,7 @@ func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess 
 	root := m.path("proc", strconv.Itoa(pid), "root")
 	if file := m.readArguments(k); file != "" {
 		m.readKubeletConfig(k, root, file)
-		m.readArguments(k) // flags override the file
+		m.readArguments(k) // flags take precedence over the file
 	}
 	k.SharesRuntime = sameSocket(root, k.Endpoint, endpoint)
 	k.SharesCgroups = m.sameNamespace(strconv.Itoa(pid), "cgroup")
@@ -198,7 +197,7 @@ func override(value *string, other string) {
 	}
 }
 
-// flagValue returns the value of --name=value or --name value; the last occurrence wins.
+// flagValue returns the value of --name=value or --name value; the last occurrence takes precedence.
 func flagValue(args []string, name string) string {
 	var value string
 	for i, a := range args {
@@ -214,9 +213,9 @@ func flagValue(args []string, name string) string {
 	return value
 }
 
-// sameSocket reports whether a kubelet's endpoint, in the kubelet's root, is the socket
-// that podrun uses. It compares device and inode, because the same path may be a
-// different file in another root. It returns false if either socket is missing.
+// sameSocket reports whether a kubelet's endpoint, resolved in the kubelet's root directory, is the socket that
+// podrun uses. It compares device and inode, because the same path may be a different file in another root
+// directory. It returns false if either socket is missing.
 func sameSocket(root, theirs, ours string) bool {
 	their, err := cri.SocketPath(theirs)
 	if err != nil {

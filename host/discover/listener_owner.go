@@ -12,14 +12,14 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// procSockets reads /proc/net, for kernels without sock_diag. These files do not state
-// whether an IPv6 wildcard also occupies the IPv4 port; procSockets assumes that it does.
+// procSockets reads /proc/net, for kernels without sock_diag. These files do not show whether an
+// IPv6 wildcard socket also occupies the IPv4 port; procSockets assumes that it does.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
 		data, err := m.read(maxProcFile, "proc/net", kind.table)
 		if os.IsNotExist(err) {
-			continue // the kernel has no IPv6
+			continue // the kernel does not support IPv6
 		}
 		if err != nil {
 			return nil, err
@@ -72,8 +72,7 @@ func parseProcSocket(local, inode string) (socket, error) {
 
 // nameOwners sets PID and Process of the sockets with wanted ports. It walks /proc only
 // if there is such a socket. If the owner cannot be found, because it is in another PID
-// namespace or has exited, the socket remains without a name: its port is occupied
-// regardless.
+// namespace or has exited, the socket has no process name, but its port is still occupied.
 func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
 	pending := map[string][]int{} // link text → indexes of sockets
 	for i, s := range sockets {

@@ -76,8 +76,8 @@ var socketKinds = []socketKind{
 	{unix.AF_INET6, unix.IPPROTO_UDP, stateClose, corev1.ProtocolUDP, "udp6"},
 }
 
-// diagSockets queries the kernel with sock_diag(7), which filters by state: on a host
-// with a hundred thousand connections it is as fast as on an idle one.
+// diagSockets queries the kernel with sock_diag(7), which filters by state: it is as fast on a host
+// with a hundred thousand connections as on an idle one.
 func diagSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {

@@ -69,8 +69,8 @@ func nodeName(hostname, override string) string {
 	return strings.ToLower(strings.TrimSpace(hostname))
 }
 
-// nodeLabels adds the labels that the kubelet sets on its own node, which cannot be
-// overridden, to the given labels.
+// nodeLabels adds to the given labels those that the kubelet sets on its own node, which cannot be
+// overridden.
 func nodeLabels(name string, given map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, given)
@@ -216,7 +216,7 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// flag reads a kernel module's Y or N. A missing file counts as N.
+// flag reads the value, Y or N, of a kernel module's parameter. A missing file means N.
 func (m machine) flag(path string) bool {
 	data, err := m.read(maxProcFile, path)
 	return err == nil && strings.HasPrefix(string(data), "Y")

@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// resolvedStub is systemd-resolved's address, which is not reachable from a pod;
-// resolvedFile has the real servers (kubeadm configures the kubelet with it, too).
+// resolvedStub is systemd-resolved's address, which is not reachable from a pod; resolvedFile
+// contains the real servers (kubeadm configures the kubelet with it, too).
 const (
 	resolvedStub = "127.0.0.53"
 	resolvedFile = "run/systemd/resolve/resolv.conf"
@@ -41,10 +41,10 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 }
 
 // nodeAddresses returns the node's IPs and the link of its default route. Configured
-// addresses take precedence. Otherwise it returns one address, like the kubelet: that of
-// the default route's link, IPv4 before IPv6, otherwise the first global unicast address
-// of the host, otherwise 127.0.0.1. (The kubelet tries the addresses of the hostname
-// first; on a single host these are often 127.0.1.1 or a stale DNS record.)
+// addresses take precedence. Otherwise it returns one address, like the kubelet: the address of the
+// default route's link, IPv4 before IPv6; otherwise the first global unicast address of the host;
+// otherwise 127.0.0.1. (The kubelet tries the addresses of the hostname first; on a single host
+// these are often 127.0.1.1 or a stale DNS record.)
 func nodeAddresses(addresses []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {
@@ -105,7 +105,7 @@ func defaultRoute() (link, addr string, err error) {
 		for _, r := range routes {
 			l, err := netlink.LinkByIndex(routeLink(r))
 			if err != nil {
-				continue // a route without a link: unreachable, or removed since
+				continue // the route has no link: it is an unreachable route, or the link was removed
 			}
 			if link == "" {
 				link = l.Attrs().Name
@@ -156,7 +156,7 @@ func global(l netlink.Link, family int) (string, error) {
 }
 
 // readResolvConf reads the resolver configuration. An empty path means none, as in the
-// kubelet. A missing file counts as empty (resolv.conf(5)).
+// kubelet. A missing file is treated as empty (resolv.conf(5)).
 func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	if path == "" {
 		return host.ResolvConf{}, nil
@@ -179,9 +179,9 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// parseResolvConf parses resolv.conf(5) as the kubelet does: nameservers accumulate, the
-// last search line wins, and options accumulate, where a later option replaces an earlier
-// one of the same name.
+// parseResolvConf parses resolv.conf(5) as the kubelet does: all nameserver lines apply, but only
+// the last search line; options accumulate, and a later option replaces an earlier one with the
+// same name.
 func parseResolvConf(text string) (host.ResolvConf, error) {
 	var conf host.ResolvConf
 	n := 0
@@ -212,8 +212,8 @@ func parseResolvConf(text string) (host.ResolvConf, error) {
 	return conf, nil
 }
 
-// latestOptions removes each option that is followed by one of the same name: ndots:5
-// replaces ndots:2. It handles a million options.
+// latestOptions removes each option that a later one with the same name replaces: ndots:5 replaces
+// ndots:2. It is fast even for a million options.
 func latestOptions(options []string) []string {
 	seen := map[string]bool{}
 	var out []string

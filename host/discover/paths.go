@@ -39,7 +39,7 @@ func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, e
 	return out, nil
 }
 
-// readPath reads one path. It returns the cause if the context is canceled.
+// readPath reads one path. It returns the context's cause if the context is canceled.
 func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, error) {
 	type seen struct {
 		path host.Path
@@ -71,7 +71,7 @@ func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, err
 	return s.path, nil
 }
 
-// mountOf finds the mount that contains a real path, or nil if none is listed.
+// mountOf returns the mount that contains a real path; nil if no listed mount does.
 func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 	var on *mountinfo.Info
 	for _, m := range mounts { // of several mounts at one mount point, the last is on top

@@ -34,7 +34,7 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 		p.Ready = p.Ready || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		p.CreatedAt = max(p.CreatedAt, s.GetCreatedAt())
 	}
-	// Pods without a sandbox reserved their requests under the node lock.
+	// Pods without a sandbox have reserved their requests under the node's lock.
 	for uid := range stored {
 		if byUID[uid] == nil {
 			all = append(all, &host.Pod{UID: uid, Managed: true, Reserved: true})

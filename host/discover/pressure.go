@@ -24,9 +24,9 @@ import (
 )
 
 // ReadPressure reads only the facts on which evictions depend: the size and the available
-// part of the memory, of both file systems and of the process IDs. If the runtime does
-// not answer, its facts are omitted, so that memory and PIDs are known anyway; the error
-// is of kind Runtime.
+// part of the memory, of both file systems and of the process IDs. If the runtime does not respond,
+// its facts are omitted, and the error is of kind Runtime; the facts about memory and PIDs are
+// valid anyway.
 func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
 	m := machine{ctx: ctx, root: "/"}
 	memory, err := m.meminfo()
@@ -105,7 +105,7 @@ func nodeFS(dir string) (host.Filesystem, error) {
 
 // imageFS returns the file system of the runtime's images. It is unknown if the runtime
 // does not report it, or reports a directory that podrun cannot access (the runtime may
-// be in another mount namespace): then it causes no pressure.
+// be in another mount namespace): it then causes no pressure.
 func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	for _, usage := range info.GetImageFilesystems() {
 		if dir := usage.GetFsId().GetMountpoint(); dir != "" {
@@ -118,8 +118,8 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 }
 
 // pids counts processes and threads as the kubelet does (pkg/kubelet/stats/pidlimit), and
-// returns the smaller of the kernel's two limits. It returns zero values if /proc does
-// not have them.
+// returns the smaller of the kernel's two limits. It returns zero values for numbers that /proc
+// does not contain.
 func (m machine) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {

@@ -37,9 +37,9 @@ func (m machine) realPaths(paths []string) map[string]string {
 	return out
 }
 
-// rootDir returns podrun's root directory in the form that UIDs depend on: absolute and
-// without symlinks, so that UIDs do not depend on its spelling. It returns "" for the
-// default directory, even if that or the given path is a symlink.
+// rootDir returns podrun's root directory in the form that is hashed into UIDs: absolute and
+// without symlinks, so that UIDs do not depend on how the path is written. It returns "" for the
+// default directory, even if the default path or the given path is a symlink.
 func (m machine) rootDir(path string) string {
 	if abs, err := filepath.Abs(path); err == nil { // fails if the working directory was removed
 		path = abs
@@ -60,7 +60,7 @@ func (m machine) realPath(p string) string {
 			}
 			return filepath.Join(resolved, rest)
 		case !errors.Is(err, fs.ErrNotExist) || dir == "/":
-			return p // setting up the volume reports the error
+			return p // the error is reported when the volume is set up
 		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 
 // readReservations reads the resources that running podrun processes reserve for pods
 // that they are about to replace, update or restart. Call it before listing the runtime's
-// pods: a process releases a reservation only when its pod runs, so that one of the two
-// is always observed.
+// pods: a process releases a reservation only when its pod runs, so either the reservation or the
+// pod is always observed.
 func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
@@ -45,8 +45,8 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 }
 
 // addReservations adds the reservations to the pods. A pod with a reservation counts with
-// the maximum of its current and its reserved resources, because it releases the former
-// before it uses the latter.
+// the maximum of its current and its reserved resources, because it releases its current resources
+// before it uses the reserved ones.
 func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	for i := range reserved {
 		reservation := &reserved[i]
@@ -62,8 +62,8 @@ func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
 	return pods
 }
 
-// readReservation reads one reservation. ok is false if its process no longer holds its
-// lock.
+// readReservation reads one reservation. ok is false if the process that made the reservation no
+// longer holds the file's lock.
 func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
 	f, err := hostfile.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// answerWithin limits the first call if the command has no time limit. A program that
-// does not report a version within this time is not a container runtime, or hangs.
+// answerWithin limits the first call if the command has no time limit. A program that does not
+// respond to it within this time hangs, or is not a container runtime.
 const answerWithin = 5 * time.Second
 
 // Reach requests the runtime's version, for commands that need no other facts. If the
@@ -87,7 +87,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 			return err
 		},
 		func() error {
-			// This call is optional: if it fails, only this fact is unknown.
+			// This call is optional: if it fails, only the file system of the images is unknown.
 			if info, err := client.ImageFsInfo(asked); err == nil {
 				images = info
 			}
@@ -104,7 +104,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 	return out, nil
 }
 
-// describe converts the runtime's responses. Config may be nil.
+// describe converts the runtime's responses to facts. c may be nil.
 func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *runtimeapi.RuntimeConfigResponse) host.Runtime {
 	r := host.Runtime{
 		Name:           v.GetRuntimeName(),
@@ -138,8 +138,8 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 }
 
 // reportedDriver returns the driver in RuntimeConfig or, for containerd 1.x, which does not
-// implement it, the option of the default handler in the verbose status. It returns "" if
-// neither has it, or the handler is not runc's.
+// implement RuntimeConfig, the option of the default handler in the verbose status. It returns ""
+// if neither contains the driver, or if the handler does not use runc.
 func reportedDriver(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
 		return optionDriver(config)
@@ -150,7 +150,7 @@ func reportedDriver(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	return host.DriverCgroupfs
 }
 
-// optionDriver returns the driver in containerd's own configuration.
+// optionDriver returns the cgroup driver in containerd's configuration.
 func optionDriver(config string) string {
 	var c struct {
 		Containerd struct {
@@ -186,8 +186,8 @@ type containerdConfig struct {
 	Containerd *struct{} // present in every containerd
 }
 
-// cdi reports whether the runtime adds CDI devices to containers: since containerd 1.7 if
-// configured, since 2.2 always. 1.6 does not support them.
+// cdi reports whether containerd adds CDI devices to containers: version 1.6 does not support them,
+// versions since 1.7 add them if configured, and versions since 2.2 always do.
 func (t containerdConfig) cdi() *bool {
 	switch {
 	case t.EnableCDI != nil || t.Containerd == nil:
@@ -226,8 +226,8 @@ var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // sandboxImage returns the pause image in the verbose status: sandboxImage in containerd
 // 1.x; containerd 2.x moved it to pinnedImages in the configuration of the image service
-// and, depending on the version, reports both or neither. It returns "" if the runtime
-// does not report it.
+// and, depending on the version, reports both or neither. The result is "" if the runtime does not
+// report the image.
 func sandboxImage(config string) string {
 	var c struct {
 		SandboxImage string            `json:"sandboxImage"`

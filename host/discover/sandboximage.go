@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// SandboxImage reports whether the runtime's pause image is present. containerd 2 does
-// not report its name, but pins only this image by default.
+// SandboxImage reports whether the runtime's pause image is present. containerd 2 does not report
+// the image's name, but by default pins no other image.
 func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {

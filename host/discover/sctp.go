@@ -12,12 +12,12 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// sctpTable lists the SCTP sockets of this network namespace. It exists if the kernel has
-// SCTP loaded; a query with sock_diag(7), or creating a socket, would load it.
+// sctpTable lists the SCTP sockets of this network namespace. The file exists if the kernel has
+// loaded SCTP; a query with sock_diag(7), or creating a socket, would load SCTP.
 const sctpTable = "proc/net/sctp/eps"
 
-// sctpSockets lists the listening SCTP sockets. Loaded is false if the kernel does not
-// support SCTP or no process has used it yet, so that nothing listens.
+// sctpSockets lists the listening SCTP sockets. loaded is false if the kernel does not support
+// SCTP, or if no process has used it yet: in both cases, no process listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {

@@ -28,8 +28,8 @@ type storedPods struct {
 	dirs   host.PodDirs
 }
 
-// readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is
-// the slowest part, and runs concurrently with the calls to the runtime.
+// readStored reads the checkpoints of podrun's pods and their ranges of host IDs. This is the
+// slowest part of reading the facts, and runs concurrently with the calls to the runtime.
 func (m machine) readStored(layout identity.Layout) (storedPods, error) {
 	return readDetached(m, func(in machine) (storedPods, error) {
 		dir, err := os.Open(layout.PodsDir())
@@ -95,7 +95,7 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	}()
 	select {
 	case r := <-done:
-		if m.ctx.Err() == nil { // otherwise the result may be incomplete
+		if m.ctx.Err() == nil { // if it has ended, the result may be incomplete
 			return r.value, r.err
 		}
 	case <-m.ctx.Done():
@@ -104,13 +104,13 @@ func readDetached[T any](m machine, read func(machine) (T, error)) (T, error) {
 	return none, factError("read the state of pods", context.Cause(m.ctx), "")
 }
 
-// readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod
-// without a checkpoint (its directory was removed manually) requests nothing, nor does a
-// pod with a corrupt one, which is marked Broken. It reports whether the checkpoint
-// specifies the host's user namespace. It overwrites pod, which is reused for all pods.
+// readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod without a
+// checkpoint, because its directory was removed manually, requests nothing; nor does a pod with a
+// corrupt checkpoint, for which Broken is set. hostUsers reports whether the checkpoint specifies
+// the host's user namespace. readCheckpoint overwrites pod, which is reused for all pods.
 func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
 	if !identity.SafeUID(p.UID) {
-		return false // podrun creates no such pod, and the UID must not become part of a path
+		return false // podrun does not create pods with such a UID, and the UID must not become part of a path
 	}
 	path := layout.Checkpoint(p.UID)
 	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
@@ -120,7 +120,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	if err == nil {
 		err = decodeCheckpoint(data, pod)
 		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-			// This podrun does not know the format: package run refuses to change the
+			// This version of podrun does not know the format: package run refuses to change the
 			// pod.
 			p.Namespace, p.Name, _ = identity.HeadPod(data)
 			return false
@@ -153,8 +153,8 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1
 	return pod.Spec.HostUsers == nil || *pod.Spec.HostUsers
 }
 
-// hasExtended reports whether requests include an extended resource: only these have
-// devices.
+// hasExtended reports whether requests include an extended resource: only pods that request one
+// have devices.
 func hasExtended(requests corev1.ResourceList) bool {
 	for name := range requests {
 		if strings.Contains(string(name), "/") {
@@ -188,8 +188,8 @@ func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
 	return err
 }
 
-// demand has the fields of a pod that determine its resource usage. Decoding only these
-// takes half the time, and every apply does it for each pod on the host.
+// demand contains the fields of a pod that determine its resource usage. Decoding only these takes
+// half the time of decoding the pod, and every apply does this for each pod on the host.
 type demand struct {
 	Metadata struct {
 		Namespace string `json:"namespace"`

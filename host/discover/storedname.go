@@ -17,10 +17,9 @@ import (
 // most 253 each.
 const maxHead = 4 << 10
 
-// StoredPod returns the pod of a directory: from the first line of its checkpoint or, if
-// that is corrupt, from the directory of its logs, which the runtime created. If neither
-// exists, the namespace is empty and the name is the UID. Found is false if the directory
-// has no checkpoint.
+// StoredPod returns the pod of a directory: as named in the first line of its checkpoint or, if
+// that is corrupt, in the name of its log directory. If neither exists, the namespace is empty and
+// the name is the UID. found is false if the directory has no checkpoint.
 func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id identity.Pod, found bool) {
 	id, err := headOf(ctx, layout, uid)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

@@ -29,8 +29,8 @@ func factError(op string, err error, hint string) error {
 }
 
 // Unreachable returns the error (kind Runtime) for a failed first call to a runtime with
-// the given limit, with a hint. It uses the gRPC text only as a last resort, because that
-// includes neither the socket nor a fix.
+// the given limit, with a hint. It uses gRPC's message only as a last resort, because the message
+// names neither the socket nor a fix.
 func Unreachable(endpoint string, err error, limit time.Duration) error {
 	cause, hint := explain(endpoint, err, limit)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}

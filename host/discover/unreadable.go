@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// unreadable collects corrupt or unreadable state files with the reasons. These files are
-// ignored, because a corrupt file of one pod must not prevent another pod from starting.
-// A nil *unreadable discards them.
+// unreadable collects corrupt or unreadable state files with the reasons. The content of these
+// files is ignored, because a corrupt file of one pod must not prevent another pod from starting. A
+// nil *unreadable discards them.
 type unreadable struct {
 	mu   sync.Mutex
 	list []string

@@ -18,7 +18,7 @@ import (
 )
 
 // UserNS returns the first host ID of the range that each of podrun's pods uses, by UID.
-// It is 0 for a pod whose file is corrupt.
+// The value is 0 for a pod whose file is corrupt.
 func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, error) {
 	return machine{ctx: ctx}.userNS(layout)
 }
@@ -37,7 +37,7 @@ func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 	})
 }
 
-// readRanges reads the ranges of these pods; most have none.
+// readRanges reads the ranges of these pods; most pods have none.
 func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
 	var held map[string]uint32
 	for _, uid := range pods {
@@ -101,7 +101,7 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 }
 
 // addForeignUserNS adds the ranges of pods that belong to other root directories on the same
-// runtime. It ignores unreadable ones.
+// runtime. It ignores ranges that cannot be read.
 func (m machine) addForeignUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {

@@ -1,6 +1,6 @@
 // Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure:
-// its input is facts, its output is findings. The admission problems that affect every
-// pod are an argument, so that doctor and admission report the same.
+// its input are facts, its output are findings. The admission problems that affect every pod are
+// part of the input, so that doctor and admission report the same problems.
 package doctor
 
 import (
@@ -41,18 +41,17 @@ type Pressure struct {
 	Why       string
 }
 
-// Input has the facts for Examine.
+// Input contains the facts for Examine.
 type Input struct {
 	Facts    host.Facts
 	Checkup  host.Checkup
 	Settings nodeconfig.Settings
-	// Down is the reason if the runtime does not answer, and DownHint the fix; both are
-	// empty if it answers.
+	// Down is why the runtime does not respond, and DownHint how to fix that; both are empty if it
+	// responds.
 	Down, DownHint string
 	// Embedded describes the state of the embedded runtime; it is empty if another
-	// runtime is used. Startable is true if the embedded runtime does not run and
-	// commands start it. Collision lists the networks of this host that overlap the
-	// subnet of its pods.
+	// runtime is used. Startable is true if the embedded runtime is not running, but commands start
+	// it. Collision lists the networks of this host that overlap the subnet of its pods.
 	Embedded    string
 	Startable   bool
 	Collision   string
@@ -71,13 +70,13 @@ type Input struct {
 	HostNetworkOnly bool
 }
 
-// group has the checks of one part of the host.
+// group contains the checks of one part of the host.
 type group struct {
 	name   string
 	checks []func(Input) Finding
 }
 
-// groups has all checks, in the order in which they are reported.
+// groups contains all checks, in the order in which they are reported.
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
@@ -86,8 +85,8 @@ var groups = []group{
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }
 
-// Examine runs all checks. Problems that affect every pod and belong to no check are the
-// last findings.
+// Examine runs all checks. Problems that affect every pod, but that no check covers, are the last
+// findings.
 func Examine(in Input) []Finding {
 	var out []Finding
 	for _, g := range groups {
@@ -116,7 +115,7 @@ func Worst(findings []Finding) Status {
 
 func rank(s Status) int { return slices.Index([]Status{Skip, Pass, Warn, Fail}, s) }
 
-// checked are the reasons of admission problems that a check of the host reports.
+// checked contains the reasons of those admission problems that a check of the host reports.
 var checked = []string{
 	"RuntimeNotReady", "NetworkNotReady", "CgroupDriverMismatch", "CgroupControllerMissing", "KubeletRunning", "InvalidSetting", "Evicted",
 }
@@ -147,7 +146,8 @@ func (in Input) refused(reason string) (problem.Problem, bool) {
 // down reports whether the runtime does not answer.
 func (in Input) down() bool { return in.Down != "" }
 
-// requireRuntime returns a finding that requires a running runtime, or a skipped one.
+// requireRuntime returns the result of otherwise, which requires a running runtime; if the runtime
+// does not respond, it returns a skipped finding.
 func (in Input) requireRuntime(check string, otherwise func() Finding) Finding {
 	if in.down() {
 		return Finding{Check: check, Status: Skip, Summary: "the runtime does not answer"}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// networkReady fails if pods require the pod network and it is not ready.
+// networkReady reports a failure if pods require the pod network and it is not ready.
 func networkReady(in Input) Finding {
 	return in.requireRuntime("network-ready", func() Finding {
 		if p, bad := in.refused("NetworkNotReady"); bad {
@@ -26,7 +26,7 @@ func networkReady(in Input) Finding {
 
 // conflist configures a network for one host with the plugins that every distribution
 // packages. Its subnet is podman's default, which rarely overlaps the routes of a site.
-// It remains valid if a terminal wraps it at blanks.
+// The text remains valid if a terminal wraps it at blanks.
 const conflist = `{"cniVersion": "1.0.0", "name": "podrun", "plugins": [` +
 	`{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true, ` +
 	`"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}, ` +

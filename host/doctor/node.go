@@ -32,7 +32,7 @@ func facts(in Input) Finding {
 	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
 }
 
-// rootFS fails if runc cannot start containers from the root file system.
+// rootFS reports a failure if runc cannot start containers from the root file system.
 func rootFS(in Input) Finding {
 	if in.Checkup.Initramfs {
 		return Finding{Check: "root-filesystem", Status: Fail, Summary: "the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)",
@@ -45,8 +45,8 @@ func rootDir(in Input) Finding       { return writable(in, "root-dir") }
 func podLogs(in Input) Finding       { return writable(in, "pod-logs-dir") }
 func containerLogs(in Input) Finding { return writable(in, "container-logs-dir") }
 
-// longName is the maximum length of a file name on most file systems; eCryptfs and some
-// others have a lower one.
+// longName is the maximum length of a file name on most file systems; on eCryptfs and some others,
+// the maximum is lower.
 const longName = 255
 
 // minLogSpace is the maximum size of the logs of one container (10Mi in five files, the
@@ -161,8 +161,8 @@ func swap(in Input) Finding {
 		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
-// The kernel's default limits. With lower ones, containers that watch files fail with
-// "too many open files".
+// The kernel's default limits. With lower limits, containers that watch files fail with "too many
+// open files".
 const (
 	fewInstances = 128
 	fewWatches   = 8192

@@ -42,7 +42,7 @@ func embedded(in Input) Finding {
 	return pass("embedded-runtime", "%s", in.Embedded)
 }
 
-// CollisionFix is how to assign another subnet to pods of the embedded runtime.
+// CollisionFix explains how to assign another subnet to the pods of the embedded runtime.
 const CollisionFix = "delete the pods and run 'podrun runtime down'; the next start chooses another subnet"
 
 // fixRuntime returns how to install or start a runtime.
@@ -82,7 +82,7 @@ func InstallRuntime(c host.Checkup) string {
 	return commands
 }
 
-// packageNames maps what to install to its package name, by package manager.
+// packageNames maps a program to the name of its package, by package manager.
 var packageNames = map[string]map[string]string{
 	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
 }
@@ -90,7 +90,7 @@ var packageNames = map[string]map[string]string{
 // installers maps package managers to the commands that install packages.
 var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
 
-// install returns the command that installs packages on this host, or "" if it is
+// install returns the command that installs packages on this host, or "" if the package manager is
 // unknown.
 func install(c host.Checkup, packages ...string) string {
 	command, known := installers[c.PackageManager]
@@ -115,8 +115,8 @@ func runtimeReady(in Input) Finding {
 	})
 }
 
-// runtimeWarnings reports other warnings in the runtime's status: containerd warns of
-// settings and kernels that it will not support for long.
+// runtimeWarnings reports other warnings in the runtime's status: containerd warns about settings
+// and kernels that later versions will not support.
 func runtimeWarnings(in Input) Finding {
 	return in.requireRuntime("runtime-warnings", func() Finding {
 		var said []string
@@ -135,7 +135,7 @@ func runtimeWarnings(in Input) Finding {
 // oldest maps runtimes to their first versions with CRI v1.
 var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
 
-// runtimeVersion warns of a runtime version that podrun was not tested with.
+// runtimeVersion warns about a runtime version with which podrun was not tested.
 func runtimeVersion(in Input) Finding {
 	return in.requireRuntime("runtime-version", func() Finding { return testedVersion(in.Facts.Runtime) })
 }
@@ -264,8 +264,8 @@ func runtimeConfig(in Input) Finding {
 	})
 }
 
-// oomScore reports whether the runtime can set the OOM scores that the kubelet requests:
-// to lower them, it requires CAP_SYS_RESOURCE.
+// oomScore reports whether the runtime can set the OOM scores that podrun requests, as a kubelet
+// does: lowering a score requires CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
 	return in.requireRuntime("oom-score", func() Finding {
 		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM

@@ -19,10 +19,10 @@ const (
 
 // CrashLoopBackOff returns the initial and the maximum delay before a crashing container
 // is restarted (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the defaults of the
-// configuration): 10 s and 5 minutes. MaxContainerRestartPeriod is the maximum, and also
-// limits the initial delay. With ReduceDefaultCrashLoopBackOffDecay the initial delay is
-// 1 s; the maximum is then a minute only without KubeletCrashLoopBackOffMax, because that
-// gate defaults the period to 5 minutes.
+// configuration): 10 s and 5 minutes. MaxContainerRestartPeriod sets the maximum, and also limits
+// the initial delay. With the gate ReduceDefaultCrashLoopBackOffDecay, the initial delay is 1 s,
+// and the maximum is a minute unless the gate KubeletCrashLoopBackOffMax is enabled, too, because
+// that gate sets the default of the period to 5 minutes.
 func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	first, longest = 10*time.Second, 5*time.Minute
 	if s.Gate(gateReducedBackOff, false) {

@@ -84,7 +84,7 @@ func (f *file) checkPaths(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// maxPath is PATH_MAX, in bytes with the final NUL.
+// maxPath is PATH_MAX, in bytes, including the final NUL.
 const maxPath = 4096
 
 func (f *file) checkPath(field, value string) {

@@ -70,8 +70,8 @@ type place struct {
 	again int    // line of an earlier field with the same path; 0 if there is none
 }
 
-// Limits of the fields whose places are recorded; a real settings file has fewer. A field
-// beyond them has the place of its parent.
+// Limits of the fields whose places are recorded; a real settings file has fewer. A field beyond
+// these limits gets the place of its parent.
 const (
 	maxPlaces  = 10000
 	placeDepth = 5
@@ -104,9 +104,8 @@ func placesOf(text []byte) ([]place, error) {
 	return out, nil
 }
 
-// expanded returns the size in bytes of a node with its aliases expanded, at most
-// maxExpanded+1. Done has the sizes of nodes with anchors; a node that contains itself is
-// too large.
+// expanded returns the size in bytes of a node with its aliases expanded, at most maxExpanded+1.
+// done contains the sizes of nodes with anchors; a node that contains itself counts as too large.
 func expanded(node *yaml.Node, done map[*yaml.Node]int) int {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -158,7 +157,7 @@ func walk(node *yaml.Node, path string, depth int, found func(path string, line 
 	return true
 }
 
-// line returns a field's line in the file, or that of its nearest recorded parent; 0 if
+// line returns the line of a field in the file, or the line of its nearest recorded parent; 0 if
 // there is none.
 func (f *file) line(field string) int {
 	for field != "" {

@@ -52,8 +52,8 @@ func (f *file) checkSignal(at, signal string) bool {
 	return false
 }
 
-// checkThresholds checks thresholds: a percentage (0% and 100% disable one) or a positive
-// quantity.
+// checkThresholds checks thresholds: each must be a percentage (0% and 100% disable the threshold)
+// or a positive quantity.
 func (f *file) checkThresholds(field string, thresholds map[string]string) {
 	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
 		at, value := fmt.Sprintf("%s[%s]", field, signal), thresholds[signal]
@@ -72,7 +72,7 @@ func (f *file) checkThresholds(field string, thresholds map[string]string) {
 	}
 }
 
-// checkReclaims checks minimum reclaims: a percentage above 0 or a quantity of 0 or
+// checkReclaims checks minimum reclaims: each must be a percentage above 0, or a quantity of 0 or
 // more.
 func (f *file) checkReclaims(reclaims map[string]string) {
 	for _, signal := range slices.Sorted(maps.Keys(reclaims)) {
@@ -145,8 +145,8 @@ func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// evictionHard returns the hard thresholds: those of the file replace all defaults,
-// unless mergeDefaultEvictionSettings is set, which keeps the other defaults.
+// evictionHard returns the hard thresholds: those of the file replace all defaults or, if
+// mergeDefaultEvictionSettings is set, only the defaults for the same signals.
 func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[string]string {
 	switch {
 	case kc.EvictionHard == nil:

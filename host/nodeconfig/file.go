@@ -22,7 +22,7 @@ import (
 // which is shown only with --verbose.
 const ReasonUnused = "Unused"
 
-// kubeletKind and podrunKind are the kinds in a settings file, and kinds maps them to
+// kubeletKind and podrunKind are the kinds that a settings file may contain, and kinds maps them to
 // their apiVersions.
 const (
 	kubeletKind = "KubeletConfiguration"
@@ -33,9 +33,8 @@ var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podr
 
 // Parse overrides base with a settings file: a KubeletConfiguration
 // (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or both,
-// as documents of one YAML stream, or one of them as JSON. Fields that the file omits
-// keep their values in base.
-// file has not stays as it is in base.
+// as documents of one YAML stream, or one of them as JSON. Fields that the file omits keep their
+// values in base.
 //
 // Unknown fields of a KubeletConfiguration are warnings, as in the kubelet. Unknown
 // fields of a PodrunConfiguration are errors, as are duplicate fields, values that the
@@ -88,8 +87,7 @@ type file struct {
 	problems problem.List
 }
 
-// parse applies one document to base. Seen maps the kinds of earlier documents to their
-// lines.
+// parse applies one document to base. seen maps the kinds of earlier documents to their lines.
 func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
 	fields := f.decode(text)
 	if fields == nil {
@@ -167,7 +165,7 @@ func (f *file) decode(data []byte) map[string]json.RawMessage {
 // supported.
 func (f *file) identify(fields map[string]json.RawMessage) bool {
 	var kind, version string
-	_ = json.Unmarshal(fields["kind"], &kind) // a value that is not a string counts as missing
+	_ = json.Unmarshal(fields["kind"], &kind) // a value that is not a string is treated as missing
 	_ = json.Unmarshal(fields["apiVersion"], &version)
 	want, known := kinds[kind]
 	switch {

@@ -17,7 +17,8 @@ var verifications = []kubelet.ImagePullCredentialsVerificationPolicy{
 	kubelet.NeverVerify, kubelet.NeverVerifyPreloadedImages, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify,
 }
 
-// checkVerification checks which pods may use present images (KEP-2535).
+// checkVerification checks the settings that determine which pods may use images that are already
+// present (KEP-2535).
 func (f *file) checkVerification(kc *kubelet.KubeletConfiguration) {
 	const field, allowlist = "imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"
 	policy := kc.ImagePullCredentialsVerificationPolicy

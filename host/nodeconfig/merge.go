@@ -6,8 +6,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// merge overrides base with a valid file. A zero value that the kubelet treats as unset
-// (v1beta1/defaults.go) counts as unset.
+// merge overrides base with a valid file. Like the kubelet (v1beta1/defaults.go), it treats certain
+// zero values as not set.
 func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	text(&s.PodLogsDir, kc.PodLogsDir)
 	text(&s.ContainerRuntimeEndpoint, kc.ContainerRuntimeEndpoint)
@@ -89,8 +89,8 @@ func quantities(into *map[string]string, value map[string]string) {
 }
 
 // parallelPulls returns the maximum number of concurrent pulls, or 0 for no limit.
-// serializeImagePulls counts only if the file sets it, because its default in the kubelet
-// is true, unlike in podrun.
+// serializeImagePulls counts only if the file sets it, because the kubelet's default is true, and
+// podrun's is not.
 func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
 	switch {
 	case kc.MaxParallelImagePulls != nil:

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodrunConfiguration (podrun.dev/v1alpha1) has the settings that a KubeletConfiguration
-// does not have. A nil field keeps the current setting; names and defaults are those of
-// the flags. Paths are absolute and clean.
+// PodrunConfiguration (podrun.dev/v1alpha1) contains the settings that a KubeletConfiguration does
+// not have. A nil field keeps the current setting; names and defaults are those of the flags. Paths
+// are absolute and clean.
 type PodrunConfiguration struct {
 	Profile          *string `json:"profile"` // one of Profiles
 	RootDir          *string `json:"rootDir"`
@@ -135,7 +135,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 
 // Values of runtime; any other value is a socket.
 const (
-	RuntimeAuto     = "auto"     // the recorded one, else a runtime found on the host
+	RuntimeAuto     = "auto"     // the recorded runtime, otherwise one that is found on the host
 	RuntimeEmbedded = "embedded" // the runtime in podrun's binary
 )
 

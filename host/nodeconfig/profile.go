@@ -17,7 +17,7 @@ var Profiles = []string{ProfileHardened}
 // Values of userNamespaces.
 const (
 	UserNamespacesPod    = "pod"    // only pods with hostUsers: false
-	UserNamespacesPrefer = "prefer" // also new pods without hostUsers, if they work in one
+	UserNamespacesPrefer = "prefer" // also new pods without hostUsers, if they work in a user namespace
 )
 
 // UserNamespaceModes are the values of userNamespaces.
@@ -52,8 +52,8 @@ func withProfile(s Settings, name string) Settings {
 	return s
 }
 
-// DescribeProfile lists the effective values of the profile's settings, and the
-// overridden values of the profile. It returns "" without a profile.
+// DescribeProfile lists the effective values of the profile's settings, and which values of the
+// profile are overridden. It returns "" if there is no profile.
 func (s Settings) DescribeProfile() string {
 	if s.Profile != ProfileHardened {
 		return ""

@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Settings are the node's settings after merging flags, environment and file. Names and
-// meanings are the kubelet's, if the kubelet has the setting
-// (kubelet.config.k8s.io/v1beta1). It marshals to stable JSON.
+// Settings are the node's settings after merging flags, environment and file. If the kubelet has a
+// setting (kubelet.config.k8s.io/v1beta1), its name and meaning are the kubelet's. Settings marshal
+// to stable JSON.
 type Settings struct {
 	// File is the settings file that was read; empty if there is none.
 	File string `json:"file,omitempty"`
@@ -78,7 +78,7 @@ type Settings struct {
 	EvictionHard   map[string]string `json:"evictionHard,omitempty"`
 	// EvictionSoft maps signals to thresholds that take effect after
 	// EvictionSoftGracePeriod; EvictionMinimumReclaim is the amount to free beyond a
-	// threshold. They are valid, because the file was checked.
+	// threshold. All of them are valid, because Parse checks the file.
 	EvictionSoft            map[string]string `json:"evictionSoft,omitempty"`
 	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty"`
 	EvictionMinimumReclaim  map[string]string `json:"evictionMinimumReclaim,omitempty"`
@@ -130,14 +130,14 @@ type Settings struct {
 	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
 	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
 
-	// PullVerification and PullAllowlist specify for which present images a pod must
-	// prove that it could pull them.
+	// PullVerification and PullAllowlist specify for which images that are already present a pod
+	// must prove that it could pull them.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
 	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // also after errors that a retry cannot fix
 	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // for one image; 0: no limit; nil: the command's default; ns in JSON
-	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // for a pull without 1 MiB of progress; 0: no limit; ns in JSON
+	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // after which a pull without 1 MiB of progress is canceled; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config
 	ProviderConfig  string         `json:"imageCredentialProviderConfig,omitempty"` // path
 	ProviderBinDir  string         `json:"imageCredentialProviderBinDir,omitempty"` // path
@@ -198,7 +198,8 @@ func (s Settings) SourcesOrDefault() []string {
 	return s.Sources
 }
 
-// Gate reports whether a feature gate is enabled: as set in the file, else otherwise.
+// Gate reports whether a feature gate is enabled. If the file does not set the gate, it returns
+// otherwise.
 func (s Settings) Gate(name string, otherwise bool) bool {
 	if on, said := s.FeatureGates[name]; said {
 		return on

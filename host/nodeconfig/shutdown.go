@@ -32,8 +32,7 @@ func (s Settings) ShutdownPeriods() []kubelet.ShutdownGracePeriodByPodPriority {
 	return out
 }
 
-// ShutdownDelay returns the time for which these periods may delay a shutdown of the
-// host.
+// ShutdownDelay returns how long ShutdownPeriods may delay a shutdown of the host.
 func (s Settings) ShutdownDelay() time.Duration {
 	var sum time.Duration
 	for _, p := range s.ShutdownPeriods() {
@@ -42,7 +41,7 @@ func (s Settings) ShutdownDelay() time.Duration {
 	return sum
 }
 
-// checkShutdown checks the periods as the kubelet does, and also rejects negative ones.
+// checkShutdown checks the periods as the kubelet does, and also rejects negative periods.
 func (f *file) checkShutdown(kc *kubelet.KubeletConfiguration) {
 	all, critical := kc.ShutdownGracePeriod.Duration, kc.ShutdownGracePeriodCriticalPods.Duration
 	for _, p := range []struct {

@@ -9,7 +9,7 @@ import (
 	"path"
 )
 
-// dockerImages reads an archive that docker save wrote before it supported the OCI layout.
+// dockerImages reads an archive from a version of docker save that did not write the OCI layout.
 func (a *tarball) dockerImages() ([]named, []blob, error) {
 	var list []struct {
 		Config   string

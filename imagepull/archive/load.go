@@ -30,9 +30,9 @@ const chunk = 1 << 20
 // close it. It names an image after writing all of the image's blobs; until then, a lease
 // protects the blobs from containerd's garbage collector.
 //
-// An error is a gRPC status of containerd (Unimplemented if it has no content service), the
-// cause of ctx, or a plain error about the archive. The names returned with it are those of
-// the images loaded before.
+// The error is a gRPC status of containerd (Unimplemented if it has no content service), the cause
+// of ctx, or a plain error about the archive. With an error, Load returns the names of the images
+// that it loaded before.
 func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
 	a, err := readTarball(ctx, file)
 	if err != nil {
@@ -105,7 +105,7 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 		return err
 	}
 	call := func(r *contentapi.WriteContentRequest) error {
-		if err := stream.Send(r); err != nil && err != io.EOF { // EOF: the answer contains the reason
+		if err := stream.Send(r); err != nil && err != io.EOF { // after io.EOF, the response contains the reason
 			return err
 		}
 		_, err := stream.Recv()
@@ -169,7 +169,7 @@ func references(b blob) map[string]string {
 	return labels
 }
 
-// nameImage names an image. If another image has the name, it loses it.
+// nameImage names an image. If another image has that name, the name moves to this image.
 func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
 	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
 	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})

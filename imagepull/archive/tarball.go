@@ -1,6 +1,6 @@
 // Package archive loads images into containerd from an archive: a tar that contains a
-// docker-archive or an OCI image layout. Archives are untrusted input: the package limits
-// how much it reads.
+// docker-archive or an OCI image layout. Archives are untrusted input: the package limits how much
+// it reads from them.
 package archive
 
 import (
@@ -19,8 +19,8 @@ type tarball struct {
 	ctx   context.Context // of the load: ends the hashing and listing of gigabytes
 	file  *os.File
 	files map[string]span
-	// has contains the platforms of the documents read so far, and made the blobs of a
-	// docker-archive's files. The keys are file names.
+	// has contains the platforms of the documents that were read so far, and made the blobs for the
+	// files of a docker-archive. The keys are file names.
 	has  map[string][]platform
 	made map[string]blob
 }
@@ -50,7 +50,7 @@ type document struct {
 type blob struct {
 	desc     descriptor
 	where    span
-	data     []byte // used instead of where if not nil
+	data     []byte // if not nil, used instead of where
 	children []descriptor
 }
 
@@ -58,7 +58,7 @@ type blob struct {
 type named struct {
 	target    descriptor
 	names     []string
-	platforms []platform // its platforms, as far as the archive contains them
+	platforms []platform // those of its platforms that the archive contains
 }
 
 // Limits on an archive. With docker, an image has at most 127 layers; an index has one entry
@@ -71,8 +71,8 @@ const (
 	maxNesting  = 8       // depth of nested indexes
 )
 
-// readTarball finds the files in a tar. It follows links, with which old versions of docker
-// represented layers that occur twice.
+// readTarball finds the files in a tar. It follows links, because old versions of docker wrote a
+// link for a layer that occurs twice.
 func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	a := &tarball{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
 	links := map[string]string{}
@@ -107,7 +107,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	return a, nil
 }
 
-// counter counts the bytes read. Reads fail after its context has ended.
+// counter counts the bytes that were read. Reads fail after its context has ended.
 type counter struct {
 	ctx context.Context
 	r   io.Reader

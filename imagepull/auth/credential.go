@@ -16,7 +16,7 @@ type Credential struct {
 	// Source names the origin for messages, so that the user can correct it when the
 	// registry refuses the credential ("Secret shop/registry", a path).
 	Source string
-	// Secret is the Secret that contains it; nil for a credential of this host.
+	// Secret is the Secret that contains the credential; nil for a credential of this host.
 	Secret *corev1.Secret
 }
 
@@ -30,7 +30,7 @@ func (c Credential) GoString() string { return c.Source }
 // the image is pulled anonymously.
 type Found struct {
 	Credentials []Credential // the best first
-	Notes       []string     // why sources could not be used, without quoting credentials
+	Notes       []string     // explain why sources could not be used, without quoting credentials
 }
 
 // entry is a credential and its key, which selects the registries: host[:port][/path], where
@@ -85,9 +85,9 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 	return out, nil
 }
 
-// FromSecrets returns the credentials in a pod's imagePullSecrets for an image reference,
-// the best first. It returns none and no error if there are none. An error concerns the
-// reference, or a Secret that cannot be parsed; it names the Secret without quoting it.
+// FromSecrets returns the credentials in a pod's imagePullSecrets for an image reference, the best
+// first; it may return none without an error. The error concerns the reference, or a Secret that
+// cannot be parsed, which it names but does not quote.
 func FromSecrets(secrets []*corev1.Secret, ref string) ([]Credential, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {

@@ -30,8 +30,8 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// parseConfig parses a docker config; legacy is the older format, without "auths" around the
-// entries. The error quotes nothing of the config.
+// parseConfig parses a docker config; legacy selects the older format, without "auths" around the
+// entries. The error does not quote the config.
 func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	var c dockerConfig
 	into := any(&c)

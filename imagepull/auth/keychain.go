@@ -15,8 +15,8 @@ import (
 )
 
 // Keychain finds the credentials for images: those in the pod's imagePullSecrets, then those
-// of this host. The zero value uses only the pod's. It is safe for concurrent use. It reads
-// docker configs at each pull, so that they may change; it reads ProviderConfig once.
+// of this host. The zero value uses only those of the pod. It is safe for concurrent use. It reads
+// docker configs at each pull, because they may change; it reads ProviderConfig only once.
 type Keychain struct {
 	AuthFile string   // a docker config that must exist; "" means none
 	Files    []string // docker configs that may be missing
@@ -33,8 +33,8 @@ type Keychain struct {
 // HostFiles returns the paths of this host's credentials, in the order in which podrun tries
 // them: first where docker login writes them, then where the kubelet searches
 // (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME; ""
-// omits their paths. legacy are .dockercfg files. The kubelet also searches its working
-// directory; podrun does not, because users may run it in any directory.
+// omits their paths. legacy contains the paths of .dockercfg files. The kubelet also searches its
+// working directory; podrun does not, because users may run it in any directory.
 func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	dirs := []string{rootDir, "/var/lib/kubelet"}
 	if dockerConfig != "" {
@@ -53,9 +53,9 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 
 // Find returns the credentials to try for an image reference, the best first: those from the
 // pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's docker
-// configs. An error concerns the user's input (the reference, a Secret, AuthFile or
-// ProviderConfig), or is ctx's. A failure to read another source becomes a note. Errors
-// never contain credentials.
+// configs. The error concerns the user's input (the reference, a Secret, AuthFile or
+// ProviderConfig), or is that of ctx. A failure to read another source becomes a note. Errors never
+// contain credentials.
 func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {
@@ -84,8 +84,8 @@ func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref strin
 	return found, nil
 }
 
-// plugins reads the configuration of the plugins, only once: a running kubelet does not read
-// it again either.
+// plugins reads the configuration of the plugins. It reads the file only once, because a running
+// kubelet does not read it again either.
 func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,7 +96,7 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	if k.ProviderConfig != "" {
 		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
 		if ctx.Err() != nil {
-			return nil, err // err does not concern the file: try again at the next call
+			return nil, err // err is not about the file, so the next call tries again
 		}
 		if err == nil {
 			if list.list, err = parseProviders(data); err != nil {

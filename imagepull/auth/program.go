@@ -20,7 +20,7 @@ const (
 	// helperTimeout limits the run time of a credential helper or provider. It is the
 	// kubelet's value for plugins.
 	helperTimeout = time.Minute
-	// helperOutput is the maximum size of its output, in bytes.
+	// helperOutput is the maximum size of a helper's output, in bytes.
 	helperOutput = 1 << 20
 	// noCredentials is the message of a helper that has no credentials
 	// (docker-credential-helpers, credentials/error.go).
@@ -29,8 +29,8 @@ const (
 	tokenUser = "<token>"
 )
 
-// askHelper returns the credentials for a registry from docker-credential-<name>, or nil if
-// it has none. The error does not contain the program's output.
+// askHelper returns the credentials for a registry from docker-credential-<name>, or nil if the
+// helper has none. The error does not contain the program's output.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)

@@ -76,8 +76,8 @@ type cached struct {
 	entries       []entry
 }
 
-// keep returns the cache entry for a response: for how long and for which images it is
-// valid.
+// keep returns the cache entry for a response, which determines how long and for which images the
+// response is valid.
 func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
 	c := cached{provider: p.Name}
 	switch answer.CacheKeyType {
