@@ -13,16 +13,16 @@ func TestConfig(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ stdin, problem string }{
 		"no JSON":           {`{`, "network configuration"},
-		"no bridge":         {`{"cniVersion":"1.0.0","name":"n",` + result + `}`, `network n: bridge "" is no name`},
-		"a long bridge":     {`{"cniVersion":"1.0.0","name":"n","bridge":"abcdefghijklmnop",` + result + `}`, "is no name of a bridge"},
-		"a path":            {`{"cniVersion":"1.0.0","name":"n","bridge":"../../a",` + result + `}`, "is no name of a bridge"},
-		"first in the list": {`{"cniVersion":"1.0.0","name":"n","bridge":"br0"}`, "comes after bridge"},
+		"no bridge":         {`{"cniVersion":"1.0.0","name":"n",` + result + `}`, `network n: bridge "" is not a valid bridge name`},
+		"a long bridge":     {`{"cniVersion":"1.0.0","name":"n","bridge":"abcdefghijklmnop",` + result + `}`, "is not a valid bridge name"},
+		"a path":            {`{"cniVersion":"1.0.0","name":"n","bridge":"../../a",` + result + `}`, "is not a valid bridge name"},
+		"first in the list": {`{"cniVersion":"1.0.0","name":"n","bridge":"br0"}`, "list podrun-net after the bridge plugin"},
 		"a bad result":      {`{"cniVersion":"1.0.0","name":"n","bridge":"br0","prevResult":{"cniVersion":"1.0.0","ips":[{"address":"x"}]}}`, "prevResult"},
 		"good":              {ports(`{"hostPort":80,"containerPort":8080,"protocol":"sctp","hostIP":"::ffff:192.0.2.1"}`), ""},
 		"no host port":      {ports(`{"containerPort":80}`), "host port 0 is not between 1 and 65535"},
 		"a high host port":  {ports(`{"hostPort":65536,"containerPort":80}`), "host port 65536 is not"},
 		"no container port": {ports(`{"hostPort":80}`), "host port 80: container port 0 is not"},
-		"another protocol":  {ports(`{"hostPort":80,"containerPort":80,"protocol":"icmp"}`), `protocol "icmp" is none`},
+		"another protocol":  {ports(`{"hostPort":80,"containerPort":80,"protocol":"icmp"}`), `protocol "icmp" must be`},
 		"a host name":       {ports(`{"hostPort":80,"containerPort":80,"hostIP":"localhost"}`), `hostIP "localhost" is not an IP address`},
 		"a zone":            {ports(`{"hostPort":80,"containerPort":80,"hostIP":"fe80::1%eth0"}`), "is not an IP address"},
 	} {

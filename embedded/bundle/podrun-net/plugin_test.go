@@ -432,7 +432,7 @@ func TestSaysWhatDrops(t *testing.T) {
 	h.addBridge("br0", 77)
 	h.dropForward("mine", "fwd")
 	p := h.addPod("br0", 77)
-	if stderr := h.must("ADD", p, p.config()); !strings.Contains(stderr, "chain mine fwd is to drop forwarded packets") {
+	if stderr := h.must("ADD", p, p.config()); !strings.Contains(stderr, "chain mine fwd drops forwarded packets") {
 		t.Errorf("stderr: %q", stderr)
 	}
 	legacy, err := exec.LookPath("iptables-legacy")
