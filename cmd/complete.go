@@ -55,7 +55,7 @@ var fileFlags = []string{"filename", "configmap", "secret"}
 // completePods are the commands that take names of pods, and whether they accept more
 // than one.
 var completePods = map[string]bool{
-	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false, "port-forward": false,
+	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false,
 }
 
 // isCompletionRequest reports whether an argument is the hidden command that a shell runs to
@@ -86,6 +86,10 @@ func (a *app) completeArgs(c *cobra.Command, path string) {
 	switch {
 	case pods:
 		c.ValidArgsFunction = a.podCompleter(path, several)
+	case path == "port-forward":
+		c.ValidArgsFunction = a.completeForward
+	case path == "cp":
+		c.ValidArgsFunction = a.completeCopy
 	case path == "image rm":
 		c.ValidArgsFunction = a.completer((*app).imageWords)
 	case slices.Contains([]string{"apply", "run", "plan", "diff", "doctor"}, path):
@@ -117,6 +121,8 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 		do = fixed(values)
 	case f.Name == "namespace":
 		do = a.completer((*app).namespaceWords)
+	case path+" "+f.Name == "cp container":
+		do = a.completer((*app).copyContainerWords)
 	case f.Name == "container" || path+" "+f.Name == "debug target":
 		do = a.completer((*app).containerWords)
 	case slices.Contains(fileFlags, f.Name):
@@ -259,21 +265,13 @@ func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []str
 }
 
 // containerWords returns the containers of the pod on the command line.
-func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) []string {
-	names, err := podNames(given, true)
-	if err != nil || len(names) == 0 {
+func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) (out []string) {
+	pod := a.storedPod(e, given)
+	if pod == nil {
 		return nil
 	}
-	var out []string
-	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
-		if p.Name != names[0] {
-			continue
-		}
-		if pod := e.StoredPod(p); pod != nil {
-			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers, ephemeral(pod)) {
-				out = append(out, c.Name)
-			}
-		}
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers, ephemeral(pod)) {
+		out = append(out, c.Name)
 	}
 	return out
 }

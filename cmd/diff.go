@@ -32,6 +32,7 @@ if podrun cannot compare.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDiff(c, f, named) },
 	}
 	f.add(c.Flags())
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the differences: only the exit code shows whether there are any")
 	return c
 }
 
@@ -63,7 +64,9 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 			return err
 		}
 		differs = differs || text != ""
-		fmt.Fprint(a.streams.Out, text)
+		if !a.quiet {
+			fmt.Fprint(a.streams.Out, text)
+		}
 	}
 	if differs {
 		return exitStatus(ExitFailed)

@@ -38,6 +38,7 @@ for 'podrun plan --facts'.`,
 	}
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print only checks with a warning or a failure")
 	return c
 }
 
@@ -77,7 +78,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	if a.output != "" {
 		err = printData(a.raw.Out, a.output, diagnosis)
 	} else {
-		err = printDiagnosis(a.raw.Out, a.screenOf(a.outTerminal), diagnosis)
+		err = printDiagnosis(a.raw.Out, a.screenOf(a.outTerminal), diagnosis, a.quiet)
 	}
 	if err != nil {
 		return err
@@ -85,8 +86,9 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	return diagnosis.Refusal()
 }
 
-// printDiagnosis writes one line per check, each followed by its fix, and a summary.
-func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
+// printDiagnosis writes one line per check, each followed by its fix, and a summary; if quiet
+// is set, only the checks with a warning or a failure.
+func printDiagnosis(w io.Writer, s screen, d run.Diagnosis, quiet bool) error {
 	var b strings.Builder
 	count := map[string]int{}
 	line := func(status, text string) {
@@ -99,6 +101,9 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 	}
 	group := ""
 	for _, f := range d.Findings {
+		if quiet && f.Status != "warn" && f.Status != "fail" {
+			continue
+		}
 		if f.Group != group {
 			group = f.Group
 			line("", group)
@@ -109,6 +114,9 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 		}
 	}
 	for _, p := range d.Pods {
+		if quiet && len(p.Problems) == 0 {
+			continue
+		}
 		line("", "pod "+p.Pod)
 		if len(p.Problems) == 0 {
 			line(string(p.Status), fmt.Sprintf("  %-5s this host would admit it", p.Status))
@@ -126,7 +134,9 @@ func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 			}
 		}
 	}
-	line("", diagnosisSummary(count, d))
+	if !quiet {
+		line("", diagnosisSummary(count, d))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -63,6 +63,23 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
+func TestTranslateRequest(t *testing.T) {
+	for line, want := range map[string]string{
+		"__complete ge":                   "__complete ge",
+		"__complete rm w":                 "__complete delete w",
+		"__completeNoDesc -n shop rm -f ": "__completeNoDesc -n shop delete --force ",
+		"__complete rollout restart ":     "__complete restart ",
+		"__complete edit w":               "__complete edit w",
+		"__complete exec web ls -":        "__complete exec web -- ls -",
+		"__complete get po/web":           "__complete get po/web",
+	} {
+		got := translateRequest(newRoot(newApp(Streams{})), strings.Split(line, " "))
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%q: %q, want %q", line, text, want)
+		}
+	}
+}
+
 // TestForeignNames checks that the tables list only commands and flags that podrun does
 // not have.
 func TestForeignNames(t *testing.T) {

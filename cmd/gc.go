@@ -29,6 +29,7 @@ that look like leftovers, with the reason why it keeps them.`,
 	c.Flags().BoolVar(&o.AllRootDirs, "all-root-dirs", false, "also remove leftovers of podrun processes with other root directories")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not list the leftovers")
 	return c
 }
 
@@ -48,7 +49,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 	var printErr error
 	if a.output != "" {
 		printErr = printData(a.raw.Out, a.output, append([]run.Leftover{}, found...))
-	} else {
+	} else if !a.quiet {
 		printErr = printLeftovers(a.streams.Out, found)
 	}
 	if err != nil {

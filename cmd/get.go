@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -36,8 +37,9 @@ func newGet(a *app) *cobra.Command {
 		Short: "Show pods and their status",
 		Long: `Show the pods that podrun runs on this host, with the status that the kubelet would
 report. Readiness comes from probes, which run only while 'podrun serve' or another
-command supervises the pod: "Running (as of 5m ago)" means that no command is
-supervising the pod, and that the probes last ran 5 minutes ago.
+command supervises the pod: "Running (as of 5m ago)", on a narrow terminal
+"Running*", means that no command is supervising the pod, and that the probes last
+ran 5 minutes ago. A footnote on stderr explains it.
 
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,
@@ -232,7 +234,16 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		return nil
 	}
 	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{
-		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt,
+		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, true),
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
 	})
+}
+
+// notes returns where the footnote of a table is printed, or nil for none: only once for
+// --watch, and not without headings, since a script then reads the table.
+func (a *app) notes(f *getFlags, first bool) io.Writer {
+	if f.noHeaders || !first {
+		return nil
+	}
+	return a.streams.Err
 }

@@ -167,6 +167,6 @@ func (a *app) printWatched(pods []corev1.Pod, f *getFlags, first bool) error {
 	case "name":
 		return a.printPods(pods, f, false)
 	}
-	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt,
+	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, first),
 		NoHeaders: f.noHeaders || !first, LabelColumns: f.labels, ShowLabels: f.showLabels})
 }

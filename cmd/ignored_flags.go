@@ -51,6 +51,18 @@ func addIgnoredFlags(root *cobra.Command) {
 	}
 }
 
+// acceptQuiet adds -q to the commands without it: they print only data, which it does not
+// omit.
+func acceptQuiet(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		if sub.Runnable() && sub.Flags().Lookup("quiet") == nil {
+			flag := sub.Flags().VarPF(&ignoredValue{}, "quiet", "q", "")
+			flag.Hidden, flag.NoOptDefVal = true, "true"
+		}
+		acceptQuiet(sub)
+	}
+}
+
 // ignoredValue is the value of an ignored flag.
 type ignoredValue struct{ values []string }
 

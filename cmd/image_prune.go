@@ -37,6 +37,7 @@ images. On a terminal, podrun lists the images and asks before it removes them.`
 	c.Flags().BoolVarP(&f.all, "all", "a", false, "all unused images, not only those without a tag")
 	c.Flags().BoolVarP(&f.force, "force", "f", false, "do not ask for confirmation")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the images and remove nothing")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the names of the images")
 	return c
 }
 
@@ -50,7 +51,9 @@ func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) err
 		if f.all {
 			text = "no unused images"
 		}
-		fmt.Fprintln(a.streams.Err, text)
+		if !a.quiet {
+			fmt.Fprintln(a.streams.Err, text)
+		}
 		return nil
 	}
 	if f.dryRun {
@@ -64,9 +67,12 @@ func (a *app) pruneImages(ctx context.Context, e *run.Engine, f *pruneFlags) err
 	}
 	gone, err := e.PruneImages(ctx, unused)
 	for _, i := range gone {
+		if a.quiet {
+			break
+		}
 		fmt.Fprintf(a.streams.Out, "image/%s removed\n", oneLine(i.Title()))
 	}
-	if len(gone) > 0 {
+	if len(gone) > 0 && !a.quiet {
 		_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(sizeOfImages(gone)))
 		err = errors.Join(err, printed)
 	}

@@ -15,8 +15,13 @@ var podTypes = []string{"pod", "pods", "po"}
 
 func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
 
-// podNames accepts kubectl's ways to name pods: NAME, pod/NAME, and names after the word
-// pod, pods or po. AloneIsName specifies the meaning of such a word without names: the
+// isWorkloadType reports whether a word is a type of workload (deploy, job.batch), whose only
+// pod has the workload's name.
+func isWorkloadType(word string) bool { return instead(word) == useTemplate }
+
+// podNames accepts kubectl's ways to name pods: NAME, pod/NAME, names after the word pod,
+// pods or po, and the names of workloads after their type, as in deploy/NAME or job NAME:
+// podrun runs one pod with the name of the workload. AloneIsName specifies the meaning of such a word without names: the
 // name of a pod, as in kubectl logs and kubectl exec, or all pods, as in kubectl get.
 // podNames returns nil if no pod is named. The name of another type is a usage error.
 func podNames(given []string, aloneIsName bool) (names []string, err error) {
@@ -25,7 +30,7 @@ func podNames(given []string, aloneIsName bool) (names []string, err error) {
 	}
 	first := given[0]
 	switch {
-	case isPodType(first) && (len(given) > 1 || !aloneIsName):
+	case isPodType(first) && (len(given) > 1 || !aloneIsName), isWorkloadType(first) && len(given) > 1:
 		given = given[1:]
 	case len(given) > 1 && instead(first) != "":
 		return nil, notPodNamed(first, given[1])
@@ -66,7 +71,7 @@ func podName(word string) (string, error) {
 		return word, nil
 	case looksLikeFile(word):
 		return "", namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
-	case !isPodType(kind):
+	case !isPodType(kind) && (!isWorkloadType(kind) || name == ""):
 		return "", notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
 		return "", namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
@@ -117,7 +122,7 @@ type otherType struct {
 
 const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
-const useTemplate = "podrun runs a workload as one pod with the same name: use 'pod/NAME'"
+const useTemplate = "podrun runs a workload as one pod with the same name: 'podrun get' lists the pods"
 
 var otherTypes = []otherType{
 	{[]string{"deployments", "deployment", "deploy"}, useTemplate},

@@ -30,10 +30,14 @@ func TestPodNames(t *testing.T) {
 		{given: "pod/svc", want: "svc"},
 		{given: "pods,po", want: ""},
 		{given: "web.example", want: "web.example"},
+		{given: "deploy/web job.batch/db", want: "web db"},
+		{given: "Deployment web", want: "web"},
+		{given: "job", want: "job"}, // a pod may have this name
+		{given: "job/a/b", err: "not of the form pod/NAME"},
 
 		{given: "svc web", err: `podrun manages only pods: "svc" is not a pod`},
 		{given: "svc/web", err: `podrun manages only pods: "svc" is not a pod`},
-		{given: "deployments.apps/web", err: `podrun manages only pods: "deployments.apps" is not a pod`},
+		{given: "deployments.apps/", err: "not a valid pod name"},
 		{given: "pods,svc", err: `"svc" is not a pod`},
 		{given: "default/web", err: `"default" is not a pod`},
 		{given: "pod/", err: "not of the form pod/NAME"},

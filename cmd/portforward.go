@@ -31,6 +31,7 @@ ends when the pod is deleted.`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runPortForward(c, addresses, given) },
 	}
 	c.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "comma-separated `addresses` of this host to listen on: IP addresses or localhost")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the addresses")
 	return c
 }
 
@@ -63,6 +64,9 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		}
 	}
 	o.Listening = func(local net.Addr, remote int) {
+		if a.quiet {
+			return
+		}
 		fmt.Fprintf(a.streams.Out, "Forwarding from %s -> %d\n", local, remote)
 	}
 	o.Failed = func(local net.Addr, remote int, err error) {

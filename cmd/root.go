@@ -84,6 +84,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	root := newRoot(a)
 	if slices.ContainsFunc(args, isCompletionRequest) {
 		a.addCompletions(root)
+		args = translateRequest(root, args)
 	}
 	args, err := translate(root, args)
 	a.typed = args
@@ -232,6 +233,7 @@ from the same YAML that a cluster accepts.`,
 			addBashFunctions(c, a)
 		}
 	}
+	acceptQuiet(root)
 	return root
 }
 

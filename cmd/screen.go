@@ -105,15 +105,7 @@ const (
 // narrow, it first shortens the widest columns, down to columnFloor, and then truncates
 // lines. All rows have the same number of cells, which are escaped.
 func (s screen) table(w io.Writer, rows [][]cell) error {
-	var widths []int
-	for _, row := range rows {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, columnMin)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text)+columnSpace)
-		}
-	}
+	widths := columnWidths(rows)
 	s.fitWidths(widths)
 	var b strings.Builder
 	for _, row := range rows {
@@ -131,14 +123,42 @@ func (s screen) table(w io.Writer, rows [][]cell) error {
 	return err
 }
 
-// fitWidths reduces the widest columns until the table fits the terminal. The last column
+// columnWidths returns the widths of the columns, with the space after them.
+func columnWidths(rows [][]cell) (widths []int) {
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, columnMin)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text)+columnSpace)
+		}
+	}
+	return widths
+}
+
+// hides reports whether the table truncates lines.
+func (s screen) hides(rows [][]cell) bool { return !s.fitWidths(columnWidths(rows)) }
+
+// fits reports whether the screen is wide enough for a table with kubectl's widths.
+func (s screen) fits(rows [][]cell) bool { return s.width <= 0 || s.excess(columnWidths(rows)) <= 0 }
+
+// excess returns by how much the columns exceed the width of the screen. The last column
 // has no space after it.
-func (s screen) fitWidths(widths []int) {
+func (s screen) excess(widths []int) int {
 	over := -s.width - columnSpace
 	for _, n := range widths {
 		over += n
 	}
-	for ; s.width > 0 && over > 0; over-- {
+	return over
+}
+
+// fitWidths reduces the widest columns until the table fits the terminal, and reports
+// whether it does.
+func (s screen) fitWidths(widths []int) bool {
+	if s.width <= 0 {
+		return true
+	}
+	for over := s.excess(widths); over > 0; over-- {
 		widest := 0
 		for i, n := range widths {
 			if n > widths[widest] {
@@ -146,10 +166,11 @@ func (s screen) fitWidths(widths []int) {
 			}
 		}
 		if widths[widest] <= columnFloor {
-			return
+			return false
 		}
 		widths[widest]--
 	}
+	return true
 }
 
 // line joins cells, truncates the line to the width of the terminal, and colors it.

@@ -72,6 +72,7 @@ directories from their files again, pods of URLs wait for their URL, and pods of
 	f.api.add(c.Flags())
 	f.shutdown.add(c.Flags(), 0, 0)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
+	a.addQuiet(c)
 	return c
 }
 

@@ -20,6 +20,7 @@ type tableOptions struct {
 	Now        time.Time
 	KnownAt    map[types.UID]time.Time // by UID, the time since which a pod's state may have changed unobserved
 	NoHeaders  bool
+	Notes      io.Writer // for the footnote that explains KnownAt; nil for none
 	// LabelColumns are label keys, each of which adds a column with its values;
 	// ShowLabels adds a column with all labels.
 	LabelColumns []string
@@ -32,24 +33,41 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	var rows [][]cell
-	row := func(status string, texts ...string) {
+	rows, mark := podRows(pods, o, asOf), "(as of …)"
+	if !s.fits(rows) {
+		rows, mark = podRows(pods, o, asOfMark), "*"
+	}
+	if note := asOfNote(pods, o, mark); note != "" && o.Notes != nil {
+		defer fmt.Fprintln(o.Notes, s.wrap(note))
+	}
+	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
+		s.width = 0 // the terminal wraps the lines: the last columns were requested
+	}
+	if err := s.table(w, rows); err != nil {
+		return fmt.Errorf("print pods: %w", err)
+	}
+	return nil
+}
+
+// podRows returns the rows of a table of pods. Age formats the time of KnownAt.
+func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) string) (rows [][]cell) {
+	row := func(h hue, status string, texts ...string) {
 		cells := make([]cell, len(texts))
 		for i, text := range texts {
 			if cells[i].text = oneLine(text); status != "" && text == status {
-				cells[i].hue = hueOf(strings.TrimSuffix(strings.SplitN(status, " ", 2)[0], ","))
+				cells[i].hue = h
 			}
 		}
 		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row("", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
+		row(plain, "", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
 		sum := summarize(pod)
-		status := sum.status + asOf(o.KnownAt[pod.UID], o.Now)
-		row(status, append(podColumns(o,
+		status := sum.status + age(o.KnownAt[pod.UID], o.Now)
+		row(hueOf(strings.TrimSuffix(strings.SplitN(sum.status, " ", 2)[0], ",")), status, append(podColumns(o,
 			pod.Namespace,
 			pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
@@ -60,10 +78,7 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 			orNone(pod.Spec.NodeName),
 		), labelCells(o, pod)...)...)
 	}
-	if err := s.table(w, rows); err != nil {
-		return fmt.Errorf("print pods: %w", err)
-	}
-	return nil
+	return rows
 }
 
 // podColumns selects the cells that the options request: the first is the namespace, the
@@ -109,6 +124,35 @@ func asOf(known, now time.Time) string {
 		return ""
 	}
 	return " (as of " + duration.HumanDuration(now.Sub(known)) + " ago)"
+}
+
+// asOfMark is asOf for a narrow screen.
+func asOfMark(known, _ time.Time) string {
+	if known.IsZero() {
+		return ""
+	}
+	return "*"
+}
+
+// asOfNote returns the footnote for the states that may have changed since they were
+// observed, which have that mark, or "" if there is none.
+func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
+	var old []corev1.Pod
+	for _, p := range pods {
+		if !o.KnownAt[p.UID].IsZero() {
+			old = append(old, p)
+		}
+	}
+	name := "NAME"
+	switch {
+	case len(old) == 0:
+		return ""
+	case len(old) == 1 && old[0].Namespace == "default":
+		name = shellWord(old[0].Name)
+	case len(old) == 1:
+		name = shellWord(old[0].Name) + " -n " + shellWord(old[0].Namespace)
+	}
+	return mark + ": no command probes the pod now, so READY is the result of the last probes; 'podrun serve' probes pods continuously, 'podrun wait " + name + "' until the pod is ready"
 }
 
 func restartsCell(s podSummary, now time.Time) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -180,6 +181,64 @@ batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>  
 				t.Errorf("table (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodTableFootnote(t *testing.T) {
+	web := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{runs("a")}, corev1.PodReady)
+	web.Namespace, web.UID = "shop", "1"
+	other := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{runs("a")}, corev1.PodReady)
+	for _, tt := range []struct {
+		name         string
+		width        int
+		known        map[types.UID]time.Time
+		status, note string
+	}{
+		{"observed now", 0, nil, "Running", ""},
+		{"not a terminal", 0, map[types.UID]time.Time{"1": tableNow.Add(-9 * time.Second)}, "Running (as of 9s ago)", "(as of …): no command probes the pod now"},
+		{"wide", 80, map[types.UID]time.Time{"1": tableNow.Add(-9 * time.Second)}, "Running (as of 9s ago)", "(as of …): no command probes the pod now"},
+		{"narrow", 50, map[types.UID]time.Time{"1": tableNow.Add(-9 * time.Second)}, "Running*", "*: no command probes the pod now"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b, notes bytes.Buffer
+			o := tableOptions{Now: tableNow, KnownAt: tt.known, Notes: &notes}
+			if err := podTable(&b, screen{width: tt.width}, []corev1.Pod{web, other}, o); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(b.String(), "1/1     "+tt.status+"   ") {
+				t.Errorf("want status %q:\n%s", tt.status, b.String())
+			}
+			got := strings.Join(strings.Fields(notes.String()), " ")
+			if !strings.HasPrefix(got, tt.note) || (tt.note == "") != (got == "") || got != "" && !strings.Contains(got, "'podrun wait web -n shop'") {
+				t.Errorf("footnote %q, want %q", got, tt.note)
+			}
+		})
+	}
+}
+
+// TestPodTableRequestedColumns checks that a terminal that is too narrow for the columns that
+// -o wide and -L request wraps the lines, and that the other tables are truncated.
+func TestPodTableRequestedColumns(t *testing.T) {
+	web := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{runs("a")}, corev1.PodReady)
+	web.Labels = map[string]string{"app": "a-label"}
+	web.Status.PodIP, web.Spec.NodeName = "10.88.0.7", "edge-1"
+	for _, tt := range []struct {
+		o    tableOptions
+		want string
+	}{
+		{tableOptions{}, "RESTARTS   A…\n"},
+		{tableOptions{Wide: true, Namespaces: true}, "10.88.0.7   edge-1\n"},
+		{tableOptions{LabelColumns: []string{"app"}}, "a-label\n"},
+		{tableOptions{ShowLabels: true}, "app=a-label\n"},
+	} {
+		var b bytes.Buffer
+		tt.o.Now = tableNow
+		if err := podTable(&b, screen{width: 38}, []corev1.Pod{web}, tt.o); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), tt.want) {
+			t.Errorf("%+v: no %q in:\n%s", tt.o, tt.want, b.String())
+		}
 	}
 }
 

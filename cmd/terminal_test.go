@@ -73,7 +73,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		"describe": func(a *app) { describePod(a.streams.Out, screen{}, &pod, []event.Event{hit}, time.Time{}, tableNow) },
 		"doctor": func(a *app) {
 			printDiagnosis(a.streams.Out, screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
-				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}})
+				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}}, false)
 		},
 		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}) },
 		"JSON talk": func(a *app) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/podrun/podrun/internal/identity"
 )
 
@@ -106,11 +108,41 @@ func TestCommandGroups(t *testing.T) {
 		grouped = append(grouped, g.commands...)
 		if !strings.Contains(readme, "\n| "+g.title+" |") {
 			t.Errorf("README.md has no group %q", g.title)
+			continue
+		}
+		_, row, _ := strings.Cut(readme, "\n| "+g.title+" |")
+		row, _, _ = strings.Cut(row, "\n")
+		for _, name := range g.commands {
+			if name != "help" && name != "options" && !strings.Contains(row, "`"+name) {
+				t.Errorf("README.md does not have %s in the group %q", name, g.title)
+			}
 		}
 	}
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() && !slices.Contains(grouped, c.Name()) {
 			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+}
+
+// TestQuietEverywhere: every command accepts -q, and of those that print more than data the
+// help describes it.
+func TestQuietEverywhere(t *testing.T) {
+	var each func(*cobra.Command)
+	each = func(of *cobra.Command) {
+		for _, c := range of.Commands() {
+			f := c.Flags().Lookup("quiet")
+			if c.Runnable() && (f == nil || f.Shorthand != "q" || f.Value.Type() != "bool" && f.Value.Type() != "ignored") {
+				t.Errorf("%s has no -q", c.CommandPath())
+			}
+			each(c)
+		}
+	}
+	root := newRoot(newApp(Streams{}))
+	each(root)
+	for _, name := range []string{"apply", "run", "serve", "wait", "restart", "stop", "start", "delete", "gc", "diff", "doctor", "port-forward", "exec", "attach", "debug"} {
+		if f := named(root, name).Flags().Lookup("quiet"); f == nil || f.Hidden || f.Usage == "" {
+			t.Errorf("the help of %s does not describe -q", name)
 		}
 	}
 }

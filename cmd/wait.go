@@ -18,7 +18,8 @@ func newWait(a *app) *cobra.Command {
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
 have completed or are deleted. Values are not case-sensitive; condition=TYPE=False
-waits until the condition is false. While it waits, podrun restarts the pods'
+waits until the condition is false. Of a Job or Deployment, wait accepts the conditions
+complete, failed and available, which mean the pod's phase or readiness. While it waits, podrun restarts the pods'
 containers and runs their probes.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
@@ -38,6 +39,7 @@ The exit code is 0 when the condition is met and 124 when the timeout expires. W
 	c.Flags().StringVar(&what, "for", string(lifecycle.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to wait; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	a.addQuiet(c)
 	return c
 }
 

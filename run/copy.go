@@ -46,12 +46,13 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	}
 	command := []string{"tar", "cf", "-", "-C", dir, "./" + name}
 	if archive != nil {
-		return e.tar(ctx, t, command, Streams{Out: archive})
+		return e.explainTar(ctx, t, e.tar(ctx, t, command, Streams{Out: archive}), from, "-e")
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() && name != "." {
 		to = filepath.Join(to, name)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	r, w := io.Pipe()
 	done := make(chan error, 1)
@@ -64,7 +65,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	if err != nil && !errors.Is(err, copytar.ErrEmpty) {
 		if len(done) > 0 { // the stream ended because tar exited
 			if failed := <-done; failed != nil {
-				return failed
+				return e.explainTar(parent, t, failed, from, "-e")
 			}
 			return t.copyFault(err)
 		}
@@ -82,7 +83,7 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 		return t.copyFault(endless)
 	}
 	if failed := <-done; failed != nil {
-		return failed
+		return e.explainTar(parent, t, failed, from, "-e")
 	}
 	return t.copyFault(err)
 }
@@ -97,7 +98,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		flags = []string{"tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"}
 	}
 	if archive != nil {
-		return e.tar(ctx, t, append(flags, "-C", to), Streams{In: archive, Out: io.Discard})
+		return e.explainTar(ctx, t, e.tar(ctx, t, append(flags, "-C", to), Streams{In: archive, Out: io.Discard}), to, "-d")
 	}
 	info, err := os.Stat(from)
 	if err != nil {
@@ -143,7 +144,36 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 		}
 	case <-parent.Done(): // Pack may be blocked on a file system that hangs
 	}
-	return err
+	return e.explainTar(parent, t, err, dir, "-d")
+}
+
+// errTar is the error of a tar that ran and failed.
+var errTar = errors.New("tar exited with code")
+
+// explainTar replaces the error of a tar that failed because the container has no such file
+// or directory. Test is the operator of test(1): -e or -d.
+func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, test string) error {
+	if !errors.Is(err, errTar) {
+		return err
+	}
+	code, failed := e.Exec(ctx, t, ExecOptions{Command: []string{"test", test, name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
+	if failed != nil || code != 1 { // the path exists, or the image has no test
+		return err
+	}
+	fault := &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy"}
+	in := t.Pod.Name + " -c " + t.Container + " -- "
+	if t.Pod.Namespace != "default" {
+		in = t.Pod.Name + " -n " + t.Pod.Namespace + " -c " + t.Container + " -- "
+	}
+	if test == "-d" {
+		name = path.Clean(name)
+		fault.Err = fmt.Errorf("the container has no directory %s", name)
+		fault.Hint = "create it: 'podrun exec " + in + "mkdir -p " + name + "'"
+		return fault
+	}
+	fault.Err = fmt.Errorf("the container has no file or directory %s", name)
+	fault.Hint = "list the files: 'podrun exec " + in + "ls -a " + path.Dir(path.Clean(name)) + "'"
+	return fault
 }
 
 // isDir reports whether a path is a directory in the container.
@@ -167,7 +197,7 @@ func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Stre
 	case err != nil:
 		return err
 	case code != 0:
-		return t.copyFault(fmt.Errorf("tar exited with code %d: %s", code, bytes.TrimSpace(words.Bytes())))
+		return t.copyFault(fmt.Errorf("%w %d: %s", errTar, code, bytes.TrimSpace(words.Bytes())))
 	}
 	return nil
 }

@@ -35,9 +35,11 @@ func (g Goal) Debugs() string {
 }
 
 // ParseGoal parses the value of --for or --wait like kubectl wait: case is ignored, and the required
-// status of a condition is True unless specified (condition=Ready=False). Of kubectl's jsonpath
-// conditions, only the phase is supported: jsonpath={.status.phase}=Running. The error lists the
-// valid goals.
+// status of a condition is True unless specified (condition=Ready=False). The conditions of a
+// Deployment and a Job mean those of their pod: Available is Ready, Complete and Failed are phases.
+// Of kubectl's jsonpath
+// conditions, only the phase is supported: jsonpath={.status.phase}=Running. The
+// error lists the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -51,6 +53,9 @@ func ParseGoal(text string) (Goal, error) {
 		kind, status, given := strings.Cut(value, "=")
 		if kind == "" {
 			break
+		}
+		if same, ok := workloadConditions[strings.ToLower(kind)]; ok && (!given || strings.EqualFold(status, "true")) {
+			return same, nil
 		}
 		if !given {
 			return Goal("condition=" + kind), nil
@@ -73,6 +78,13 @@ func ParseGoal(text string) (Goal, error) {
 		}
 	}
 	return "", fmt.Errorf("%q is not one of started, ready, completed, delete, condition=TYPE[=STATUS] and phase=PHASE", text)
+}
+
+// workloadConditions maps the conditions of Deployments and Jobs, in lower case, to those of pods.
+var workloadConditions = map[string]Goal{
+	"available": "condition=Ready",
+	"complete":  Goal("phase=" + corev1.PodSucceeded),
+	"failed":    Goal("phase=" + corev1.PodFailed),
 }
 
 // phase returns the phase that the goal names, or "".

@@ -69,6 +69,42 @@ func TestTerminalWidths(t *testing.T) {
 	})
 }
 
+// TestPruneAsks: on a terminal, image prune lists the images and removes them only after a
+// yes; any other answer, the end of the input and Ctrl-C keep them.
+func TestPruneAsks(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
+		t.Skip("no tmux, or not root")
+	}
+	w := newTerminal(t, 80)
+	const unused = "registry.example/unused:1"
+	w.race.runtime.AddImage(critest.Image{Name: unused, Entrypoint: []string{"/server"}, Size: 5e6})
+	for _, answer := range []struct {
+		keys []string
+		want string
+		kept bool
+	}{
+		{[]string{"n", "Enter"}, "exit code 0", true},
+		{[]string{"Enter"}, "exit code 0", true},
+		{[]string{"x", "Enter"}, "exit code 0", true},
+		{[]string{"C-d"}, "exit code 0", true},
+		{[]string{"C-c"}, "exit code 130", true},
+		{[]string{"y", "Enter"}, `unused:1 removed[\s\S]* freed\s+exit code 0`, false},
+	} {
+		w.last = "" // the same command line again
+		screen := w.run("image prune --all", `\[y/N\]`)
+		w.contains(screen, unused, "5.0MB", "Remove 2 images, ")
+		w.tmux(append([]string{"send-keys"}, answer.keys...)...)
+		w.run("image prune --all", answer.want)
+		if list, _ := w.race.run("", "image", "ls", "-o", "name"); strings.Contains(list, unused) != answer.kept {
+			t.Errorf("%v: kept: %v\n%s", answer.keys, !answer.kept, list)
+		}
+	}
+	w.race.runtime.AddImage(critest.Image{Name: unused, Entrypoint: []string{"/server"}, Size: 5e6})
+	if out := w.run("image prune --all --force", "exit code 0"); strings.Contains(out, "[y/N]") || !strings.Contains(out, unused+" removed") {
+		t.Errorf("--force:\n%s", out)
+	}
+}
+
 // terminal is a terminal of a certain width, in its own tmux.
 type terminal struct {
 	t     *testing.T

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 )
@@ -23,9 +25,9 @@ type workspace struct {
 // setup has the lines that users ran in another terminal, or between two of the listed commands, by the ID of the
 // command that follows.
 var setup = map[string]string{
-	"196": "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar; podrun apply -q ../podrun/examples/hello.yaml",
+	"196": "podrun apply -q ../podrun/examples/hello.yaml",
 	"219": "podrun apply -q ../podrun/examples/hello.yaml",
-	"224": "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar; podrun apply -q ../podrun/examples/hello.yaml",
+	"224": "podrun apply -q ../podrun/examples/hello.yaml",
 	"226": "podrun apply -q ../podrun/examples/hello.yaml",
 	"239": "podrun apply -q ../podrun/examples/hello.yaml",
 	"285": "podrun apply -q ../podrun/examples/hello.yaml",
@@ -47,7 +49,7 @@ var setup = map[string]string{
 	"657": "podrun apply -q ../podrun/examples/hello.yaml",
 	"676": "podrun apply -q svc.yaml ../podrun/examples/hello.yaml",
 	"677": "podrun apply -q svc.yaml ../podrun/examples/hello.yaml",
-	"688": "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar; podrun apply -q ../podrun/examples/hello.yaml",
+	"688": "podrun apply -q ../podrun/examples/hello.yaml",
 	"725": "podrun apply -q svc.yaml",
 	"731": "podrun delete -A --all --now; podrun apply -q svc.yaml",
 	"738": "python3 -m http.server 18223 >/dev/null 2>&1 & echo $! >http.pid; sleep 1",
@@ -119,15 +121,31 @@ func (w *workspace) write(t *testing.T, name string, data []byte) {
 	}
 }
 
+// setupTimeout ends a setup that waits for something that an earlier command removed.
+const setupTimeout = time.Minute
+
+// loadImage loads the image of the pods.
+const loadImage = "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar"
+
 // before runs the setup of a command. Its processes may outlive it.
 func (w *workspace) before(t *testing.T, id string) {
 	line, ok := setup[id]
 	if !ok {
 		return
 	}
-	shell := exec.Command("bash", "-c", strings.ReplaceAll(line, "@W@/w", w.dir))
+	if strings.Contains(line, "podrun apply") {
+		line = loadImage + "; " + line // earlier commands may have removed the image
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-c", strings.ReplaceAll(line, "@W@/w", w.dir))
 	shell.Dir, shell.Env = w.dir, w.env
-	if out, err := shell.CombinedOutput(); err != nil {
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
+	shell.WaitDelay = 5 * time.Second
+	if out, err := shell.CombinedOutput(); ctx.Err() != nil {
+		t.Errorf("setup of %s: %s: it did not end in %s: %s", id, line, setupTimeout, out)
+	} else if err != nil {
 		t.Logf("setup of %s: %s: %v: %s", id, line, err, out)
 	}
 }

@@ -1,0 +1,141 @@
+package cmd
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// translateRequest is translate for a shell's request for completions: it converts the
+// words before the one that is being completed. A command line that cannot be converted
+// stays as it is, and has no completions.
+func translateRequest(root *cobra.Command, args []string) []string {
+	if len(args) < 3 || !isCompletionRequest(args[0]) {
+		return args
+	}
+	last := len(args) - 1
+	words, err := translate(root, args[1:last])
+	if err != nil {
+		return args
+	}
+	return slices.Concat(args[:1], words, args[last:])
+}
+
+// completeCopy completes the arguments of cp as kubectl does: to paths of this host, and to
+// pods, followed by a colon. It does not list the files of containers, because that takes
+// longer than completeWithin.
+func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	remote := false // the other argument is in a pod
+	if len(given) == 1 {
+		p, err := parsePodPath(given[0])
+		remote = err == nil && p.pod != ""
+	}
+	switch {
+	case len(given) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case remote || strings.IndexAny(word, "/.~") == 0:
+		return nil, cobra.ShellCompDirectiveDefault
+	case strings.Contains(word, ":"):
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found := a.readWithLimit(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podPrefixes(e, word) })
+	found = withPrefix(found, word)
+	switch {
+	case len(found) == 0 && len(given) == 0:
+		return nil, cobra.ShellCompDirectiveDefault // the shell completes to files
+	case word == "" && len(given) == 0:
+		found = append(found, "./", "/")
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// podPrefixes returns NAME:, or pod/NAME: or NAMESPACE/NAME: if the word has such a prefix.
+func (a *app) podPrefixes(e *run.Engine, word string) []string {
+	namespace, prefix := a.namespaceOrDefault("default"), ""
+	if before, _, ok := strings.Cut(word, "/"); ok {
+		prefix = before + "/"
+		if !isPodType(before) {
+			namespace = before
+		}
+	}
+	var out []string
+	for _, p := range storedPods(e, namespace) {
+		out = append(out, prefix+p.Name+":")
+	}
+	return out
+}
+
+// copyContainerWords returns the containers of the pod that an argument of cp names.
+func (a *app) copyContainerWords(ctx context.Context, e *run.Engine, given []string) []string {
+	for _, spec := range given {
+		if p, err := parsePodPath(spec); err == nil && p.pod != "" {
+			if p.namespace != "" {
+				a.namespace = p.namespace
+			}
+			return a.containerWords(ctx, e, []string{p.pod})
+		}
+	}
+	return nil
+}
+
+// completeForward completes the arguments of port-forward: a pod, then its ports by number
+// and name, also after LOCAL:.
+func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	named := given
+	if len(named) > 0 && isPodType(named[0]) {
+		named = named[1:]
+	}
+	if len(named) == 0 {
+		return a.podCompleter("port-forward", false)(c, given, word)
+	}
+	prefix := ""
+	if local, _, ok := strings.Cut(word, ":"); ok {
+		prefix = local + ":"
+	}
+	read := func(_ context.Context, e *run.Engine) (out []string) {
+		if pod := a.storedPod(e, named[:1]); pod != nil {
+			for _, port := range containerPorts(pod) {
+				out = append(out, prefix+port)
+			}
+		}
+		return out
+	}
+	return withPrefix(a.readWithLimit(c.Context(), read), word), cobra.ShellCompDirectiveNoFileComp
+}
+
+// storedPod returns the pod that the arguments name, from its checkpoint, or nil.
+func (a *app) storedPod(e *run.Engine, given []string) *corev1.Pod {
+	names, err := podNames(given, true)
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
+		if p.Name == names[0] {
+			return e.StoredPod(p)
+		}
+	}
+	return nil
+}
+
+// containerPorts returns the numbers and names of a pod's TCP ports.
+func containerPorts(pod *corev1.Pod) (out []string) {
+	for _, c := range lifecycle.SpecContainers(pod) {
+		for _, port := range c.Container.Ports {
+			if port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
+				continue
+			}
+			out = append(out, strconv.Itoa(int(port.ContainerPort)))
+			if port.Name != "" {
+				out = append(out, port.Name)
+			}
+		}
+	}
+	return out
+}
