@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 )
@@ -34,42 +33,6 @@ func (d *difference) add(ours, theirs time.Duration) {
 	d.Ratio = append(d.Ratio, float64(ours)/float64(theirs))
 }
 
-// measureDifferences measures the matching differences.
-func measureDifferences(ctx context.Context, p *podrun, client *runtimeClient, o options) ([]*difference, error) {
-	var out []*difference
-	all := []struct {
-		name    string
-		measure func() (*difference, error)
-	}{
-		{"run", func() (*difference, error) { return measureRun(ctx, p, client, o) }},
-		{"volumes", func() (*difference, error) { return measureVolumes(ctx, p, client, o) }},
-		{"delete of 1", func() (*difference, error) { return measureDelete(ctx, p, client, o, 1) }},
-		{"delete of 20", func() (*difference, error) { return measureDelete(ctx, p, client, o, 20) }},
-	}
-	installed, err := peers(o, p.dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, peer := range installed {
-		all = append(all, struct {
-			name    string
-			measure func() (*difference, error)
-		}{peer.name, func() (*difference, error) { return measurePeer(ctx, p, o, peer) }})
-	}
-	for _, m := range all {
-		if !o.match.MatchString(m.name) {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
-		d, err := m.measure()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-		out = append(out, d)
-	}
-	return out, nil
-}
-
 // measureRun compares `podrun run` of a container that exits immediately with a bare
 // client that starts the same pod, waits for it and removes it.
 func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
@@ -86,7 +49,7 @@ func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options
 	if err != nil {
 		return nil, err
 	}
-	for i := range o.pairs + 1 {
+	for i := range o.rounds(o.pairs + 1) {
 		ours, err := p.run(ctx, "run", "--quiet", paths[0])
 		if err != nil {
 			return nil, errors.Join(err, p.deleteAll(ctx))
@@ -138,7 +101,7 @@ func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o opt
 			return nil, err
 		}
 	}
-	for i := range o.pairs + 1 {
+	for i := range o.rounds(o.pairs + 1) {
 		var ours, bare [2]time.Duration
 		for k, s := range both {
 			var err error

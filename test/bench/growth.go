@@ -42,10 +42,6 @@ type timing struct {
 
 // measureGrowth measures commands on the fake runtime with an increasing number of pods.
 func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err error) {
-	if !o.match.MatchString("growth") {
-		return nil, nil
-	}
-	fmt.Fprintln(os.Stderr, "bench: growth")
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -91,7 +87,7 @@ func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err
 			}
 		}
 		g := growth{Pods: n}
-		for i := range o.pairs + 1 {
+		for i := range o.rounds(o.pairs + 1) {
 			if err := f.once(ctx, manifests[1], &g, i > 0); err != nil {
 				return nil, err
 			}

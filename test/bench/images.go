@@ -54,7 +54,7 @@ func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o opti
 		{&n.Bare, func() error { return pullImages(ctx, client, names, len(names)) }},
 		{&n.OneByOne, func() error { return pullImages(ctx, client, names, 1) }},
 	}
-	for range min(o.pairs, imageRounds) {
+	for range o.rounds(min(o.pairs, imageRounds)) {
 		for _, way := range ways {
 			if err := removeImages(ctx, client, names); err != nil {
 				return nil, err

@@ -16,44 +16,31 @@ import (
 // starts is the number of measured runs of `podrun version --client`.
 const starts = 30
 
-// measureProcess measures values that are independent of the pods. It must run first: the
-// kernel reports for the memory of a process at least that of its parent, and the bench
-// grows.
-func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
-	var n processNumbers
+// measureBinary measures the size of the binary and the duration of its start.
+func measureBinary(ctx context.Context, p *podrun, n *processNumbers) error {
 	info, err := os.Stat(p.path)
 	if err != nil {
-		return n, fmt.Errorf("%w: 'make build' makes it", err)
+		return err
 	}
 	n.BinaryMB = float64(info.Size()) / 1e6
 	if n.Stripped, err = stripped(p.path); err != nil {
-		return n, err
+		return err
 	}
-	if err := measureStart(ctx, p, &n); err != nil {
-		return n, err
+	return measureStart(ctx, p, n)
+}
+
+// measureMemory returns the peak memory of the podrun that starts a scenario, in MB, and
+// a lower bound of what it can measure: the kernel reports at least the memory that the
+// bench had when it started the process. It must therefore run before the bench grows.
+func measureMemory(ctx context.Context, p *podrun, o options, s scenario) (peak, floor float64, err error) {
+	if floor, err = ownPeak(); err != nil {
+		return 0, 0, err
 	}
-	for _, s := range scenarios(os.Getenv("PODRUN_TEST_IMAGE")) {
-		if s.Name != tenContainers && s.Name != directory {
-			continue
-		}
-		if n.floor, err = ownPeak(); err != nil {
-			return n, err
-		}
-		runs, _, err := p.apply(ctx, s, []string{strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")})
-		if err != nil {
-			return n, err
-		}
-		peak := float64(runs[0].PeakRSS) / 1e6
-		if s.Name == directory {
-			n.PeakDirMB = peak
-		} else {
-			n.PeakMB = peak
-		}
-		if err := p.deleteAll(ctx); err != nil {
-			return n, err
-		}
+	runs, _, err := p.apply(ctx, s, []string{o.endpoint})
+	if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
+		return 0, 0, err
 	}
-	return n, nil
+	return float64(runs[0].PeakRSS) / 1e6, floor, nil
 }
 
 // measureStart alternates version --client with an empty Go program.
@@ -121,7 +108,7 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 	for i := range direct {
 		direct[i] = o.endpoint
 	}
-	for range o.pairs {
+	for range o.rounds(o.pairs) {
 		_, ours, err := p.apply(ctx, s, direct)
 		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
 			return nil, err
@@ -134,11 +121,12 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 		n.Bare.add(theirs)
 		n.Ratio = append(n.Ratio, float64(ours)/float64(theirs))
 	}
-	runs := o.pairs
+	runs := len(n.Ratio)
 	if s.OneProcess {
 		runs = 1
 	}
-	for i := range runs {
+	var last trace
+	for range o.rounds(runs) {
 		traces, err := traced(ctx, p, o, s)
 		if err != nil {
 			return nil, err
@@ -146,9 +134,10 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 		for _, t := range traces {
 			n.addTrace(t)
 		}
-		if o.trace && i == runs-1 {
-			traces[len(traces)-1].print(os.Stderr)
-		}
+		last = traces[len(traces)-1]
+	}
+	if o.trace {
+		last.print(os.Stderr)
 	}
 	return n, nil
 }

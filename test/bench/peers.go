@@ -70,7 +70,7 @@ func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*differ
 			return nil, err
 		}
 	}
-	for i := range o.pairs + 1 {
+	for i := range o.rounds(o.pairs + 1) {
 		_, ours, err := p.apply(ctx, s, []string{o.endpoint})
 		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	if err != nil {
 		return nil, err
 	}
-	for i := range o.pairs + 1 {
+	for i := range o.rounds(o.pairs + 1) {
 		if _, _, err := p.apply(ctx, s, []string{o.endpoint}); err != nil {
 			return nil, errors.Join(err, p.deleteAll(ctx))
 		}

@@ -14,6 +14,7 @@ type scenario struct {
 	MaxRatio float64 // maximum of podrun's wall time divided by the bare client's; 0: no target
 	// MaxOverhead is the maximum time of podrun itself, in ms; 0: no target.
 	MaxOverhead float64
+	MaxMemory   float64  // maximum of podrun's peak memory, in MB; 0: not measured
 	Args        []string // of podrun apply
 	OneProcess  bool     // one podrun applies a directory with all pods
 }
@@ -37,20 +38,14 @@ const (
 	maxBinary        = 48 // MB: it detects accidents; the validation of workloads is worth its 0.6 MB
 )
 
-// The scenarios whose peak memory is measured.
-const (
-	tenContainers = "10 containers"
-	directory     = "a directory of 50 pods"
-)
-
 func scenarios(image string) []scenario {
 	return []scenario{
 		{Name: "1 container", Pods: []manifest{pod("one", image, 0, 1)}, Parallel: 1, MaxRatio: maxRatioOne, MaxOverhead: maxOverhead},
-		{Name: tenContainers, Pods: []manifest{pod("ten", image, 0, 10)}, Parallel: 1, MaxRatio: maxRatio},
+		{Name: "10 containers", Pods: []manifest{pod("ten", image, 0, 10)}, Parallel: 1, MaxRatio: maxRatio, MaxMemory: maxMemory},
 		{Name: "10 containers in parallel", Pods: []manifest{pod("ten", image, 0, 10)}, Parallel: 1, MaxRatio: maxRatioParallel, Args: []string{"--start-order=parallel"}},
 		{Name: "10 init containers", Pods: []manifest{pod("inits", image, 10, 1)}, Parallel: 1, Inits: 10, MaxRatio: maxRatio},
 		{Name: "20 pods, 4 at a time", Pods: pods(20, image), Parallel: 4, MaxRatio: maxRatioPods},
-		{Name: directory, Pods: pods(50, image), Parallel: 50, OneProcess: true, MaxRatio: maxRatioDir},
+		{Name: "a directory of 50 pods", Pods: pods(50, image), Parallel: 50, OneProcess: true, MaxRatio: maxRatioDir, MaxMemory: maxMemoryDir},
 	}
 }
 

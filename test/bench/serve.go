@@ -64,7 +64,10 @@ func benchServe(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer client.Close()
-	b := &serveBench{options: o, podrun: &podrun{path: o.podrun, dir: dir}, client: client}
+	b := &serveBench{options: o, podrun: &podrun{dir: dir}, client: client}
+	if b.podrun.path, err = copyBinary(o.podrun, dir); err != nil {
+		return err
+	}
 	if err := b.podrun.deleteAll(ctx); err != nil { // leftovers of a killed bench
 		return err
 	}

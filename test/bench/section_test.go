@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRounds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		took time.Duration // by each round
+		most int
+		want int
+	}{
+		{"all fit", time.Second, 11, 11},
+		{"no new one after the limit", 10 * time.Second, 11, 4},
+		{"as many as are necessary", time.Minute, 11, minRounds},
+		{"fewer are required", time.Minute, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				for range (options{limit: 40 * time.Second}).rounds(c.most) {
+					time.Sleep(c.took)
+					n++
+				}
+				if n != c.want {
+					t.Errorf("%d rounds, want %d", n, c.want)
+				}
+			})
+		})
+	}
+}
