@@ -152,7 +152,7 @@ func (c Class) Hint() string {
 	case NoPlatform:
 		return "the image does not support this host's architecture: use another tag, or build it for this architecture"
 	case Unavailable:
-		return "check that the registry is running, and that this host can reach it and trusts its certificate"
+		return "check that the registry is running, and that this host can reach it and trusts its certificate; 'podrun image load FILE' needs no registry"
 	case NotRegistry:
 		return "the server does not answer as a registry does: check the host and port in the image's name"
 	case Stalled:

@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ type PullError struct {
 	// Denied is true if the image is on this host, but the pod has not proven that it may
 	// use it.
 	Denied bool
+	// Present is the name under which this host has the image, although it could not be pulled; ""
+	// if it has none that the pod may use.
+	Present string
 }
 
 // Error returns "reason: cause", as in the message of a waiting container.
@@ -73,6 +77,9 @@ func (e *PullError) tried() string {
 
 // hint returns how to fix the failure.
 func (e *PullError) hint() string {
+	if hint := e.presentHint(); hint != "" {
+		return hint
+	}
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
 		return "correct these credentials: the registry rejects all of them for this image"
 	}
@@ -107,7 +114,7 @@ func failure(container, image string, err error) error {
 	case pull.Denied:
 		out.Hint = "the image is present, but was pulled with credentials that this pod lacks: add them with imagePullSecrets"
 	case pull.Reason == ReasonNeverPull:
-		out.Hint = "load the image into the runtime, or set imagePullPolicy: IfNotPresent"
+		out.Hint = cmp.Or(pull.presentHint(), "run 'podrun image load FILE' to load the image, or set imagePullPolicy: IfNotPresent")
 	case pull.Reason == ReasonInspect:
 		out.Kind = problem.Runtime
 	default:

@@ -42,8 +42,10 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		return
 	} else if left > 0 {
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, 0))
-		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
-			Err: fmt.Errorf("a previous pull failed; the next attempt is in %s", left.Round(time.Second))})
+		earlier := &PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
+			Err: fmt.Errorf("a previous pull failed; the next attempt is in %s", left.Round(time.Second))}
+		earlier.Present = p.present(ctx, plan, j.image)
+		p.setLast(ctx, plan, j, earlier, left)
 	}
 	for {
 		if p.sleep(ctx, p.left(key)) != nil {
@@ -52,10 +54,11 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		}
 		j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
 		var failed *PullError
-		if !errors.As(j.err, &failed) || failed.Reason == ReasonNeverPull || failed.Reason == ReasonInspect {
+		if !errors.As(j.err, &failed) || failed.Reason == ReasonInspect || ctx.Err() != nil {
 			return
 		}
-		if ctx.Err() != nil {
+		failed.Present = p.present(ctx, plan, j.image)
+		if failed.Reason == ReasonNeverPull {
 			return
 		}
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
@@ -64,7 +67,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 			return
 		}
 		asked := p.fail(key, j.image, failed)
-		j.setLast(failed.backingOff())
+		p.setLast(ctx, plan, j, failed.backingOff(), p.left(key))
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, asked))
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
 	}

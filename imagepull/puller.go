@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Options are the settings of a Puller. The zero value sets no limits, pulls anonymously and
@@ -40,6 +41,8 @@ type Options struct {
 	Verify    Verification
 	// Emit receives the containers' events; may be nil.
 	Emit event.Sink
+	// Warn receives a warning when the first pull of an image has failed and is retried; may be nil.
+	Warn func(problem.List)
 	// Progress receives the progress of the pulls periodically; may be nil.
 	Progress event.Sink
 	// Pulled is called after each successful pull with the image's size in bytes and the

@@ -35,13 +35,17 @@ func (n *Node) NewPuller() *Puller {
 		return n.Puller
 	}
 	p := &Puller{}
+	warn := n.SendWarnings
+	if n.Unattended {
+		warn = nil // the events are logged
+	}
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),
 		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.pullLimit(),
 		BackOffDir: n.Layout().ImageBackOff(), Auth: n.keychain().Find,
 		RecordDir: n.imageRecords(), Verify: imagepull.Verification{Policy: n.Settings.PullVerification, Allowlist: n.Settings.PullAllowlist},
-		Pulled: n.Observer.Pulled, Progress: n.Progress, StallTimeout: n.Settings.PullStall,
+		Pulled: n.Observer.Pulled, Warn: warn, Progress: n.Progress, StallTimeout: n.Settings.PullStall,
 		Emit: func(ev event.Event) {
 			if j, ok := p.journals.Load(ev.UID); ok {
 				j.(*store.Journal).Emit(ev)
