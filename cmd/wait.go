@@ -22,6 +22,11 @@ waits until the condition is false. Of a Job or Deployment, wait accepts the con
 complete, failed and available, which mean the pod's phase or readiness. While it waits, podrun restarts the pods'
 containers and runs their probes.
 
+A container that has just started, and has no readiness probe, counts as ready when
+it has run for a second. A container that was restarted after an exit counts as ready
+when it has run longer than before that exit, or for 10 seconds: a crash loop is not
+ready.
+
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
 --for=completed, the exit code is that of the pod, as with 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s

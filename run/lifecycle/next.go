@@ -120,7 +120,7 @@ func Next(pod *corev1.Pod, w World) Decision {
 	}
 	d := nextStep(pod, w)
 	if !due.IsZero() && !d.Ended {
-		d.until(due)
+		d.DecideBy(due)
 	}
 	return d
 }
@@ -195,8 +195,8 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	return true
 }
 
-// until requests another decision at t, unless one is due earlier.
-func (d *Decision) until(t time.Time) {
+// DecideBy requests another decision at t, unless one is due earlier.
+func (d *Decision) DecideBy(t time.Time) {
 	if d.Until.IsZero() || t.Before(d.Until) {
 		d.Until = t
 	}
@@ -301,7 +301,7 @@ func (d *Decision) backsOff(c *Container, w World) bool {
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
 		return false
 	}
-	d.until(at)
+	d.DecideBy(at)
 	d.BackOff = append(d.BackOff, c.Name)
 	return true
 }

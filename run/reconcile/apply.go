@@ -180,15 +180,13 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	case ended && o.goal().Debugs() != "":
 		return OutcomeFailed, a.endedUndebugged()
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
-		return a.alreadyEnded()
+		return a.endedBefore(OutcomeUnchanged)
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
 		// The pod's status shows how the pod ended.
 	case ended:
-		return a.alreadyEnded()
-	case t.Change == prepare.ChangeUnchanged && a.loop.acted, t.Change == prepare.ChangeReplace && t.Forced:
-		return OutcomeRestarted, nil
+		return a.endedBefore(a.outcome(t))
 	}
-	return outcomes[t.Change], nil
+	return a.outcome(t), nil
 }
 
 // observeTarget sets the observed state of the pod to the one that was read during admission, under the
@@ -212,6 +210,14 @@ var outcomes = map[prepare.Change]Outcome{
 	prepare.ChangeUpdate: OutcomeUpdated, prepare.ChangeReplace: OutcomeReplaced,
 }
 
+// outcome returns the outcome for a pod that has been started.
+func (a *applying) outcome(t prepare.Target) Outcome {
+	if t.Change == prepare.ChangeUnchanged && a.loop.acted || t.Change == prepare.ChangeReplace && t.Forced {
+		return OutcomeRestarted
+	}
+	return outcomes[t.Change]
+}
+
 // what lists details of an outcome.
 func (a *applying) what(t prepare.Target, o Outcome) []string {
 	switch o {
@@ -229,12 +235,12 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// alreadyEnded returns the outcome for a pod that has ended: unchanged if it has succeeded, an error if
-// it has failed.
-func (a *applying) alreadyEnded() (Outcome, error) {
+// endedBefore returns the outcome for a pod that ended before its goal was reached, or before the
+// command: the given one if it has succeeded, an error if it has failed.
+func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {
-		return OutcomeUnchanged, nil
+		return succeeded, nil
 	}
 	return OutcomeFailed, &problem.Error{
 		Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),

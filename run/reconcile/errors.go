@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/pod"
 )
 
@@ -23,6 +24,40 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 		return pod.RuntimeError(l.pod.Plan.ID, err)
 	}
 	return err
+}
+
+// missing describes why a goal does not hold, and which containers have exited.
+func (l *loop) missing(goal lifecycle.Goal) string {
+	why := l.missingState(goal)
+	if exits := lifecycle.Exits(l.pod.Status()); why != "" && exits != "" {
+		why += "; " + exits
+	}
+	return why
+}
+
+// missingState describes which part of a goal does not hold.
+func (l *loop) missingState(goal lifecycle.Goal) string {
+	if name := goal.Debugs(); name != "" {
+		return fmt.Sprintf("ephemeral container %s has not started", name)
+	}
+	switch goal {
+	case lifecycle.GoalCompleted:
+		return "the pod has not completed"
+	case lifecycle.GoalNever:
+		return ""
+	case lifecycle.GoalStarted, lifecycle.GoalReady:
+		done, waiting := lifecycle.StartedGoal(l.pod.Spec(), l.pod.Observed, l.mine)
+		if !done || goal == lifecycle.GoalStarted {
+			return waiting
+		}
+	}
+	if !l.reached(goal) {
+		return goal.Missing(l.pod.Status())
+	}
+	if u := l.unsettled(goal); u != nil {
+		return u.Why
+	}
+	return "its readiness probes have not succeeded again"
 }
 
 // ReadHostError returns the error of a step that does not concern one pod in particular; nil if err is nil.
@@ -54,7 +89,19 @@ func (l *loop) explain(ctx context.Context, err error) error {
 			return pod.OfPod(l.pod.Plan.ID, trouble)
 		}
 	}
-	return explain(ctx, l.pod, err)
+	return l.suggestExitFrom(explain(ctx, l.pod, err))
+}
+
+// suggestExitFrom adds a hint to the timeout of a run in which one container has exited and another has not.
+func (l *loop) suggestExitFrom(err error) error {
+	late, ok := errors.AsType[*problem.Error](err)
+	if !ok || late.Kind != problem.Deadline || !l.policy.exitFrom || l.endsWith != "" {
+		return err
+	}
+	if name := lifecycle.ExitedFirst(l.pod.Spec(), l.pod.Status()); name != "" {
+		late.Hint = "use --exit-code-from " + name + " to end the run when container " + name + " exits, or " + late.Hint
+	}
+	return err
 }
 
 // timedOut reports whether the context ended because the command's timeout expired.

@@ -86,7 +86,7 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			return false, err
 		case len(l.start.Failures) > 0:
 			return false, errors.Join(l.start.Failures...)
-		case l.reached(goal) && (!owns || l.confirms(goal)):
+		case l.holds(goal, owns, &d):
 			return false, nil
 		case d.Ended:
 			return true, nil
@@ -155,7 +155,29 @@ func (l *loop) resumeAfterShutdown() error {
 	return l.pod.Keep(l.pod.Observed.Kept)
 }
 
-// reached reports whether a goal holds.
+// holds reports whether a goal is reached and, for a readiness goal, can be relied on: this command
+// confirms it if it owns the pod, and no container may be crash looping. In the latter case, d requires
+// another decision when the containers have run long enough.
+func (l *loop) holds(goal lifecycle.Goal, owns bool, d *lifecycle.Decision) bool {
+	if !l.reached(goal) || owns && !l.confirms(goal) {
+		return false
+	}
+	if u := l.unsettled(goal); u != nil {
+		d.DecideBy(u.Until)
+		return false
+	}
+	return true
+}
+
+// unsettled returns a container that may be crash looping, if the goal is that the pod is ready; otherwise nil.
+func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
+	if ready, is := goal.Readiness(); !is || !ready {
+		return nil
+	}
+	return lifecycle.FindUnsettled(l.pod.Spec(), l.pod.Observed, time.Now())
+}
+
+// reached reports whether a goal is reached according to the last observation.
 func (l *loop) reached(goal lifecycle.Goal) bool {
 	if name := goal.Debugs(); name != "" {
 		have := l.pod.Observed.Newest(name)
@@ -180,28 +202,6 @@ func (l *loop) reached(goal lifecycle.Goal) bool {
 func (l *loop) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
 	return !is || l.probing.confirmed(ready)
-}
-
-// missing describes why a goal does not hold.
-func (l *loop) missing(goal lifecycle.Goal) string {
-	if name := goal.Debugs(); name != "" {
-		return fmt.Sprintf("ephemeral container %s has not started", name)
-	}
-	switch goal {
-	case lifecycle.GoalCompleted:
-		return "the pod has not completed"
-	case lifecycle.GoalNever:
-		return ""
-	case lifecycle.GoalStarted, lifecycle.GoalReady:
-		done, waiting := lifecycle.StartedGoal(l.pod.Spec(), l.pod.Observed, l.mine)
-		if !done || goal == lifecycle.GoalStarted {
-			return waiting
-		}
-	}
-	if l.reached(goal) {
-		return "its readiness probes have not succeeded again"
-	}
-	return goal.Missing(l.pod.Status())
 }
 
 // await waits, without the pod's lock, for the next event that requires a decision. A command that does

@@ -25,6 +25,8 @@ type policy struct {
 	// A command starts only those in its input: it must not fail because of others that cannot be
 	// started.
 	ephemeral func() *corev1.Pod
+	// exitFrom is true if the command has the flag --exit-code-from.
+	exitFrom bool
 }
 
 // applyPolicy returns the policy of `apply`. The argument contains the objects of the applied pod.
@@ -35,7 +37,7 @@ func applyPolicy(objects *manifest.Objects) policy {
 // runPolicy returns the policy of `run`.
 func runPolicy(objects *manifest.Objects) policy {
 	p := applyPolicy(objects)
-	p.adopt = true
+	p.adopt, p.exitFrom = true, true
 	return p
 }
 

@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+)
+
+// A command that waits until a pod is ready must not succeed because a crashing container is observed
+// between its start and its exit. Without a probe, the kubelet reports such a container as ready, too,
+// but it observes a container only once a second (the relist period of PLEG in pkg/kubelet), so a
+// container that exits at once usually never becomes ready.
+const (
+	// firstSettle is how long a container without a readiness or startup probe runs before it counts
+	// as ready.
+	firstSettle = time.Second
+	// longestSettle limits how long a restarted container runs before it counts as ready. A restart
+	// delay, which is longer, then separates an earlier failure from the command's result.
+	longestSettle = 10 * time.Second
+)
+
+// Unsettled is a running container that may be crash looping.
+type Unsettled struct {
+	Until time.Time // when it has run long enough
+	Why   string
+}
+
+// FindUnsettled returns the container of a pod that must run longest before a command may report the
+// pod as ready; nil if there is none. A container that was restarted after an exit must run longer
+// than before that exit, up to longestSettle.
+func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
+	var out *Unsettled
+	for _, c := range SpecContainers(pod) {
+		if c.Ephemeral || c.Init && !podutil.IsRestartableInitContainer(c.Container) {
+			continue
+		}
+		have := obs.Container(c.Container.Name)
+		if have == nil || have.State != Running {
+			continue
+		}
+		settle, why := settleTime(c.Container, have, obs.Previous(have))
+		left := have.StartedAt.Add(settle).Sub(now)
+		// If the clock was set back, the time must not become longer.
+		if left <= 0 || left > settle {
+			continue
+		}
+		if until := now.Add(left); out == nil || out.Until.Before(until) {
+			out = &Unsettled{Until: until, Why: why}
+		}
+	}
+	return out
+}
+
+// settleTime returns how long a running container must run, and why. Previous is its last run; nil if there
+// was none. A run in an earlier sandbox, of another definition, or long enough to reset the back-off
+// is not part of a crash loop.
+func settleTime(spec *corev1.Container, have, previous *Container) (time.Duration, string) {
+	if previous != nil && previous.SandboxID == have.SandboxID && previous.Hash == have.Hash && !previous.ranLong() {
+		ran := max(previous.FinishedAt.Sub(previous.StartedAt), 0)
+		return min(ran+firstSettle, longestSettle), fmt.Sprintf("container %s was restarted and may exit again", have.Name)
+	}
+	if spec.ReadinessProbe != nil || spec.StartupProbe != nil {
+		return 0, ""
+	}
+	return firstSettle, fmt.Sprintf("container %s has just started", have.Name)
+}

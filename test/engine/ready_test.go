@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// crashing are pods whose container exits again and again.
+func crashing(policy string) string {
+	return podText("web", policy, "containers: [{name: app, image: registry.example/app:1}]")
+}
+
+// wantHint checks the hint of the first problem.Error in an error.
+func wantHint(t testing.TB, err error, text string) {
+	t.Helper()
+	e, ok := errors.AsType[*problem.Error](err)
+	if !ok || !strings.Contains(e.Hint, text) {
+		t.Errorf("hint without %q: %+v", text, e)
+	}
+}
+
+// applyReady runs `podrun apply --wait=ready`.
+func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
+	r.t.Helper()
+	results, err := r.engine().Apply(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true, Wait: lifecycle.GoalReady})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return results[0]
+}
+
+// TestCrashLoopIsNotReady: a container that crashes soon after each start is never reported as
+// ready, whether or not its pod existed before, and the error names the exit.
+func TestCrashLoopIsNotReady(t *testing.T) {
+	for _, goal := range []lifecycle.Goal{lifecycle.GoalReady, "condition=Ready", "condition=ContainersReady"} {
+		t.Run(string(goal), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("app", critest.Behavior{After: 300 * time.Millisecond, ExitCode: 3})
+				result := r.applyReady(crashing("Always"), time.Minute)
+				wantErr(t, result.Err, problem.Deadline, "timed out after 1m0s", "container app exited with 3 (Error), 3 restarts, CrashLoopBackOff")
+				result = r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: goal, Timeout: 30 * time.Second})
+				wantErr(t, result.Err, problem.Deadline, "container app exited with 3 (Error)")
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestReadyAfterCrash: a container that crashed is ready once it has run longer than before.
+func TestReadyAfterCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{After: 700 * time.Millisecond, ExitCode: 3}, critest.Behavior{After: 900 * time.Millisecond, ExitCode: 4}, critest.Behavior{Forever: true})
+		if result := r.applyReady(crashing("Always"), time.Minute); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		c, _ := r.rt.Container("app")
+		if c.Config.GetMetadata().GetAttempt() != 2 {
+			t.Fatalf("reported as ready at attempt %d", c.Config.GetMetadata().GetAttempt())
+		}
+		ready := time.Now()
+		if ran := ready.Sub(c.StartedAt); ran <= 900*time.Millisecond || ran > 3*time.Second {
+			t.Errorf("reported as ready after it had run for %s; its previous run lasted 900 ms", ran)
+		}
+		// It has run long enough for every later command.
+		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
+			t.Errorf("a later wait: %v after %s", result.Err, time.Since(ready))
+		}
+		r.mustDelete()
+	})
+}
+
+// TestEndedIsNotReady: a pod that ends at once is not ready either, although its container ran.
+func TestEndedIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{After: 300 * time.Millisecond, ExitCode: 3})
+		wantErr(t, r.applyReady(crashing("Never"), time.Minute).Err, problem.Failed, "container app exited with 3")
+		r.mustDelete()
+		r.rt.Script("app", critest.Behavior{After: 300 * time.Millisecond})
+		if result := r.applyReady(crashing("OnFailure"), time.Minute); result.Err != nil || result.Outcome != run.OutcomeCreated {
+			t.Errorf("a pod that succeeds: %s, %v", result.Outcome, result.Err)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRunTimeoutNamesExit: the timeout of a run names the container that exited, and the flag
+// that would have ended the run.
+func TestRunTimeoutNamesExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("db", critest.Behavior{Forever: true})
+		r.rt.Script("app", critest.Behavior{ExitCode: 4})
+		text := podText("two", "Never", "containers:", "- {name: db, image: registry.example/db:1}", "- {name: app, image: registry.example/app:1}")
+		results, err := r.engine().Run(t.Context(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: 20 * time.Second, AllowKubelet: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, results[0].Err, problem.Deadline, "timed out after 20s: the pod has not completed; container app exited with 4 (Error)")
+		wantHint(t, results[0].Err, "use --exit-code-from app to end the run when container app exits")
+		r.nothingLeft()
+	})
+}
