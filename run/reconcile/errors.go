@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -16,6 +17,9 @@ import (
 func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && cri.Interrupted(err) {
+		err = cause // the interrupted call explains nothing
 	}
 	if waiting != "" {
 		err = fmt.Errorf("%w: %s", err, waiting)
