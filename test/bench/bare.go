@@ -85,7 +85,7 @@ func recipesOf(calls []call, inits int) ([]recipe, error) {
 	}
 	for _, r := range all {
 		if len(r.containers) <= inits {
-			return nil, fmt.Errorf("podrun made no such pod: %d containers", len(r.containers))
+			return nil, fmt.Errorf("podrun created no such pod: %d containers", len(r.containers))
 		}
 	}
 	if len(all) == 0 {
@@ -208,7 +208,7 @@ func untilExit(ctx context.Context, status func(context.Context, string) (*runti
 			return exit{}, err
 		}
 		if st.State == runtimeapi.ContainerState_CONTAINER_EXITED {
-			return exit{Told: time.Now(), Finished: time.Unix(0, st.FinishedAt)}, nil
+			return exit{Reported: time.Now(), Finished: time.Unix(0, st.FinishedAt)}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -243,7 +243,7 @@ func removeStray(ctx context.Context, c *runtimeClient) error {
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{bareMark: "bare"}},
 	})
 	if err != nil {
-		return fmt.Errorf("list what is left: %w", err)
+		return fmt.Errorf("list leftover sandboxes: %w", err)
 	}
 	var errs []error
 	for _, s := range left.Items {

@@ -79,15 +79,15 @@ func runBareToEnd(ctx context.Context, client *runtimeClient, dir string, r reci
 	return time.Since(begin), err
 }
 
-// The pod whose volumes are measured.
+// The number of volumes of the measured pod, and of their keys.
 const (
 	manyObjects = 50
 	manyKeys    = 100
 )
 
-// measureVolumes times an apply of a pod with many ConfigMaps and Secrets as
-// volumes against the same pod without them. Its floor is what as many mounts add to the
-// bare client's start of the pod.
+// measureVolumes compares the time to apply a pod with many ConfigMaps and Secrets as volumes
+// with that of the same pod without them. The floor is the time that the same number of mounts
+// adds to the bare client's start of the pod.
 func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("%d ConfigMaps and Secrets of %d keys", manyObjects, manyKeys), target: maxVolumesExtra}
 	both := [2]scenario{
@@ -121,8 +121,8 @@ func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o opt
 	return d, nil
 }
 
-// withVolumes gives a pod's container the many objects as volumes, and puts
-// them behind it.
+// withVolumes adds the objects to a pod's manifest, and mounts them into its container as
+// volumes.
 func withVolumes(m manifest) manifest {
 	var mounts, volumes, objects strings.Builder
 	for i := range manyObjects {

@@ -131,7 +131,7 @@ func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool
 	return nil
 }
 
-// seed starts the pod that is copied.
+// seed starts the pod that copySeed copies.
 func (f *fakeHost) seed(ctx context.Context, path string) error {
 	if _, err := f.run(ctx, "apply", path); err != nil {
 		return err

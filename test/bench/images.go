@@ -70,7 +70,7 @@ func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o opti
 	return n, err
 }
 
-// pullImages pulls images with bare calls, so many at a time.
+// pullImages pulls images with bare calls, a limited number of them at a time.
 func pullImages(ctx context.Context, client *runtimeClient, names []string, parallel int) error {
 	var pulls errgroup.Group
 	pulls.SetLimit(parallel)

@@ -1,46 +1,42 @@
-// Bench times podrun against a bare CRI client: the same pods, started on the
-// same containerd with the very configs that podrun sends, in turn. It reports
-// what podrun costs, not how fast this machine is, so it never fails because of
-// a time: its exit code is 0 unless something could not be run.
+// Bench compares podrun with a bare CRI client: both start the same pods, alternately, on the
+// same containerd, with identical configs. It measures the cost of podrun, not the speed of
+// this machine, so no time makes it fail: its exit code is 0 unless a measurement could not
+// be run.
 //
 //	make bench
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
 //	make bench-serve
 //	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
 //
-// It measures a copy of the binary. It prints each section as it ends; interrupted, it has
-// printed what it measured. All sections but growth take less than 10 minutes on a quiet
-// machine.
+// It measures a copy of the binary. It prints each section when the section ends, so an
+// interrupted bench has printed the sections before. All sections but growth take less than 10
+// minutes on a quiet machine.
 //
-// With -serve it measures `podrun serve` (serve.go): its memory, its processor time
-// while nothing happens, and how fast it reacts.
+// With -serve it measures `podrun serve` (serve.go): its memory, its processor time while
+// idle, and its reaction times.
 //
-// What is counted:
+// The measurements:
 //
-//   - wall: podrun's from before its process is started to its end; the bare
-//     client's from its first call to its last answer. The bare client is
-//     connected already, and the directories and files that its pods need are
-//     made before: it pays for nothing but CRI calls.
-//   - own overhead, in runs of their own through a proxy that notes every call:
-//     podrun's wall less the union of the times that a call was under way or an
-//     init container was running.
-//   - reaction: from the moment the runtime first reports that an init container
-//     has exited, which the proxy asks every millisecond, to the CreateContainer
-//     that follows.
+//   - wall: for podrun, from before its process is started until it has exited; for the bare
+//     client, from its first call to the last response. The bare client is already connected,
+//     and the directories and files of its pods already exist: only its CRI calls count.
+//   - own overhead, in separate runs through a proxy that records every call: podrun's wall
+//     time minus the time in which a call was in progress or an init container was running.
+//   - reaction: from the moment when the runtime first reports the exit of an init container,
+//     for which the proxy polls every millisecond, to the following CreateContainer.
 //   - start: version --client, and an empty Go program.
-//   - delete: podrun delete against a bare client's StopContainer, StopPodSandbox and
-//     RemovePodSandbox of the same pods, all at once.
-//   - ConfigMaps and Secrets: what their volumes add to podrun's apply of a pod, and, in
-//     the column of the bare client, what the same mounts add to its start of the pod:
-//     that is the runtime's time.
-//   - pods on the fake: apply, get and delete of one pod while ever more pods of podrun's
-//     are on the host, on the fake runtime, with a checkpoint each; and podrun's own
-//     processor time in each.
-//   - peers: podman and nerdctl, each with the same pod or container, where they are
-//     installed. nerdctl uses the containerd of the bench.
-//   - images: podrun image pull of distinct images against bare PullImage calls,
-//     all at once and one after the other, from a registry that gives each at a
-//     rate; and what the registry is asked for a pod whose image is present.
+//   - delete: podrun delete compared with StopContainer, StopPodSandbox and RemovePodSandbox
+//     calls of a bare client for the same pods, concurrently.
+//   - ConfigMaps and Secrets: the time that their volumes add to podrun's apply of a pod, and,
+//     in the column of the bare client, the time that the same mounts add to its start of the
+//     pod, which is the runtime's time.
+//   - pods on the fake: apply, get and delete of one pod with an increasing number of podrun's
+//     pods, each with a checkpoint, on the fake runtime; and podrun's own processor time.
+//   - peers: podman and nerdctl, if they are installed, each with the same pod or container.
+//     nerdctl uses the containerd of the bench.
+//   - images: podrun image pull of distinct images compared with bare PullImage calls,
+//     concurrent and sequential, from a registry with a limited rate for each image; and the
+//     requests to the registry for a pod whose image is present.
 package main
 
 import (
@@ -57,8 +53,8 @@ import (
 	"time"
 )
 
-// namespace is that of all pods of the bench, so that what an interrupted one
-// left can be distinguished from others.
+// namespace contains all pods of the bench, so that leftovers of an interrupted bench can be
+// identified.
 const namespace = "bench"
 
 type options struct {
@@ -113,7 +109,7 @@ func main() {
 	}
 }
 
-// fromEnv takes what hack/runtime says.
+// fromEnv reads the variables that hack/runtime exports.
 func (o *options) fromEnv() error {
 	o.image = os.Getenv("PODRUN_TEST_IMAGE")
 	endpoint := os.Getenv("CONTAINER_RUNTIME_ENDPOINT")
@@ -126,8 +122,7 @@ func (o *options) fromEnv() error {
 	return err
 }
 
-// bench runs everything, prints the report and removes what it made, however
-// it ends.
+// bench runs all sections and prints the report. It always removes the objects that it created.
 func bench(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {

@@ -42,7 +42,7 @@ func (t trace) overhead() time.Duration {
 	}
 	for _, c := range t.initContainers() {
 		if e, ok := t.exits[c.id]; ok {
-			busy = append(busy, span{c.started, e.Told})
+			busy = append(busy, span{c.started, e.Reported})
 		}
 	}
 	return t.wall() - covered(span{t.Begin, t.End}, busy)
@@ -101,7 +101,7 @@ func (t trace) reactions(finished bool) []time.Duration {
 		if !ok || i+1 >= len(creates) {
 			continue
 		}
-		at := e.Told
+		at := e.Reported
 		if finished {
 			at = e.Finished
 		}

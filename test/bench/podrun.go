@@ -114,7 +114,7 @@ func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	return err
 }
 
-// atATime calls do for 0 to n-1, with so many calls at a time, and returns the first
+// atATime calls do for 0 to n-1, with a limited number of concurrent calls, and returns the first
 // error.
 func atATime(parallel, n int, do func(i int) error) error {
 	next := make(chan int, n)

@@ -47,7 +47,7 @@ type proxy struct {
 
 // exit is the exit of a container.
 type exit struct {
-	Told     time.Time // when the runtime first reported it
+	Reported time.Time // when the runtime first reported it
 	Finished time.Time // the time of the exit, as reported by the runtime
 }
 
@@ -177,7 +177,7 @@ func (rawCodec) Name() string { return "proto" }
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
 	if !ok {
-		return nil, fmt.Errorf("%T is no frame", v)
+		return nil, fmt.Errorf("%T is not a frame", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(f.data)}, nil
 }
@@ -185,7 +185,7 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
-		return fmt.Errorf("%T is no frame", v)
+		return fmt.Errorf("%T is not a frame", v)
 	}
 	f.data = data.Materialize()
 	return nil

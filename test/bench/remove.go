@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// measureDelete compares `podrun delete` of so many pods with a bare client that stops
-// and removes the same pods concurrently.
+// measureDelete compares `podrun delete` of n pods with a bare client that stops and removes the
+// same pods concurrently.
 func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o options, count int) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("delete of %d pods", count), ratio: true, target: maxRatioDelete}
 	s := scenario{Name: d.Name, Pods: pods(count, o.image), Parallel: count, OneProcess: true}

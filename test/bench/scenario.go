@@ -35,7 +35,7 @@ const (
 	maxStart         = 7  // ms
 	maxMemory        = 25 // MB
 	maxMemoryDir     = 60 // MB
-	maxBinary        = 48 // MB: it detects accidents; the validation of workloads is worth its 0.6 MB
+	maxBinary        = 48 // MB: detects accidental growth; the validation of workloads is worth its 0.6 MB
 )
 
 func scenarios(image string) []scenario {

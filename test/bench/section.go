@@ -11,8 +11,8 @@ import (
 // minRounds is the number of rounds of a section that takes longer than its limit.
 const minRounds = 3
 
-// rounds yields the numbers of the rounds of a section, from 0: so many, but no new one
-// after the section's time limit, and at least minRounds.
+// rounds yields the round numbers of a section, starting with 0. It starts no round after the
+// section's time limit, but yields at least minRounds.
 func (o options) rounds(most int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		begin := time.Now()

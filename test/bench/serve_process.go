@@ -57,7 +57,7 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	return s, nil
 }
 
-// remove stops it and deletes its pods.
+// remove stops serve and deletes its pods.
 func (s *served) remove(ctx context.Context) error {
 	s.cmd.Process.Signal(syscall.SIGTERM) // it may have exited
 	select {
@@ -94,7 +94,7 @@ func (s *served) drop(first, end int, image string) error {
 	return nil
 }
 
-// await waits until so many containers run.
+// await waits until the given number of containers run.
 func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
 	return until(ctx, startLimit, slowPoll, fmt.Sprintf("that %d containers run", n), func() (bool, error) {
 		running, err := s.running(ctx, c)
@@ -225,7 +225,7 @@ func (s *served) processor() (time.Time, time.Duration, error) {
 	return time.Now(), ticks, nil
 }
 
-// goroutines ends it with the signal that makes a Go program print its goroutines, and
+// goroutines terminates serve with the signal that makes a Go program print its goroutines, and
 // counts them.
 func (s *served) goroutines() (int, error) {
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {

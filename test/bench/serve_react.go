@@ -151,7 +151,7 @@ func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err 
 		}
 		if i > 0 {
 			took.add(made.Sub(e.Finished))
-			told.add(max(0, made.Sub(e.Told)))
+			told.add(max(0, made.Sub(e.Reported)))
 		}
 		if err := s.clear(ctx, b.client, m); err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.
 	}
 	var first runtimeapi.CreateContainerResponse
 	if len(creates) != 2 {
-		return made, e, fmt.Errorf("%d containers were made instead of 2", len(creates))
+		return made, e, fmt.Errorf("%d containers were created, want 2", len(creates))
 	}
 	if err := proto.Unmarshal(creates[0].Response, &first); err != nil {
 		return made, e, err

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grp
 type host struct {
 	dir, pod string // the pod's name
 	port     int
-	// killAfter is when a command is killed with SIGKILL; 0 for never.
+	// killAfter is the time after which a command is killed with SIGKILL; 0 means never.
 	killAfter time.Duration
 	memory    bool // the pod has a Secret that is stored in memory
 	legacy    bool // the pod's state is in the files of schema version 2

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// heldIPTables writes a program iptables that, while the file held exists, does not remove
-// the masquerading rule of the bridge plugin. At that time, the plugin's DEL has already
+// heldIPTables writes a program named iptables that, while the file held exists, does not remove
+// the masquerading rule of the bridge plugin. When the plugin calls it, the DEL has already
 // removed the sandbox's interface, so a later DEL does not know the address in the rule.
 func heldIPTables(dir, held string) error {
 	real, err := exec.LookPath("iptables")
@@ -29,11 +29,10 @@ exec %[2]s "$@"
 	return os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o755)
 }
 
-// TestNetworkOfACutStop: when a command's deadline, and the extra time for the runtime's
-// last call, have passed, a plugin's DEL is interrupted before it has removed all rules.
-// The next DEL succeeds without removing them (TestRuntimeFaults, seed 16, where containerd
-// was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1, also
-// deletes.
+// TestNetworkOfACutStop: when a command's deadline and the extra time for the runtime's last call
+// have expired, a plugin's DEL is interrupted before it has removed all rules. The next DEL
+// succeeds without removing them (TestRuntimeFaults, seed 16, where containerd was frozen past
+// the deadline). The test tries a stop; with PODRUN_TORTURE=1, also deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")

@@ -25,7 +25,7 @@ func TestRandomKills(t *testing.T) {
 		}
 		tried := sweep(t, o, dir, 100+len(all), cells)
 		if len(tried) == 0 {
-			break // the time is up
+			break // the test's time limit has expired
 		}
 		all = append(all, tried...)
 		for _, v := range tried {

@@ -20,8 +20,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ofSandboxes returns the result of a readResidue that started at since or later. The lanes
-// share it.
+// ofSandboxes returns the result of a readResidue that started at since or later. The lanes share
+// this result.
 func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	o.shared.Lock()
 	defer o.shared.Unlock()

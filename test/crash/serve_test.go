@@ -15,9 +15,9 @@ import (
 // source is the pod's file in the manifest directory of `podrun serve`.
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
-// do runs a command that is to be killed. serve does not exit by itself: do waits until the
-// pod runs, changes or removes the pod's file, waits until the container is restarted with
-// another image or the pod deleted, and terminates serve with SIGTERM.
+// do runs a command that the sweep kills. Because serve does not exit by itself, do waits until
+// the pod runs, changes or removes the pod's file, waits until serve has restarted the container
+// with the other image or deleted the pod, and terminates serve with SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
 	command = strings.TrimSuffix(command, legacy)
 	switch {
@@ -54,8 +54,8 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 	return err
 }
 
-// runsAsAsked checks that the pod runs with the last requested image, and continues to run.
-func (o *outside) runsAsAsked(ctx context.Context, h *host) error {
+// runsAsRequested checks that the pod runs with the last requested image, and continues to run.
+func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	if err := o.restarted(ctx, h); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (o *outside) restarted(ctx context.Context, h *host) error {
 	return err
 }
 
-// serveAgain runs `podrun serve` after one was killed, until the pod matches its file and
-// remains so: it runs, or, if the file was removed, has no leftovers.
+// serveAgain runs `podrun serve` after a previous one was killed, until the pod matches its file
+// and remains so: the pod runs, or, if the file was removed, leaves nothing behind.
 func (o *outside) serveAgain(h *host) result {
 	notify := fmt.Sprintf("@podrun-crash-%d-%s", os.Getpid(), h.pod)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
@@ -86,20 +86,20 @@ func (o *outside) serveAgain(h *host) result {
 			return
 		}
 		unmet = until(ctx, func() error {
-			if h.asked() {
-				return o.runsAsAsked(ctx, h)
+			if h.requested() {
+				return o.runsAsRequested(ctx, h)
 			}
 			return o.gone(ctx, h)
 		})
 	}, "serve", filepath.Dir(h.source()))
 	if unmet != nil && r.code == 0 {
-		r.code, r.out = -1, fmt.Sprintf("%s\nthe pod is not as its file says (it exists: %v): %v", last(r.out, 2), h.asked(), unmet)
+		r.code, r.out = -1, fmt.Sprintf("%s\nthe pod is not as its file says (it exists: %v): %v", last(r.out, 2), h.requested(), unmet)
 	}
 	return r
 }
 
-// awaitReady waits until serve reports to its service manager that it supervises every pod:
-// if it is terminated earlier, it may not have done anything.
+// awaitReady waits until serve reports to its service manager that it supervises every pod. If
+// serve is terminated before that, it may not have acted yet.
 func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -116,8 +116,8 @@ func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	}
 }
 
-// asked reports whether the pod's file exists.
-func (h *host) asked() bool {
+// requested reports whether the pod's file exists.
+func (h *host) requested() bool {
 	_, err := os.Stat(h.source())
 	return err == nil
 }

@@ -13,9 +13,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stick brings a created container of a pod into the state that a podrun killed some
-// milliseconds after the beginning of StartContainer can leave: containerd reports it as
-// exited, and its task was created and never started.
+// stick brings a created container of a pod into a state that can remain if podrun is killed some
+// milliseconds after StartContainer begins: containerd reports it as exited, and its task was
+// created and never started.
 func (o *outside) stick(ctx context.Context, pod string) (id string, err error) {
 	containers, err := o.containers(ctx, pod)
 	if err != nil {
@@ -27,7 +27,7 @@ func (o *outside) stick(ctx context.Context, pod string) (id string, err error) 
 		}
 	}
 	if id == "" {
-		return "", fmt.Errorf("of %d containers none is created", len(containers))
+		return "", fmt.Errorf("none of %d containers has the state created", len(containers))
 	}
 	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 	mounts, err := snapshotsapi.NewSnapshotsClient(o.conn).Mounts(in, &snapshotsapi.MountsRequest{Snapshotter: "overlayfs", Key: id})

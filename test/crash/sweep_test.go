@@ -97,7 +97,7 @@ type verdict struct {
 	cell
 	killed  bool
 	failed  string   // why the first command after the kill failed
-	lied    string   // what was wrong although it succeeded
+	lied    string   // what was wrong although the command exited with 0
 	leaks   []string // leftovers after a successful delete
 	lost    int      // number of shims, tasks and task states that containerd lost
 	trouble string   // an error of the sweep itself
@@ -219,7 +219,7 @@ func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verd
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // not tried, because the time was over
+	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // not tried, because the time limit had expired
 }
 
 // try runs one cell.
@@ -256,8 +256,8 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 		}
 	}
 	serves := v.then == "serve" || v.then == "gone"
-	if v.then == "apply" || v.then == "restart" || serves && h.asked() {
-		if err := o.runsAsAsked(ctx, h); err != nil {
+	if v.then == "apply" || v.then == "restart" || serves && h.requested() {
+		if err := o.runsAsRequested(ctx, h); err != nil {
 			v.lied += err.Error()
 		}
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {

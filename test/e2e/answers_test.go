@@ -69,7 +69,7 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// podrun understands the runtime's errors for pulls that cannot succeed. With -v, the
+// podrun classifies the runtime's errors for pulls that cannot succeed as permanent. With -v, the
 // test prints rows for imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)
@@ -115,7 +115,7 @@ func TestAnswersOfTheRuntime(t *testing.T) {
 	} {
 		_, err := client.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: test.image}, test.auth, nil)
 		if err == nil {
-			t.Errorf("%s: it was pulled", test.what)
+			t.Errorf("%s: the image was pulled", test.what)
 			continue
 		}
 		t.Logf("%s %s\t%s\t%s\t%s\t%s", version.RuntimeName, version.RuntimeVersion, test.what, status.Code(err), test.want, status.Convert(err).Message())

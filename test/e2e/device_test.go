@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDevices: containers that request an extended resource get different devices of
-// --device, as created by the runtime's CDI. A containerd without CDI would ignore them:
-// there the pod is refused.
+// TestDevices: containers that request an extended resource get different devices of --device, as
+// created by the runtime's CDI. A containerd without CDI would ignore them, so the pod is refused
+// there.
 func TestDevices(t *testing.T) {
 	r := newRig(t)
 	dir := os.Getenv("PODRUN_TEST_CDI_DIR")
@@ -46,9 +46,9 @@ spec:
 	out, err := r.podrun(append(flags, "apply", pod("one"))...)
 	if strings.Contains(out, "does not add CDI devices to containers") {
 		if err == nil {
-			t.Error("it was refused with code 0")
+			t.Error("the pod was refused with exit code 0")
 		}
-		t.Log("this runtime knows no CDI: the pod was refused")
+		t.Log("this runtime does not support CDI: the pod was refused")
 		return
 	}
 	if err != nil {

@@ -52,7 +52,7 @@ func newRig(t *testing.T) *rig {
 		r.podrun("delete", "--all", "--grace-period", "0")
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
 		if err != nil || strings.Contains(string(mounts), r.dir) {
-			t.Errorf("left mounted below %s (%v)", r.dir, err)
+			t.Errorf("mounts left below %s (%v)", r.dir, err)
 		}
 		if data, err := os.ReadFile(r.host + "/file"); string(data) != "of the host\n" {
 			t.Errorf("the host's file is %q, %v", data, err)
@@ -85,7 +85,7 @@ func (r *rig) podrun(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// path is podrun's.
+// path is the PATH of podrun processes.
 func (r *rig) path() string { return program }
 
 // env is the environment of podrun.

@@ -23,7 +23,7 @@ type feature struct {
 	refused string
 }
 
-// same and other are namespaces of the host and not.
+// same and other match the host's namespace, and a different one.
 func same(kind string) string  { return regexp.QuoteMeta(namespace(kind)) }
 func other(kind string) string { return kind + `:\[[0-9]+\]` }
 
@@ -101,7 +101,7 @@ func TestFeatures(t *testing.T) {
 			file := r.pod(name, pod+"  "+f.spec+"\n---\n"+f.with)
 			out, said, err := r.run(append([]string{"run", "--quiet", "--exit-code-policy", "none", file}, f.flags...)...)
 			if err != nil && f.refused != "" && strings.Contains(said, f.refused) && out == "" {
-				t.Logf("not here: %s", strings.TrimSpace(said))
+				t.Logf("not supported on this host: %s", strings.TrimSpace(said))
 				return
 			}
 			if err != nil || !regexp.MustCompile("^(?:"+f.want+")$").MatchString(out) {
@@ -155,7 +155,7 @@ func TestUserNamespaces(t *testing.T) {
 		if !strings.Contains(said, "does not support user namespaces") {
 			t.Fatal(err, said)
 		}
-		t.Log("this runtime has no user namespaces: refused")
+		t.Log("this runtime does not support user namespaces: the pod was refused")
 		return
 	}
 	r.must("apply", pod("two"))
@@ -163,7 +163,7 @@ func TestUserNamespaces(t *testing.T) {
 		t.Helper()
 		out := r.must("exec", name, "--", "cat", "/proc/self/uid_map")
 		if f := strings.Fields(out); len(f) != 3 || f[0] != "0" || f[1] != first || f[2] != "65536" {
-			t.Errorf("pod %s has %s, want IDs from %s on", name, out, first)
+			t.Errorf("pod %s has %s, want IDs that begin with %s", name, out, first)
 		}
 	}
 	wantFirst("one", "65536")

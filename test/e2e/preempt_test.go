@@ -46,19 +46,19 @@ spec:
 		t.Fatalf("without preemption: %v\n%s", err, out)
 	}
 	if out := r.must("plan", "--full", critical); !strings.Contains(out, "preempts:\n  - name: plain") {
-		t.Errorf("the plan does not name who goes")
+		t.Errorf("the plan does not name the preempted pod")
 	}
 	if out := r.must("apply", critical); !strings.Contains(out, "Preempted in order to admit critical pod") {
-		t.Errorf("nothing is said:\n%s", out)
+		t.Errorf("the preemption is not reported:\n%s", out)
 	}
 	if _, err := os.ReadFile(filepath.Join(r.dir, "plain")); err != nil {
-		t.Errorf("the pod was not told to stop: %v", err)
+		t.Errorf("the pod did not receive SIGTERM: %v", err)
 	}
 	if out := r.must("get"); !strings.Contains(out, "critical   1/1     Running") || strings.Contains(out, "plain      1/1") {
 		t.Errorf("the pods are\n%s", out)
 	}
 	if out, err := r.podrun("start", "plain"); err == nil || !strings.Contains(out, "Node didn't have enough resource: memory") {
-		t.Errorf("there is no room for it: %v\n%s", err, out)
+		t.Errorf("the stopped pod does not run again: %v\n%s", err, out)
 	}
 	r.must("delete", "critical")
 	r.must("start", "plain")

@@ -42,7 +42,7 @@ func TestPullTellsHowFarItIs(t *testing.T) {
 		last, moved = here, moved || rate > 0
 	}
 	if last == 0 || !moved {
-		t.Errorf("nothing moved:\n%s", out)
+		t.Errorf("the progress did not increase:\n%s", out)
 	}
 	if !strings.Contains(out, "Pulled ") {
 		t.Errorf("%s", out)
@@ -93,7 +93,7 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	}
 	screen := screenOf(raw)
 	if strings.Contains(screen, "MB/s") || strings.Contains(screen, "waiting for") || strings.Count(screen, "Successfully pulled") != 2 {
-		t.Errorf("in the end the terminal shows\n%s", screen)
+		t.Errorf("at the end, the terminal shows\n%s", screen)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestWarmImageAsksNobody(t *testing.T) {
 	t.Cleanup(func() { r.podrun("image", "rm", image) })
 	r.must("image", "pull", image)
 	if s.count("") == 0 {
-		t.Fatal("the registry was not asked at all")
+		t.Fatal("the registry received no request")
 	}
 	s.set(0, 0, 0)
 	out := r.must("run", r.write("warm.yaml", `
@@ -275,7 +275,7 @@ spec:
   - {name: two, image: "`+image+`", command: ["true"]}
 `))
 	if n := s.count(""); n != 0 || !strings.Contains(out, "already present on machine and can be accessed by the pod") {
-		t.Errorf("the registry was asked %d times: %v\n%s", n, s.requests, out)
+		t.Errorf("the registry received %d requests: %v\n%s", n, s.requests, out)
 	}
 }
 
@@ -317,7 +317,7 @@ stringData:
 	with, without := pod("with", "imagePullSecrets: [{name: regcred}]"), pod("without", "")
 	out, err := r.podrun("run", with)
 	if strings.Contains(out, "does not support image volumes") && err != nil {
-		t.Log("this runtime mounts no images: refused")
+		t.Log("this runtime does not support image volumes: the pod was refused")
 		return
 	}
 	if err != nil || !strings.Contains(out, "/data/bin/busybox") || !strings.Contains(out, "Successfully pulled image") {
@@ -325,7 +325,7 @@ stringData:
 	}
 	s.set(0, 0, 0)
 	if out := r.must("run", with); s.count("") != 0 || !strings.Contains(out, "/data/bin/busybox") {
-		t.Errorf("the registry was asked %d times\n%s", s.count(""), out)
+		t.Errorf("the registry received %d requests\n%s", s.count(""), out)
 	}
 	if out, err := r.podrun("run", without); err == nil || !strings.Contains(out, "ErrImagePull") {
 		t.Errorf("a pod without the Secret got the volume: %v\n%s", err, out)

@@ -50,6 +50,6 @@ func TestAnothersPod(t *testing.T) {
 	r.must("delete", "taken", "--ignore-not-found")
 	r.must("delete", "--all", "-A")
 	if st, err := client.PodSandboxStatus(t.Context(), box); err != nil || st.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
-		t.Errorf("it was touched: %v, %v", st, err)
+		t.Errorf("the other program's pod was changed: %v, %v", st, err)
 	}
 }

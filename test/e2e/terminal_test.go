@@ -58,7 +58,7 @@ func TestTerminal(t *testing.T) {
 				w.keys("Enter")
 			}
 			w.await(c.prompt)
-			// The first size is one too large, and the correct one may arrive late.
+			// At first the size is one too large; the correct one may arrive late.
 			w.keys("Enter", "until stty size | grep '30 90'; do sleep 0.1; done; echo up | tr u U", "Enter")
 			w.await(`(?m)^30 90\nUp$`)
 			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
@@ -69,7 +69,7 @@ func TestTerminal(t *testing.T) {
 			w.keys("C-c")
 			w.keys("echo after", "Enter")
 			if text := w.await(`(?m)^after$`); strings.Contains(text, "\nslept") {
-				t.Errorf("Ctrl-C did not reach it:\n%s", text)
+				t.Errorf("Ctrl-C did not reach the process:\n%s", text)
 			}
 			w.keys("exit 7", "Enter")
 			w.await(`(?m)^# $`) // earlier input would go to podrun

@@ -45,7 +45,7 @@ spec:
 			r.until("evil", "planted")
 			out := r.must("apply", pod, "--configmap", r.write("new-config.yaml", config("new")))
 			if !strings.Contains(out, "updated: ConfigMap e2e/config") {
-				t.Errorf("apply said %s", out)
+				t.Errorf("apply printed %s", out)
 			}
 			r.until("evil", "sees-new")
 			data, err := os.ReadFile(filepath.Join(r.volume("configmap", "config"), "file"))
@@ -83,9 +83,9 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 			t.Fatal("the host's directory is bound")
 		}
 	}
-	t.Logf("%d times bound, %d times refused", bound, refused)
+	t.Logf("mounted %d times, refused %d times", bound, refused)
 	if bound == 0 || refused == 0 {
-		t.Error("the race was not run: of both outcomes one never came")
+		t.Error("one of the two outcomes never occurred: the test did not exercise the race")
 	}
 }
 
@@ -139,7 +139,7 @@ spec:
 		if !strings.Contains(out, "is not a shared mount") || !strings.Contains(out, "volumeMounts[0].mountPropagation") {
 			t.Fatal(out)
 		}
-		t.Log("the host's mounts are private: the pod is refused; binding from outside instead")
+		t.Log("the host's mounts are private: the pod is refused; the test mounts from outside instead")
 		r.bindFromOutside(pod)
 		return
 	}
@@ -187,7 +187,7 @@ metadata: {name: s}
 stringData: {p: hunter2-0123456789}
 `)
 	if out := r.must("apply", pod); strings.Contains(out, "hunter2") {
-		t.Errorf("apply told the Secret: %s", out)
+		t.Errorf("apply printed the Secret: %s", out)
 	}
 	dir := r.volume("secret", "s")
 	var fs unix.Statfs_t
@@ -214,7 +214,7 @@ stringData: {p: hunter2-0123456789}
 	}
 	for _, at := range []string{root, filepath.Join(root, "pods")} {
 		if info, err := os.Stat(at); err != nil || info.Mode().Perm()&0o007 != 0 {
-			t.Errorf("%s: %v, %v: others get in", at, info.Mode(), err)
+			t.Errorf("%s: %v, %v: other users have access", at, info.Mode(), err)
 		}
 	}
 }
@@ -243,7 +243,7 @@ spec:
 		if !strings.Contains(out, "spec.volumes[0].image: containerd") || !strings.Contains(out, "does not support image volumes") || strings.Contains(out, "Created") {
 			t.Errorf("%v: %s", err, out)
 		}
-		t.Log("this runtime mounts no images: refused")
+		t.Log("this runtime does not support image volumes: the pod was refused")
 		return
 	}
 	if logs := r.until("image", "done"); !strings.Contains(logs, "read-only") || !strings.Contains(logs, "busybox\n") {

@@ -32,7 +32,7 @@ func stopped(h *host, _ result) error { return h.stopped() }
 // hello checks the output of a command.
 func hello(_ *host, r result) error {
 	if out := strings.TrimSpace(r.out); strings.TrimPrefix(out, "[job] ") != "hello" {
-		return fmt.Errorf("it printed %q", r.out)
+		return fmt.Errorf("the command printed %q", r.out)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func hello(_ *host, r result) error {
 // ended checks that the container whose output a command followed has exited.
 func ended(h *host, _ result) error {
 	if n := len(h.running()); n > 0 {
-		return fmt.Errorf("it ended while %d containers run", n)
+		return fmt.Errorf("the command exited while %d containers were running", n)
 	}
 	return nil
 }

@@ -29,10 +29,10 @@ type shortage struct {
 }
 
 var (
-	// failed are the codes of a command that may be affected by the shortage.
+	// failed lists the permitted exit codes of a command that the shortage may affect.
 	failed = []int{0, 125}
-	// crashed are those of a process that gets no memory or thread: the kernel kills it
-	// (-1), or the Go runtime exits with 2.
+	// crashed lists the exit codes of a process that cannot allocate memory or a thread: the
+	// kernel kills it (-1), or the Go runtime exits with 2.
 	crashed = []int{-1, 0, 2, 125}
 )
 
@@ -117,7 +117,7 @@ func (s shortage) try(t *testing.T, command string) (code int) {
 		t.Errorf("the error names no object: %s", r.err)
 	}
 	if r.took > slowLimit {
-		t.Errorf("it took %v", r.took)
+		t.Errorf("the command took %v", r.took)
 	}
 	if r.code == 0 {
 		if err := holds(); err != nil {

@@ -63,8 +63,8 @@ func (c cell) String() string {
 	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
 }
 
-// limit returns the command's --timeout: if a call fails only once, and gets a response,
-// the command exits long before; a short limit would then fail only on a starved machine.
+// limit returns the command's --timeout: if a call fails only once, and gets a response, the
+// command exits long before; a short limit would fail only because the machine is overloaded.
 func (c cell) limit() time.Duration {
 	if !c.all && !c.mishap.silent {
 		return slowLimit
@@ -126,7 +126,7 @@ type verdict struct {
 	cell
 	first     result
 	wrong     string // the command exited late, with an incorrect code or a message that names no object
-	lie       string // it succeeded, but did not reach its goal
+	lie       string // the command exited with 0, but did not reach its goal
 	diverged  string // the next command failed, or did not reach its goal
 	trouble   string // an error of the test itself
 	exercised bool
@@ -163,7 +163,7 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	if tried == 0 {
-		t.Fatal("no cell was chosen")
+		t.Fatal("no cell was selected")
 	}
 }
 
@@ -275,9 +275,9 @@ func (c cell) wrong(r result) string {
 	return ""
 }
 
-// afterwards is how long a command may take in addition to its limit: 5 seconds for the
-// runtime's last call; 30 and the grace period for a rollback, or the removal after run;
-// the last call of that; and a margin for a busy machine.
+// afterwards is how long a command may take in addition to its limit: 5 s for the runtime's last
+// call, 30 s and the grace period for a rollback or the removal after run, 5 s for the last call
+// of the rollback or removal, and a margin for a busy machine.
 const afterwards = 45 * time.Second
 
 // codes returns the codes with which the command may exit.

@@ -38,9 +38,8 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 	return ""
 }
 
-// actsLater reports whether a command that failed may have changed the result of the other
-// one, which had succeeded before. A running pod is affected only by commands that stop
-// pods.
+// actsLater reports whether a failed command may have changed the result of the other command,
+// which had already succeeded. A running pod is affected only by commands that stop pods.
 func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	failed, done := []member{v.first, v.second}[i], []member{v.first, v.second}[1-i]
 	end := v.ends[1-i].at

@@ -125,8 +125,8 @@ func TestPairsOfProcesses(t *testing.T) {
 	reportPairs(len(all), tried)
 }
 
-// planPairs lists all cells: each call that a command makes on its own. Calls that only
-// read occur at most twice, and not with serve, which makes such calls itself.
+// planPairs lists all cells: one for each call that a command makes when it runs alone. Calls
+// that only read occur at most twice, and not with serve, which makes such calls itself.
 func planPairs(ctx context.Context) ([]pair, error) {
 	var out []pair
 	for _, first := range members {
@@ -239,7 +239,7 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // the runtime has then completed its late calls
 	v.violation = v.check(h, harmed)
 	if p.served { // serve completes the work of an interrupted command
-		_ = until(ctx, converges, func() error { // the last text is reported
+		_ = until(ctx, converges, func() error { // the error of the last check is reported
 			if v.violation = v.check(h, harmed); v.violation != "" {
 				return errors.New(v.violation)
 			}

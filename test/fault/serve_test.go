@@ -65,7 +65,7 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	return r
 }
 
-// until repeats a check until it succeeds; it returns the error of the last one.
+// until repeats a check until it succeeds, and returns the last check's error.
 func until(ctx context.Context, limit time.Duration, check func() error) error {
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		if err := check(); err == nil || time.Now().After(end) || ctx.Err() != nil {

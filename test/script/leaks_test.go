@@ -137,7 +137,7 @@ func (s *script) groups() []string {
 			if err == nil && d.IsDir() {
 				found = append(found, path)
 			}
-			return nil // removed since then
+			return nil // another process has removed it
 		})
 		found = append(found, note(err)...)
 	}

@@ -55,7 +55,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 				}
 			}
 			if admitted != tc.room {
-				t.Errorf("%d were admitted, there is room for %d", admitted, tc.room)
+				t.Errorf("%d pods were admitted, want %d", admitted, tc.room)
 			}
 			if n := len(r.runtime.Sandboxes()); n != tc.room {
 				t.Errorf("%d sandboxes", n)
@@ -110,7 +110,7 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 				}
 			}
 			if admitted != 1 {
-				t.Errorf("%d were admitted, there is room for one", admitted)
+				t.Errorf("%d pods were admitted, want 1", admitted)
 			}
 		})
 	}

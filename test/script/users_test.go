@@ -100,7 +100,7 @@ func TestUsersLines(t *testing.T) {
 			outcome += ": " + l.note
 		}
 		if l.mark == '?' {
-			outcome = saidInstead(t, l.line)
+			outcome = suggestionFor(t, l.line)
 		}
 		fmt.Fprintf(&doc, "| `%s` | %s |\n", strings.ReplaceAll(l.line, "|", `\|`), strings.ReplaceAll(outcome, "|", `\|`))
 	}
@@ -125,8 +125,8 @@ this page. A pod may be named NAME, pod/NAME, pod NAME or po NAME in every comma
 An unsupported command fails with exit code 120 and prints what to use instead.
 `
 
-// saidInstead runs a line that podrun refuses, and returns its suggestion.
-func saidInstead(t *testing.T, line string) string {
+// suggestionFor runs a line that podrun refuses, and returns its suggestion.
+func suggestionFor(t *testing.T, line string) string {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	code := cmd.Main(t.Context(), shellWords(line), cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now())
