@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// TestDevices: which devices the pods get, and why some pods get none.
+// TestDevices checks which devices the pods get, and the reasons for which pods are refused.
 func TestDevices(t *testing.T) {
 	const gpu = "example.com/gpu"
 	yes, no := true, false

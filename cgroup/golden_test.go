@@ -35,7 +35,7 @@ func TestKubeletValues(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		want := recorded(t, file)
 		if want == nil {
-			continue // the kubelet refused the pod, or it had ended
+			continue // the kubelet refused the pod, or the pod had terminated
 		}
 		compared++
 		t.Run(name, func(t *testing.T) {

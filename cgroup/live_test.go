@@ -227,8 +227,8 @@ func appliedWithProcess(t *testing.T, facts host.Facts, s nodeconfig.Settings) (
 	return p, cmd
 }
 
-// A process that outlived its container, in a group of its own below the pod's, must not
-// prevent the removal of the pod's group.
+// A process that outlived its container, in a separate group below the pod's, must not prevent
+// the removal of the pod's group.
 func TestRemoveKillsRemainingProcesses(t *testing.T) {
 	facts, s := live(t)
 	p, cmd := appliedWithProcess(t, facts, s)

@@ -110,8 +110,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	}
 }
 
-// TestMarksOfOlderPodruns: neither a missing root-directory attribute nor missing attributes
-// prevent the removal of a pod that belongs to this root directory.
+// TestMarksOfOlderPodruns: a pod that belongs to this root directory can be removed even if the
+// root-directory attribute, or all attributes, are missing.
 func TestMarksOfOlderPodruns(t *testing.T) {
 	for name, unmark := range map[string][]string{
 		"without a root directory": {"trusted.podrun.root-dir"},
@@ -189,8 +189,8 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun: the next podrun, of another root directory, marks the groups of a
-// killed podrun with the killed podrun's root directory.
+// TestMarkOfAKilledPodrun: a podrun of another root directory marks the groups of a killed podrun
+// with the root directory of the killed one.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)

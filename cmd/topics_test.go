@@ -27,7 +27,7 @@ func TestTopics(t *testing.T) {
 			t.Errorf("%s is not a help topic", name)
 		}
 		for _, line := range lines {
-			if len(line) > 88 && name != "exit-codes" { // its rows are wrapped on a terminal
+			if len(line) > 88 && name != "exit-codes" { // a terminal wraps the rows of exit-codes
 				t.Errorf("help %s: a line of %d columns: %s", name, len(line), line)
 			}
 		}

@@ -179,8 +179,8 @@ func TestFileKeys(t *testing.T) {
 	}
 }
 
-// F3: 40 variables that each refer twice to the previous one made plan use 23 GB. The
-// expansion of a container's text is limited by its length, before it is built.
+// F3: with 40 variables that each refer twice to the previous one, plan used 23 GB. The expansion
+// of a container's text is limited by its length, before it is built.
 func TestF3ExpansionBounded(t *testing.T) {
 	doubling := []corev1.EnvVar{{Name: "V0", Value: "xxxxxxxxxxxxxxxx"}}
 	for i := 1; i < 40; i++ {

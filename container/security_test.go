@@ -30,7 +30,7 @@ func TestSeccomp(t *testing.T) {
 		{name: "the pod's", pod: def, want: "RuntimeDefault "},
 		{name: "its own", pod: def, own: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}, byDefault: true, want: "Unconfined "},
 		{name: "local", own: local(ptr("a/b.json")), want: "Localhost /var/lib/podrun/seccomp/a/b.json"},
-		// CVE-2023-2431: it would have run unconfined.
+		// CVE-2023-2431: the container would have run unconfined.
 		{name: "local without a name", own: local(ptr("")), problem: "localhostProfile must be set"},
 		{name: "local with none", own: local(nil), problem: "localhostProfile must be set"},
 		{name: "local elsewhere", own: local(ptr("../../etc/x.json")), problem: "must be a path below"},
@@ -117,8 +117,8 @@ func TestVerifyRunAsNonRoot(t *testing.T) {
 			if tt.pod != nil {
 				in.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: tt.pod.RunAsNonRoot, RunAsUser: tt.pod.RunAsUser}
 			}
-			// CVE-2019-11245: it is checked at every start, whether or not the image was
-			// just pulled.
+			// CVE-2019-11245: runAsNonRoot is checked at every start, whether or not the image
+			// was just pulled.
 			_, err := mustPlan(t, in).Config(Late{ImageUID: tt.uid, ImageUsername: tt.username})
 			if tt.want == "" {
 				if err != nil {

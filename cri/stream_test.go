@@ -60,7 +60,7 @@ func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler 
 	})
 }
 
-// says ends a command with a status, after some output.
+// says terminates a command with a status, after some output.
 func says(status string) func(map[string]httpstream.Stream) {
 	return func(all map[string]httpstream.Stream) {
 		fmt.Fprint(all[corev1.StreamTypeStdout], "output")

@@ -98,8 +98,8 @@ func TestCheckpointErrors(t *testing.T) {
 	}
 }
 
-// TestCheckpointDefault: a checkpoint of a podrun with fewer defaults gets those of this
-// one; existing values are kept.
+// TestCheckpointDefault: a checkpoint of an older podrun with fewer defaults gets the missing
+// ones; existing values are kept.
 func TestCheckpointDefault(t *testing.T) {
 	old, err := Unmarshal([]byte(`# podrun pod default/web
 {"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"u-1"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":7,"containers":[{"name":"app","image":"a:1"}]}}

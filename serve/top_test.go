@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSumUsage: the pod's own usage replaces that which a container lacks.
+// TestSumUsage: if a container has no usage, the pod's own usage is used instead of the sum.
 func TestSumUsage(t *testing.T) {
 	n := ptr.To[uint64]
 	of := func(cpu, memory *uint64) ContainerUsage {

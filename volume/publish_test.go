@@ -34,7 +34,7 @@ func filesOf(t *testing.T, content map[string]string) []File {
 	return files
 }
 
-// publishTo publishes to a directory like Apply.
+// publishTo publishes to a directory as Apply does.
 func publishTo(t *testing.T, dir string, content map[string]string) error {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -45,7 +45,7 @@ func publishTo(t *testing.T, dir string, content map[string]string) error {
 	return (&publisher{ctx: t.Context(), dir: fd, files: filesOf(t, content)}).publish()
 }
 
-// wantFiles reads the files like a container, and checks that no others exist.
+// wantFiles reads the files as a container does, and checks that no others exist.
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for at, text := range want {

@@ -165,7 +165,7 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// One mount that hides others, and one that does so although it is older.
+	// A mount hides others; in the second case, although it is the older one.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
 	treetest.Bind(t, older, older)

@@ -177,7 +177,7 @@ func TestS3Sparse(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "f")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := within20s(t, "Unpack", func() error {
-			// If Unpack did write the hole, limit what it writes to the disk.
+			// If Unpack wrote the hole, the limit on file sizes would keep the disk from filling.
 			var before, limit unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 				return err

@@ -148,8 +148,8 @@ func TestFollowReadsLastLine(t *testing.T) {
 	out.await(t, "late\nlater\n")
 }
 
-// TestFollowLingersNoLonger: a container that restarts for days must not leave behind a
-// reader for each log.
+// TestFollowLingersNoLonger: a container that restarts for days must not leave a reader behind
+// for each log.
 func TestFollowLingersNoLonger(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F one")
@@ -393,7 +393,7 @@ func TestMuxEnds(t *testing.T) {
 	l.line("stdout F one")
 	quiet := newLogFile(t)
 	sources := []Source{{Container: "a", Path: l.path}, {Container: "b", Path: quiet.path}}
-	// The reader of the output exits: Mux must not wait for the quiet log.
+	// When the reader of the output exits, Mux must return without waiting for the quiet log.
 	for _, follow := range []bool{false, true} {
 		if err := Mux(t.Context(), Output{Stdout: brokenPipe{}}, sources, Options{Follow: follow}); !errors.Is(err, syscall.EPIPE) {
 			t.Errorf("follow %v: error = %v, want a broken pipe", follow, err)

@@ -15,8 +15,8 @@ func outcomes(letters string) []Outcome {
 	return out
 }
 
-// TestThresholds follows the value after each probe: S, F, or ? and, after the
-// probes that ended the worker, a dot. Where it changed there is a mark.
+// TestThresholds checks the value after each probe: S, F or ?. A mark follows a value that
+// changed, and a dot a probe that ended the worker.
 func TestThresholds(t *testing.T) {
 	for _, test := range []struct {
 		name             string

@@ -1,11 +1,11 @@
-// Bundle packs the archive that podrun-bundle carries from programs that
-// hack/make-bundle has built:
+// Bundle packs the programs that hack/make-bundle has built into the archive that podrun-bundle
+// contains:
 //
 //	go run ./hack/bundle -stage DIR -arch amd64 -pause FILE -packages FILE -libraries FILE -out PREFIX
 //
-// It writes PREFIX.tar.zst and PREFIX.sum (its SHA-256 and the bytes of the tar).
-// The same input gives the same bytes: what is in the archive has no times, no
-// owners and a fixed order. docs/bundle.md says what is inside.
+// It writes PREFIX.tar.zst and PREFIX.sum (its SHA-256 and the bytes of the tar). Builds are
+// reproducible: the files in the archive have no times and owners, and a fixed order.
+// docs/bundle.md describes the content.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// describe returns the modules from which the programs were built, sorted by name. All
+// describe returns the programs, sorted by name, with the modules from which they were built. All
 // are Go programs; only runc is linked with C libraries.
 func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
 	known := map[string]string{}

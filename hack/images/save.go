@@ -27,7 +27,7 @@ func save(dir, registry string, images map[string]remote.Taggable) error {
 		}
 		img, ok := images[ref].(v1.Image)
 		if !ok {
-			return fmt.Errorf("save %s: %T is no image", ref, images[ref])
+			return fmt.Errorf("save %s: %T is not an image", ref, images[ref])
 		}
 		if registry == "" {
 			if img, err = withConfig(img, func(c *v1.Config) { c.Labels = map[string]string{"podrun.example/from": "archive"} }); err != nil {

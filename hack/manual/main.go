@@ -3,8 +3,8 @@
 //	go run ./hack/manual -commands docs/commands    # Markdown, a page a command
 //	go run ./hack/manual -man DIR                   # man pages
 //
-// The Markdown is committed, and this package's test compares it. Man pages are made
-// when packages are built: podrun(1), a page a command, podrun-config(5) and
+// The Markdown is committed, and this package's test checks that it is current. Man pages are
+// generated when packages are built: podrun(1), one page for each command, podrun-config(5) and
 // podrun-exit-codes(7).
 package main
 

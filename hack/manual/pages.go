@@ -90,8 +90,7 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	return pages, nil
 }
 
-// hideGlobalFlags removes the global flags from all pages except that of the root
-// command.
+// hideGlobalFlags removes the global flags from all pages except the page of the root command.
 func hideGlobalFlags(c *cobra.Command) {
 	if c.HasParent() {
 		c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })

@@ -68,13 +68,13 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
-// wait returns when every condition of the runtime is true. Its error is the last reason
-// why one was not.
+// wait returns when every condition of the runtime is true. If the time limit expires before
+// that, the error contains the last reason.
 func (n node) wait(ctx context.Context) error {
 	last := errors.New("no answer yet")
 	for {
 		last = n.ready(ctx, last)
-		// The runtime offers its services with the first response, or never.
+		// If the first response lacks a service, the runtime will never offer it.
 		if last == nil || status.Code(last) == codes.Unimplemented {
 			return last
 		}
@@ -86,8 +86,8 @@ func (n node) wait(ctx context.Context) error {
 	}
 }
 
-// ready returns nil, or why the runtime is not ready; last is the previous reason, which
-// is returned if this call only timed out.
+// ready returns nil if the runtime is ready, and the reason otherwise. If this call timed out, it
+// returns last, the previous reason.
 func (n node) ready(ctx context.Context, last error) error {
 	answer, err := n.runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if ctx.Err() != nil {

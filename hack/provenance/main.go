@@ -1,6 +1,5 @@
-// Provenance prints where the files of a release come from: an in-toto statement with a
-// SLSA provenance (v1) as its predicate, which docs/release.md describes. hack/release
-// writes it:
+// Provenance prints the provenance of the files of a release: an in-toto statement with a SLSA
+// provenance (v1) as its predicate, which docs/release.md describes. hack/release writes it:
 //
 //	go run ./hack/provenance -version 0.1.0 -commit HASH -arch 'amd64 arm64' -binary podrun DIR
 //

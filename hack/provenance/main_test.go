@@ -194,7 +194,7 @@ func TestReleaseIsSigned(t *testing.T) {
 	}
 }
 
-// release makes the files of a release.
+// release creates the files of a release.
 func release(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, dir+"/a.tar.gz", []byte("an archive\n"))

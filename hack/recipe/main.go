@@ -13,8 +13,8 @@
 //	```… guest          runs with -guest only: it changes the host's services
 //	```… no-guest       runs without -guest only
 //
-// In expected lines, * matches any text; blanks, addresses and durations match any
-// other ones. The namespace is default.
+// In expected lines, * matches any text, and any blanks, addresses and durations match each
+// other. The namespace is default.
 package main
 
 import (

@@ -1,11 +1,13 @@
 // Sbom writes software bills of materials of podrun, as SPDX 2.3 in JSON.
 //
-// make build embeds one (package sbom), of the modules that the build will link; for
-// podrun-bundle also of the embedded runtime, whose bill hack/bundle has written:
+// `make build` embeds a document (package sbom) that lists the modules which the build will link.
+// For podrun-bundle, it includes the components of the embedded runtime, which hack/bundle has
+// listed:
 //
 //	go run ./hack/sbom -embed -version 0.1.0 -arch arm64 -tags podrun_bundle
 //
-// A release has that of a finished binary, with its digest, from its build information:
+// For a release, Sbom derives the document from the build information of the finished binary, and
+// includes the binary's digest:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //

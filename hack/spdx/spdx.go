@@ -1,7 +1,7 @@
-// Package spdx describes what programs are made of as a software bill of
-// materials in the form of SPDX 2.3: each program, the Go modules that are linked
-// into it, and its libraries. The documents are those of github.com/spdx/tools-golang.
-// All of it is pure; podrun does not link it, but embeds its output (package sbom).
+// Package spdx describes programs in a software bill of materials in SPDX 2.3 format: each
+// program, the Go modules that are linked into it, and its libraries. The documents are those of
+// github.com/spdx/tools-golang. All of it is pure; podrun does not link it, but embeds its output
+// (package sbom).
 package spdx
 
 import (
@@ -67,8 +67,8 @@ func Stdlib(goVersion string) Module {
 	return Module{Path: "stdlib", Version: goVersion, License: "BSD-3-Clause"}
 }
 
-// Modules gives the modules that a program was built with; those that were
-// replaced as what they were replaced with.
+// Modules returns the modules that a program was built with; for a replaced module, it returns
+// the replacement.
 func Modules(info *debug.BuildInfo) []Module {
 	out := []Module{Stdlib(info.GoVersion)}
 	for _, m := range info.Deps {
@@ -80,7 +80,7 @@ func Modules(info *debug.BuildInfo) []Module {
 	return out
 }
 
-// Add adds a program. A module or library of several programs is one package.
+// Add adds a program. A module or library that several programs use becomes one package.
 func (d *Document) Add(p Program) {
 	program := pack("program", p.Name, p.Version, p.License)
 	program.PrimaryPackagePurpose = "APPLICATION"
@@ -96,7 +96,7 @@ func (d *Document) Add(p Program) {
 			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
 			Locator: "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B"),
 		}}
-		module.PackageComment = m.Sum // that of no single file, so no checksum
+		module.PackageComment = m.Sum // not a PackageChecksum, because it is not the hash of a single file
 		d.add(module)
 		d.relate(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, module.PackageSPDXIdentifier)
 	}
@@ -125,8 +125,8 @@ func (d *Document) Join(other Document) {
 	}
 }
 
-// Print writes the document as JSON. Its namespace has subject and a hash of what
-// the document says, so that two documents share one only if they say the same.
+// Print writes the document as JSON. Its namespace consists of subject and a hash of the content,
+// so that two documents share a namespace only if they have the same content.
 func (d Document) Print(w io.Writer, subject string) error {
 	content, err := stdjson.Marshal([]any{d.Packages, d.Relationships})
 	if err != nil {
@@ -140,8 +140,8 @@ func (d Document) Print(w io.Writer, subject string) error {
 	return json.Write(d.Document, w, json.Indent(" "))
 }
 
-// add keeps the packages in the order of IDs. Of two with one ID it keeps the
-// one whose license is known.
+// add keeps the packages sorted by ID. Of two packages with the same ID, it keeps the one whose
+// license is known.
 func (d *Document) add(p *v2_3.Package) {
 	at, found := slices.BinarySearchFunc(d.Packages, p.PackageSPDXIdentifier, func(have *v2_3.Package, id common.ElementID) int {
 		return cmp.Compare(have.PackageSPDXIdentifier, id)
@@ -161,10 +161,10 @@ func (d *Document) relate(from common.ElementID, kind string, to common.ElementI
 	}
 }
 
-// unknown is SPDX's value for what was not determined.
+// unknown is SPDX's value for data that was not determined.
 const unknown = "NOASSERTION"
 
-// unfit are the characters that an ID of SPDX may not have.
+// unfit matches the characters that an SPDX ID must not contain.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func pack(kind, name, version, license string) *v2_3.Package {

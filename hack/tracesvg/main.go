@@ -3,8 +3,7 @@
 //	podrun apply --trace=json:trace.json examples/hello.yaml
 //	go run ./hack/tracesvg trace.json >docs/apply.svg
 //
-// Phases are dark bars, calls to the runtime light ones; what takes less than 1 ms is
-// left out.
+// Phases are dark bars, and calls to the runtime light ones; spans shorter than 1 ms are omitted.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"strings"
 )
 
-// trace is the part of docs/trace.md that the picture needs; times are in µs.
+// trace contains the fields of docs/trace.md that the picture requires; times are in µs.
 type trace struct {
 	Command    string `json:"command"`
 	DurationUs int64  `json:"durationUs"`

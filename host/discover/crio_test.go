@@ -147,7 +147,7 @@ func TestRAMInBytes(t *testing.T) {
 	}
 }
 
-// An empty directory on CRI-O's command line means none, not the root directory.
+// An empty directory on CRI-O's command line means no directory, not the root directory.
 func TestCRIOWithoutDirectory(t *testing.T) {
 	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
 	for _, dir := range []string{"", ".", "etc"} {

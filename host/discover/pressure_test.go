@@ -108,7 +108,7 @@ func TestReadPressure(t *testing.T) {
 	if err != nil || f.MemoryAvailable <= 0 || memory.Value() < f.MemoryAvailable || f.NodeFS.CapacityBytes <= 0 || f.NodeFS.Device == 0 || f.PIDs.Max <= 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	// A runtime that does not answer does not hide a shortage of the node.
+	// A shortage of the node is reported even if the runtime does not respond.
 	defer rt.Fault("ImageFsInfo", critest.Fault{When: critest.Before})()
 	if f, err := ReadPressure(t.Context(), rt.Client(), settings); err != nil || f.MemoryAvailable <= 0 || f.ImageFS.CapacityBytes != 0 {
 		t.Errorf("%+v, %v", f, err)

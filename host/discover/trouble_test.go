@@ -44,7 +44,8 @@ func serve(t *testing.T, answer func(net.Conn)) string {
 // silent reads requests and never responds.
 func silent(c net.Conn) { io.Copy(io.Discard, c) }
 
-// Each way in which a runtime is missing produces one sentence with a fix, quickly.
+// For each reason why a runtime does not answer, the message is one sentence with a fix, and
+// returned quickly.
 func TestRuntimeThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")

@@ -29,7 +29,7 @@ func ids(first int) string {
 	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
 }
 
-// TestStoredUserNS: a pod uses no range only if its checkpoint explicitly says so.
+// TestStoredUserNS: a pod counts as using no range only if its checkpoint states that explicitly.
 func TestStoredUserNS(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	const head = `{"metadata":{"name":"web","namespace":"default"},"spec":{`

@@ -102,7 +102,7 @@ func TestParseJSON(t *testing.T) {
 	}
 }
 
-// TestParseProblems has each problem as the user sees it; after an error the settings are
+// TestParseProblems checks each problem as printed for the user; after an error the settings are
 // unchanged.
 func TestParseProblems(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -45,7 +45,7 @@ func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	}
 }
 
-// D10: 600,000 files required 338 MB, whatever was done with them.
+// D10: any operation on a directory with 600,000 files used 338 MB.
 func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
 	dir := treetest.MemoryDir(t)
 	const files = 8000

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// Whatever a container has planted under a name, podrun reads and writes nothing behind it
+// If a container has planted a link under a name, podrun neither reads nor writes its target
 // (CVE-2025-9566).
 func TestWritesFollowNoSymlink(t *testing.T) {
 	dir, host := t.TempDir(), t.TempDir()

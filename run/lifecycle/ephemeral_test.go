@@ -91,7 +91,7 @@ func TestStatusEphemeral(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// They have no effect on the pod's status after they were stopped with the pod.
+	// Ephemeral containers that were stopped with the pod do not affect the pod's status.
 	in.Observed = statusObserved(t, 1, "i=0", "a=0", "d=7", "z=137")
 	s = Status(pod, in)
 	if s.Phase != corev1.PodSucceeded {
@@ -105,7 +105,7 @@ func TestStatusEphemeral(t *testing.T) {
 	if code, ok := ExitCode(s, ended, ExitAny, ""); code != 0 || !ok || len(ended) != 2 {
 		t.Errorf("exit code %d, %t, of %v", code, ok, ended)
 	}
-	// If they ran in an earlier sandbox, their status comes from the runtime's records.
+	// The status of ephemeral containers of an earlier sandbox comes from the runtime's records.
 	gone := Status(pod, StatusInput{Observed: statusObserved(t, 2, "a@0=0", "d@0=7"), Now: someHour})
 	if s := gone.EphemeralContainerStatuses[0]; stateText(s.State) != "Error 7" || s.RestartCount != 0 {
 		t.Errorf("in a later sandbox: %+v", s)

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKeptTransitions (conformance C3): a condition's transition time is when its status changed.
+// TestKeptTransitions (conformance C3): a condition's transition time is the time at which its
+// status changed.
 func TestKeptTransitions(t *testing.T) {
 	kept := func(status corev1.ConditionStatus, minute int) []KeptCondition {
 		return []KeptCondition{{Type: corev1.PodReady, Status: status, Since: statusMinute(minute)}}
@@ -44,7 +45,7 @@ func TestKeptTransitions(t *testing.T) {
 		if got := status.Conditions[at].LastTransitionTime.Time; !got.Equal(tc.want) {
 			t.Errorf("%s: since %s, want %s", tc.name, got, tc.want)
 		}
-		// If it was recorded and is observed again later, it is the same.
+		// A recorded transition time remains the same when the condition is observed again.
 		obs.Kept, in.Now = Keep(status, false), statusMinute(30)
 		if got := Status(pod, in); !got.Conditions[at].LastTransitionTime.Time.Equal(tc.want) {
 			t.Errorf("%s: written down: since %s, want %s", tc.name, got.Conditions[at].LastTransitionTime, tc.want)
@@ -52,8 +53,8 @@ func TestKeptTransitions(t *testing.T) {
 	}
 }
 
-// TestTerminalPhaseIsNeverTakenBack (conformance C6): a pod that has ended does not run again, whatever
-// the runtime forgets.
+// TestTerminalPhaseIsNeverTakenBack (conformance C6): a terminated pod does not run again, even
+// if the runtime has lost its records.
 func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a")
 	obs := statusObserved(t, 1, "a=0")
@@ -85,8 +86,8 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestPhaseWhileAllRestart: a pod has not failed while some of its containers have been restarted and
-// others have not, whatever their earlier exit codes.
+// TestPhaseWhileAllRestart: while all containers of a pod are being restarted, the pod has not
+// failed, whatever the exit codes of the containers that were not restarted yet.
 func TestPhaseWhileAllRestart(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
 	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")

@@ -184,11 +184,12 @@ func (r *interrupted) exit(id string) {
 	}
 }
 
-// TestInterruptedRestart checks which containers are started again if two podrun processes are killed
-// after any of their steps, for all restart policies and exit codes, and if the new container cannot be
-// created. A container that was killed for a change or a resize is always started again. One that was
-// killed because of a probe is, unless its own policy or, without one, the pod's is Never. One that was
-// killed for a new sandbox is, unless the pod's policy is Never (computePodActions in
+// TestInterruptedRestart checks which containers are started again if two podrun processes are
+// killed after any of their steps, for all restart policies and exit codes, and if the new
+// container cannot be created. A container that was killed for a change or a resize is always
+// started again. A container that was killed because of a probe is started again unless its
+// policy is Never; without a policy of its own, the pod's applies. A container that was killed
+// for a new sandbox is started again unless the pod's policy is Never (computePodActions in
 // pkg/kubelet/kuberuntime).
 func TestInterruptedRestart(t *testing.T) {
 	cells := 0

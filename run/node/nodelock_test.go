@@ -17,8 +17,8 @@ func lockNode(t *testing.T) *Node {
 	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Unattended: true}
 }
 
-// TestNodeLockIsHandedOn: the pods of one command wait for each other instead of polling the lock: at
-// the shortest interval, polling would take 100 ms for 100 pods.
+// TestNodeLockIsHandedOn: the pods of one command pass the lock to each other instead of polling
+// it. At the shortest interval, polling would take 100 ms for 100 pods.
 func TestNodeLockIsHandedOn(t *testing.T) {
 	n := lockNode(t)
 	var inside, most, done int
@@ -63,8 +63,8 @@ func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestTurnThatIsFree: a command whose timeout has expired still gets a free turn, so the lock is tried
-// once, as it is without other pods.
+// TestTurnThatIsFree: a command whose timeout has expired still gets its turn if no other pod
+// waits, so that it tries the lock once.
 func TestTurnThatIsFree(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

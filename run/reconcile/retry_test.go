@@ -8,10 +8,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestRetryThatFallsDueMeanwhile: on a busy host, a step may have been delayed when the actions were
-// decided but be due when the worker starts to wait. The worker must then not wait, least of all
-// forever (found by the fault matrix with CRI-O and `serve`, with a connection failure in
-// CreateContainer at a load average of 45).
+// TestRetryThatFallsDueMeanwhile: on a busy host, a step may be delayed when the actions are
+// decided, and due when the worker starts to wait. The worker must then not wait (found by the
+// fault matrix with CRI-O and `serve`, with a connection failure in CreateContainer at a load
+// average of 45).
 func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retries{steps: map[string]retry{}}

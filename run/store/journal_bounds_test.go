@@ -174,8 +174,8 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 }
 
-// TestJournalOfADeletedPod: a podrun that still has the journal of a deleted pod open does not write to
-// that of the pod's successor, which has the same UID, and creates no file that would prevent the
+// TestJournalOfADeletedPod: a podrun that still has the journal of a deleted pod open does not
+// write to the journal of a new pod with the same UID, and creates no file that would prevent the
 // removal of the directory.
 func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testLayout(t)
@@ -204,8 +204,8 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestJournalThatIsNone: anything that is not a journal is replaced by a new one, lines that are not
-// events are skipped, and only the end of a huge file is read.
+// TestJournalThatIsNone: a file that is not a journal is replaced by a new journal, lines that
+// are not events are skipped, and only the end of a huge file is read.
 func TestJournalThatIsNone(t *testing.T) {
 	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
 	for name, test := range map[string]struct {

@@ -11,8 +11,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim, and a sweep keeps the claim
-// until the next owner has read it. A process that exited normally leaves none.
+// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim behind, and a sweep
+// keeps the claim until the next owner has read it. A process that exits normally removes its
+// claim.
 func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	for _, killed := range []bool{false, true} {
@@ -92,8 +93,9 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// TestUnreleasedAreKept: the owner records of all later pods of the name list a sandbox whose stop
-// failed until the sandbox is released. They also list a sandbox that a killed owner had asked to stop.
+// TestUnreleasedAreKept: if a sandbox could not be stopped, the owner records of all later pods
+// with the name list it until it is released. They also list a sandbox that a killed owner was
+// stopping.
 func TestUnreleasedAreKept(t *testing.T) {
 	layout := testLayout(t)
 	acquire := func(uid string) *PodLock {

@@ -70,7 +70,7 @@ func TestReadDiskOfNothing(t *testing.T) {
 	}
 }
 
-// A container decides how many files there are, so the count is limited.
+// A container controls the number of its files, so the count is limited.
 func TestReadDiskIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 50 {

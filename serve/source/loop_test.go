@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestLoop runs a supervisor's loop: signal, read, merge, compare.
+// TestLoop runs the loop of a supervisor: wait for a signal, read, merge, compare.
 func TestLoop(t *testing.T) {
 	dir := t.TempDir()
 	r := reader(t, dir)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whatever a writer does, either the old pod or the new one is in effect.
+// However a writer changes the file, either the old pod or the new one is in effect.
 func TestReadWhileWritten(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to know which files are open for writing")

@@ -120,8 +120,8 @@ func TestFactsUnused(t *testing.T) {
 	})
 }
 
-// TestFactsUnusedHang: while a read hangs for which no pod waits any longer, no other one
-// starts, and its result is used if it succeeds after all.
+// TestFactsUnusedHang: while a read hangs, no other read starts, even if no pod waits for it any
+// longer. If it succeeds after all, its result is used.
 func TestFactsUnusedHang(t *testing.T) {
 	for answer, name := range map[error]string{nil: "1", context.Canceled: "2"} {
 		synctest.Test(t, func(t *testing.T) {

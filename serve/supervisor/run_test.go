@@ -24,7 +24,7 @@ func (r readSources) Read(ctx context.Context) (*source.Snapshot, *source.Desire
 	return r(ctx)
 }
 
-// TestRunEndsAfterItsWorkers: if the pods on this host cannot be listed, Run ends its workers
+// TestRunEndsAfterItsWorkers: if the pods on this host cannot be listed, Run stops its workers
 // and waits for them before it releases the root directory to another supervisor.
 func TestRunEndsAfterItsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

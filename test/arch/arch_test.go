@@ -23,7 +23,7 @@ import (
 // module is the import path of this module.
 const module = "github.com/podrun/podrun"
 
-// A rule complains about the tree: one line a complaint, "where: what".
+// A rule returns its complaints about the tree, one line for each: "where: what".
 type rule struct {
 	name  string
 	check func(tree) []string
@@ -41,7 +41,7 @@ var rules = []rule{
 func TestArchitecture(t *testing.T) {
 	root := readTree(t, ".")
 	if len(root) < 100 {
-		t.Fatalf("only %d files were found: the rules would hold for nothing", len(root))
+		t.Fatalf("only %d files were found: the rules would check almost nothing", len(root))
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {

@@ -32,9 +32,9 @@ var unlinked = []struct{ path, why string }{
 	{forTests, "it is for tests only"},
 }
 
-// earned are packages whose benefit justifies their cost. The costs were measured when
-// they were linked: the size of the binary, and the medians of 200 alternating pairs of
-// `version --client` (processor time).
+// earned lists the packages whose benefit justifies their cost. The costs were measured when they
+// were linked: the size of the binary, and the medians of 200 alternating pairs of `version
+// --client` (processor time).
 var earned = []struct {
 	path, why string
 	mb, ms    float64
@@ -82,7 +82,7 @@ func linked(t *testing.T) string {
 	}
 	graph := string(out)
 	if n := strings.Count(graph, "\n"); n < 300 {
-		t.Fatalf("only %d packages were found: the table would hold for nothing", n)
+		t.Fatalf("only %d packages were found: the table would check almost nothing", n)
 	}
 	return graph
 }

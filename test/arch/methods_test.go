@@ -28,7 +28,7 @@ func TestMethods(t *testing.T) {
 				continue
 			}
 			if n := types.NewMethodSet(types.NewPointer(of.Type())).Len(); n > maxMethods {
-				t.Errorf("%s.%s has %d methods, more than %d: which of them are a type of their own?", p.Name, name, n, maxMethods)
+				t.Errorf("%s.%s has %d methods, more than %d: which of them belong to a separate type?", p.Name, name, n, maxMethods)
 			}
 		}
 	}

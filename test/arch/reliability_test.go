@@ -49,7 +49,7 @@ func TestDocReliability(t *testing.T) {
 	for _, row := range faultRow.FindAllStringSubmatch(string(text), -1) {
 		name, held := row[1], row[3]
 		if rows[name] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s occurs twice", name)
 		}
 		rows[name] = true
 		named := testName.FindAllStringSubmatch(held, -1)

@@ -61,7 +61,7 @@ func TestApplyPostStartSleep(t *testing.T) {
 			"- {name: second, image: registry.example/web:1}"), run.OutcomeCreated)
 		second, _ := r.rt.Container("second")
 		if took := second.CreatedAt.Sub(begun); took < 30*time.Second || took > 31*time.Second {
-			t.Errorf("the second was created after %s", took)
+			t.Errorf("the second container was created after %s", took)
 		}
 		r.mustDelete()
 	})
@@ -227,11 +227,10 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	})
 }
 
-// TestHookOfAnAbandonedDelete: a delete takes over the pod while an apply runs a postStart
-// hook, and is interrupted before it has stopped any container. Podrun itself aborted the
-// hook, so the hook has not failed: the apply runs it again (hooks are delivered at least
-// once, https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and
-// succeeds.
+// TestHookOfAnAbandonedDelete: a delete takes over the pod while an apply runs a postStart hook,
+// and is interrupted before it has stopped any container. podrun itself aborted the hook, so the
+// hook has not failed: the apply runs it again (hooks are delivered at least once,
+// https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and succeeds.
 func TestHookOfAnAbandonedDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -23,7 +23,7 @@ func TestApplyOneImageFails(t *testing.T) {
 	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" }) // the pull runs concurrently
 	want := []string{"RunPodSandbox", "CreateContainer first", "StartContainer first", "CreateContainer third", "StartContainer third"}
 	if !slices.Equal(others, want) || len(calls) != len(want)+1 {
-		t.Errorf("calls %q; want one pull beside %q", calls, want)
+		t.Errorf("calls %q; want one pull in addition to %q", calls, want)
 	}
 	if result.Outcome != run.OutcomeFailed || len(r.rt.Containers()) != 2 {
 		t.Errorf("%s, %d containers", result.Outcome, len(r.rt.Containers()))
@@ -79,9 +79,9 @@ func TestApplyImageBacksOff(t *testing.T) {
 	})
 }
 
-// TestImageTroubleBeforeSandbox: on a slow host, it is random whether the deadline
-// interrupts the pull that is backing off, or the creation of a sandbox. The error names
-// the image, because the user must fix that.
+// TestImageTroubleBeforeSandbox: on a slow host, the deadline may interrupt either the back-off
+// of a pull or the creation of a sandbox. The error names the image in both cases, because that
+// is what the user must fix.
 func TestImageTroubleBeforeSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -145,10 +145,10 @@ spec: {containers: [{name: app, image: registry.example/far:1}]}
 		}
 		result := <-done
 		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted by process") {
-			t.Errorf("apply: %v, want that the pod was deleted", result.Err)
+			t.Errorf("apply: %v, want an error that the pod was deleted", result.Err)
 		}
 		if took := time.Since(began); took > time.Minute {
-			t.Errorf("apply said so after %s", took)
+			t.Errorf("apply reported it after %s", took)
 		}
 		r.nothingLeft()
 		r.noLockHeld()

@@ -49,7 +49,7 @@ func TestApplyInitExits(t *testing.T) {
 				if n := countOf(r.reasons(), "BackOff setup"); n != 2 {
 					t.Errorf("%d BackOff among %q", n, r.reasons())
 				}
-				// One earlier run is kept, as in a kubelet.
+				// podrun keeps one earlier run, as the kubelet does.
 				if n := len(r.rt.Containers()); n != 3 {
 					t.Errorf("%d containers are kept", n)
 				}
@@ -112,7 +112,7 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 				t.Errorf("the sidecar is %s", c.State)
 			}
 			if r.rt.Sandboxes()[0].Ready {
-				t.Error("the sandbox still holds its address")
+				t.Error("the sandbox has not released its address")
 			}
 			if slices.Contains(r.rt.Changes(), "StartContainer side") {
 				t.Errorf("the sidecar was restarted: %q", r.rt.Changes())

@@ -99,7 +99,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 	}
 }
 
-// TestApplyWritesWhatItFound checks the files on the host after a simple apply.
+// TestApplyWritesWhatItFound checks which files exist on the host after a simple apply.
 func TestApplyWritesWhatItFound(t *testing.T) {
 	r := newRig(t)
 	result := r.mustApply(withInitOf(r, "Always"), run.OutcomeCreated)
@@ -112,7 +112,7 @@ func TestApplyWritesWhatItFound(t *testing.T) {
 	}
 	events, err := store.ReadJournal(r.layout(), uid)
 	if err != nil || len(events) != len(r.reasons()) {
-		t.Errorf("%d events in the journal, %d told, %v", len(events), len(r.reasons()), err)
+		t.Errorf("%d events in the journal, %d reported, %v", len(events), len(r.reasons()), err)
 	}
 	for path, mode := range map[string]os.FileMode{
 		r.settings.RootDir: 0o750, r.layout().Pod(uid): 0o750, r.layout().Checkpoint(uid): 0o600, r.layout().EtcHosts(uid): 0o644,
@@ -127,11 +127,11 @@ func TestApplyWritesWhatItFound(t *testing.T) {
 	}
 	for _, link := range links {
 		if _, err := os.Stat(filepath.Join(r.settings.ContainerLogsDir, link.Name())); err != nil {
-			t.Errorf("a link to nothing: %v", err)
+			t.Errorf("the target of a link is missing: %v", err)
 		}
 	}
 	if len(cgroupsOf(r.settings.CgroupRoot+"/kubepods/besteffort/pod"+uid)) == 0 {
-		t.Errorf("no control group of the pod among %v", cgroupsOf(r.settings.CgroupRoot+"/*"))
+		t.Errorf("no cgroup of the pod among %v", cgroupsOf(r.settings.CgroupRoot+"/*"))
 	}
 	if sb := r.rt.Sandboxes()[0]; sb.Config.GetLinux().GetCgroupParent() != r.settings.CgroupRoot+"/kubepods/besteffort/pod"+uid {
 		t.Errorf("cgroup parent %s", sb.Config.GetLinux().GetCgroupParent())

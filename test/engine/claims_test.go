@@ -87,7 +87,7 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 			wantErr(t, result.Err, problem.Refused, "pod default/web", "was not created by podrun")
 		}
 		if _, err := os.Stat(file); err != nil {
-			t.Errorf("the data of a pod that stays: %v", err)
+			t.Errorf("the data of a pod that was not deleted: %v", err)
 		}
 		for _, sb := range r.rt.Sandboxes() {
 			if err := r.rt.Client().RemovePodSandbox(t.Context(), sb.ID); err != nil {
@@ -131,7 +131,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(file); err != nil {
-			t.Errorf("the data of a pod that was created meanwhile: %v", err)
+			t.Errorf("the data of a pod that was created during the delete: %v", err)
 		}
 		r.mustDelete()
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestClockSetBack: the host's clock is set back by years while a pod runs. Its next runs
-// have earlier timestamps than the previous ones, but are still the latest.
+// TestClockSetBack: the host's clock is set back by years while a pod runs. The pod's next runs
+// have earlier timestamps than the previous ones, but must still count as the latest.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

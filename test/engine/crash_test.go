@@ -192,8 +192,8 @@ func TestDeleteKilled(t *testing.T) {
 	}
 }
 
-// TestReservationOfKilled: a reservation that a killed podrun left counts for the next one,
-// and is removed if that one fails before it has started anything.
+// TestReservationOfKilled: the next podrun counts a reservation that a killed podrun left, and
+// removes the reservation if it fails before it has started anything.
 func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")

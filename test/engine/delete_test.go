@@ -159,8 +159,8 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// A container whose slice was stopped by another program, or whose shim was killed, cannot
-// be stopped for a while ("ttrpc: closed"): like the kubelet, delete tries again.
+// If another program stopped a container's slice or killed its shim, StopContainer fails for a
+// while ("ttrpc: closed"): like the kubelet, delete retries.
 func TestDeleteStopsAgain(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -207,7 +207,7 @@ func TestDeleteTwice(t *testing.T) {
 		r.nothingLeft()
 	}
 	if got := r.delete(run.DeleteOptions{}, "web"); len(got) != 0 {
-		t.Errorf("a pod that is not here: %v", got)
+		t.Errorf("a pod that does not exist: %v", got)
 	}
 }
 

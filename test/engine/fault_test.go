@@ -225,7 +225,7 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	t.Helper()
 	if m.cancel {
 		if !errors.Is(err, errCtrlC) {
-			t.Errorf("not the cause of the end: %v", err)
+			t.Errorf("the error is not the reason why the command exited: %v", err)
 		}
 	} else if !slices.Contains(m.kinds, kindOf(err)) {
 		t.Errorf("kind %q, want one of %q: %v", kindOf(err), m.kinds, err)
@@ -236,10 +236,10 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 		named = named || strings.Contains(text, object)
 	}
 	if !named {
-		t.Errorf("names no object: %s", text)
+		t.Errorf("the error names no object: %s", text)
 	}
 	if strings.Count(text, "pod default/web") > 1 || strings.Count(text, "ended by SIGINT") > 1 || strings.Count(text, "timed out") > 1 {
-		t.Errorf("says it twice: %s", text)
+		t.Errorf("the error repeats itself: %s", text)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestFindByName(t *testing.T) {
 			}
 		}
 		if lists == 0 {
-			t.Errorf("%s: the runtime was not asked", name)
+			t.Errorf("%s: no request to the runtime", name)
 		}
 	}
 	r.mustDelete()

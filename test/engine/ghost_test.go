@@ -81,7 +81,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	views, err := r.engine().Pods(t.Context(), run.Selector{})
 	if err != nil || len(views) != 1 || views[0].Pod == nil || readiness(views[0].Object.Status) != corev1.ConditionTrue {
-		t.Errorf("beside the pod: %+v, %v", views, err)
+		t.Errorf("shown in addition to the pod: %+v, %v", views, err)
 	}
 	r.mustDelete()
 }

@@ -94,7 +94,7 @@ func TestForwardFails(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("the failure is not told")
+			t.Error("the failure is not reported")
 		}
 	}
 	try("failed to connect to localhost:9")

@@ -22,9 +22,9 @@ func (r *rig) got(name string) *corev1.Pod {
 	return views[0].Object
 }
 
-// TestGetSaysWhatIsMountedRecursively: it depends on the mount's setting and on the
-// capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857). Previously,
-// get always reported recursiveReadOnly: Disabled.
+// TestGetSaysWhatIsMountedRecursively: whether a mount is recursively read-only depends on its
+// setting and on the capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857).
+// Previously, get always reported recursiveReadOnly: Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
 	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"

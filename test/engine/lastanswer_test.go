@@ -49,7 +49,7 @@ func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 					t.Errorf("%s: %v", e.Kind, e)
 				}
 				if test.want == "" && strings.Contains(e.Error(), "answer") {
-					t.Errorf("an answer was made up: %v", e)
+					t.Errorf("the error has a response that the runtime did not send: %v", e)
 				}
 				r.mustDelete()
 			})

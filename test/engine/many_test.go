@@ -178,9 +178,9 @@ func TestApplySamePodAtOnce(t *testing.T) {
 					}
 				}
 				if made != 1 {
-					t.Errorf("%d made it", made)
+					t.Errorf("%d commands created the pod", made)
 				}
-				// The others did nothing, and report that (faults.md, F10), except one that
+				// The other commands did nothing, and report that (faults.md, F10). One of them
 				// may have taken over the pod and started app.
 				started := 0
 				for _, result := range results {
@@ -189,7 +189,7 @@ func TestApplySamePodAtOnce(t *testing.T) {
 					}
 				}
 				if most := map[bool]int{false: 0, true: 1}[after > 0]; started > most {
-					t.Errorf("%d say that they started a container, want %d at most", started, most)
+					t.Errorf("%d commands report that they started a container, want at most %d", started, most)
 				}
 				for _, call := range []string{"RunPodSandbox", "StartContainer app"} {
 					if n := countOf(r.rt.Changes(), call); n != 1 {
@@ -197,7 +197,7 @@ func TestApplySamePodAtOnce(t *testing.T) {
 					}
 				}
 				if told := slices.ContainsFunc(r.warnings, func(w string) bool { return strings.HasPrefix(w, "waiting for process ") }); told && after == 0 {
-					t.Errorf("a wait of no time is told: %q", r.warnings)
+					t.Errorf("a wait of no duration is reported: %q", r.warnings)
 				}
 				r.mustDelete()
 			})

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestNodeLockIsWaitedForWithAMessage: a command that waits long for the node's lock prints
-// its holder, once (faults.md, F10).
+// TestNodeLockIsWaitedForWithAMessage: a command that waits long for the node's lock prints the
+// lock's holder once (faults.md, F10).
 func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

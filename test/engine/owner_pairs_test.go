@@ -184,9 +184,9 @@ func pairCells(t *testing.T) (all []pairCell) {
 	return all
 }
 
-// updates reports whether the command kills a container to restart it with another image.
-// If the pod's policy is not to restart containers, and the container then exits with 0,
-// this is the only case in which the exit code alone would mean that it has completed.
+// updates reports whether the command kills a container to restart it with another image. If the
+// restart policy does not restart containers that exit with 0, such an exit would look as if the
+// container had completed.
 func (c pairCommand) updates() bool { return c.name == "apply updated" }
 
 // pairSample is a prime, so that a sample includes all commands and calls.
@@ -322,7 +322,7 @@ func (c pairCell) interruptedEnds() bool {
 	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.updates()
 }
 
-// mayFail reports whether an error correctly states that another command took precedence.
+// mayFail reports whether an error is permitted because another command took precedence.
 func (c pairCell) mayFail(err error) bool {
 	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
 		return true // it was delayed, or interrupted, before it had reached the pod

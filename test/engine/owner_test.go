@@ -123,8 +123,8 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 	})
 }
 
-// TestLastCommandRemovesAFreshPod: if two commands give up, in any order, before a
-// container was started, the last one leaves nothing behind.
+// TestLastCommandRemovesAFreshPod: if two commands give up before a container was started, the
+// last one leaves nothing behind, whichever it is.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	}
 }
 
-// TestBothGiveUpAtOnce: if two commands are interrupted at the same time, neither leaves
-// the pod to the other.
+// TestBothGiveUpAtOnce: if two commands are interrupted at the same time, neither leaves the
+// cleanup to the other.
 func TestBothGiveUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -242,7 +242,7 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 		}
 		for _, call := range r.rt.Calls()[before:] {
 			if !(step{method: call.Method}).reads() {
-				t.Errorf("%s without the lock", call.Method)
+				t.Errorf("%s was called without the lock", call.Method)
 			}
 		}
 		held.Unlock()
@@ -397,9 +397,9 @@ func TestRestartOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestRestartThatFails: the checkpoint may be the only copy of the pod's definition. A
-// restart, or a start of a stopped pod, that fails or is interrupted keeps the pod, without
-// a sandbox, and can be repeated.
+// TestRestartThatFails: the checkpoint may be the only copy of the pod's definition. If a
+// restart, or a start of a stopped pod, fails or is interrupted, the pod is kept without a
+// sandbox, and the command can be repeated.
 func TestRestartThatFails(t *testing.T) {
 	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
 	faults := map[string]critest.Fault{
@@ -425,7 +425,7 @@ func TestRestartThatFails(t *testing.T) {
 					}
 					clear()
 					if slices.ContainsFunc(r.rt.Sandboxes(), func(s critest.Sandbox) bool { return s.Ready }) {
-						t.Error("a sandbox is left that runs")
+						t.Error("a sandbox is still ready")
 					}
 					if known = r.known(); len(known) != 1 || known[0].Pod == nil {
 						t.Fatalf("the pod is lost: %v", known)

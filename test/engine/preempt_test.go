@@ -99,7 +99,7 @@ func TestPreemptPlan(t *testing.T) {
 			t.Errorf("preempts %+v", view.Preempts)
 		}
 		if r.emitted("Preempting", "") {
-			t.Error("planning preempted")
+			t.Error("planning preempted a pod")
 		}
 		r.mustDelete()
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// BenchmarkPrepare reads the facts, plans and admits one pod on a host with a
-// hundred, over a socket as a process of podrun's does. It must take 10 ms at
-// most: apply does it under the node's lock.
+// BenchmarkPrepare reads the facts, plans and admits one pod on a host with a hundred pods,
+// through a socket like a podrun process. It must take at most 10 ms, because apply does this
+// under the node's lock.
 //
 //	go test ./test/engine -run '^$' -bench Prepare
 func BenchmarkPrepare(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	// On a machine with other load, this value can be compared; it includes that of the
+	// Unlike wall time, CPU time is comparable on a busy machine. It includes the CPU time of the
 	// fake runtime.
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 	for _, result := range r.delete(run.DeleteOptions{}) {

@@ -19,7 +19,7 @@ var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 }}
 
-// hereOf returns a pod on this host, as planned by an earlier apply of the text.
+// hereOf returns the pod that an earlier apply of the text left on this host.
 func hereOf(t *testing.T, text, uid string) prepare.ExistingPod {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
@@ -53,7 +53,7 @@ func TestRefusedMountIsToldOnce(t *testing.T) {
 		}
 	}
 	if want := []string{"spec.containers[0].volumeMounts[0].recursiveReadOnly"}; !slices.Equal(fields, want) {
-		t.Errorf("told of %q, want %q", fields, want)
+		t.Errorf("reported fields %q, want %q", fields, want)
 	}
 	view, err := targets[0].View()
 	if err != nil {

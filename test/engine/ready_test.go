@@ -79,7 +79,8 @@ func TestReadyAfterCrash(t *testing.T) {
 	})
 }
 
-// TestEndedIsNotReady: a pod that ends at once is not ready either, although its container ran.
+// TestEndedIsNotReady: a pod that terminates immediately is not ready either, although its
+// container has run.
 func TestEndedIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -43,7 +43,7 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 		}
 		attempt := req.GetConfig().GetMetadata().GetAttempt()
 		if before := first[attempt]; before != nil && !proto.Equal(before, req) {
-			t.Errorf("attempt %d was asked for again as\n%v\nafter\n%v", attempt, req, before)
+			t.Errorf("attempt %d was requested again as\n%v\nafter\n%v", attempt, req, before)
 		}
 		first[attempt] = req
 	}
@@ -244,7 +244,7 @@ func TestRunAsNonRootRefused(t *testing.T) {
 		// The image that the first attempt pulled is present for the second one.
 		pulled := i == 2 || i == 4
 		if made := slices.Contains(r.rt.Changes(), "RunPodSandbox"); made != pulled {
-			t.Errorf("%s: a sandbox was made: %v", image, made)
+			t.Errorf("%s: a sandbox was created: %v", image, made)
 		}
 		if slices.Contains(r.rt.Changes(), "CreateContainer app") {
 			t.Error("it was created")

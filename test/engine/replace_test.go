@@ -146,8 +146,7 @@ func TestReplaceRefused(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceCountsTheOldAsGone: the new pod can use the resources and ports of the old
-// one.
+// TestReplaceCountsTheOldAsGone: admission treats the resources and ports of the old pod as free.
 func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {

@@ -35,7 +35,7 @@ func (r *rig) group(files ...string) string {
 			}
 		}
 	}
-	r.t.Fatalf("the pod's control group has none of %v", files)
+	r.t.Fatalf("the pod's cgroup has none of %v", files)
 	return ""
 }
 
@@ -185,7 +185,7 @@ func TestResizeInterrupted(t *testing.T) {
 	}
 	end()
 	if got := r.group("memory.limit_in_bytes", "memory.max"); got != "134217728" {
-		t.Errorf("what grows of the pod's group was not set first: %s", got)
+		t.Errorf("the pod's cgroup was not increased first: %s", got)
 	}
 	r.mustApply(sized("100m", "128Mi", "NotRequired"), run.OutcomeUnchanged)
 	if got := r.got("web").Status.ContainerStatuses[0].Resources.Limits.Memory().String(); got != "128Mi" {
@@ -230,7 +230,7 @@ func TestServeResizes(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.same(web)
 		if got := pending(); got != "" {
-			t.Errorf("condition %q after the file asks for what the pod has", got)
+			t.Errorf("condition %q after the file requests the pod's current resources", got)
 		}
 	})
 }

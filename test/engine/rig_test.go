@@ -25,9 +25,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestMain hides all programs from the engine: this host's firewall rules are not a subject
-// of these tests, and until a process that one test starts has executed its program, it
-// holds the locks of the other tests.
+// TestMain hides all programs from the engine: this host's firewall rules are not a subject of
+// these tests, and a process that one test starts inherits the locks of the other tests until it
+// executes its program.
 func TestMain(m *testing.M) {
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())

@@ -226,7 +226,7 @@ func TestGCOfRootDirs(t *testing.T) {
 	}
 	found, err := b.engine().GC(t.Context(), run.GCOptions{})
 	if err != nil || len(found) != 1 || found[0].Kind != "cgroup" || !found[0].Removed || !strings.Contains(found[0].Why, a.settings.RootDir) {
-		t.Errorf("of a root directory that is gone: %+v, %v", found, err)
+		t.Errorf("leftovers of a removed root directory: %+v, %v", found, err)
 	}
 	if left := a.groupsOf("u-1"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

@@ -243,7 +243,7 @@ func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
 	}
 	at := slices.IndexFunc(views, func(v run.View) bool { return v.ID == id })
 	if len(views) != 2 || at < 0 {
-		t.Fatalf("%d pods, ours the %d.", len(views), at)
+		t.Fatalf("%d pods, index of the test's pod %d", len(views), at)
 	}
 	pod := views[at].Object
 	if pod.Status.Phase != "Running" || len(pod.Status.ContainerStatuses) != 1 || (views[at].Pod == nil) != unknown {

@@ -43,7 +43,7 @@ func (r *rig) keepSecretsInMemory() {
 func (r *rig) loseSecrets() {
 	r.t.Helper()
 	if _, err := os.Stat(r.layout().SecretPods()); err != nil {
-		r.t.Fatalf("there is nothing to lose: %v", err)
+		r.t.Fatalf("no Secrets are in memory: %v", err)
 	}
 	if err := os.RemoveAll(r.layout().SecretPods()); err != nil {
 		r.t.Fatal(err)

@@ -51,7 +51,7 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	other := r.layout()
 	other.RootDir += "2"
 	if other.APISocket() == r.layout().APISocket() {
-		t.Error("two root directories have one socket")
+		t.Error("two root directories share a socket")
 	}
 }
 
@@ -233,7 +233,7 @@ func TestServeAPI(t *testing.T) {
 		t.Fatalf("/stats/summary: %d %s", code, body)
 	}
 	if p := stats.Pods[0]; p.CPU == nil || p.Memory == nil || *p.CPU.UsageCoreNanoSeconds != 0 || len(p.Containers) != 1 || *p.Containers[0].CPU.UsageCoreNanoSeconds != 1e9 {
-		t.Errorf("/stats/summary: the pod's own usage is not that of its control group: %+v", p)
+		t.Errorf("/stats/summary: the pod's own usage is not that of its cgroup: %+v", p)
 	}
 	for path, want := range map[string]int{"/containerLogs/default/none/app": 404, "/containerLogs/default/web/none": 400} {
 		if code, body := get(path); code != want {
@@ -312,7 +312,7 @@ func TestServeRemote(t *testing.T) {
 			return strings.Contains(body, "502") && !strings.Contains(body, "s3cret")
 		})
 		if c, _ := r.rt.Container("app"); c.ID != first || !running(get) {
-			t.Errorf("the pod was touched: %+v", c)
+			t.Errorf("the pod was changed: %+v", c)
 		}
 		set("{apiVersion: v1, kind: List, items: []}")
 		eventually(t, "the pod is deleted", func() bool {

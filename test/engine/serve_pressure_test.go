@@ -132,7 +132,7 @@ func TestServeEvictsForMemory(t *testing.T) {
 		}
 		st := s.status("db")
 		if len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].State.Terminated == nil {
-			t.Errorf("how its container has ended is lost: %+v", st.ContainerStatuses)
+			t.Errorf("the exit state of its container is lost: %+v", st.ContainerStatuses)
 		}
 		if !slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.DisruptionTarget && c.Reason == "TerminationByKubelet" && c.Status == corev1.ConditionTrue
@@ -263,7 +263,7 @@ func TestServeEnforcesLocalStorage(t *testing.T) {
 		s.running("app")
 		s.running("web")
 		if slices.ContainsFunc(s.status("db").Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }) {
-			t.Error("a pod that is over its own limit is not disrupted")
+			t.Error("a pod that exceeds its own limit has the condition DisruptionTarget")
 		}
 		s.node.change(func(u *usedNode) {
 			u.pods["web"] = &eviction.Usage{Containers: map[string]eviction.ContainerUsage{"web": {Logs: eviction.Disk{Bytes: 2 * gib}}}}

@@ -220,7 +220,7 @@ func (s *serving) start() {
 			s.t.Errorf("serve: %v", err)
 		}
 		if took := time.Since(begun); took > time.Second {
-			s.t.Errorf("serve took %s to end", took)
+			s.t.Errorf("serve took %s to exit", took)
 		}
 		s.end = nil
 	}
@@ -297,7 +297,7 @@ func (s *serving) same(before critest.Container) {
 func (s *serving) absent(name string) {
 	s.t.Helper()
 	if c, ok := s.rt.Container(name); ok {
-		s.t.Errorf("container %s is here: %v", name, c.State)
+		s.t.Errorf("container %s exists: %v", name, c.State)
 	}
 }
 

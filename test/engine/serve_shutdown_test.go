@@ -104,7 +104,7 @@ func ranked(name string, priority int, policy string) string {
 	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
 
-// stops lists for each container at which second after since it got SIGTERM, and its grace
+// stops lists for each container when it got SIGTERM, in seconds after since, and its grace
 // period: "web 0s 5s".
 func (s *serving) stops(since time.Time) []string {
 	var out []string
@@ -228,7 +228,7 @@ func TestServeAfterReboot(t *testing.T) {
 			t.Errorf("a pod that is not restarted: %s %s", st.Phase, st.Reason)
 		}
 		if _, err := os.Stat(s.layout().ShuttingDown()); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the note of the shutdown is there: %v", err)
+			t.Errorf("the record of the shutdown still exists: %v", err)
 		}
 	})
 }

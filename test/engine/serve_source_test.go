@@ -69,7 +69,7 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.running("web")
 		if calls == 0 || len(unknown) > 0 {
-			t.Errorf("of %d calls while the pod has a checkpoint, these are made before its source is known: %v", calls, unknown)
+			t.Errorf("of %d calls after the pod got its checkpoint, these were made before its source was recorded: %v", calls, unknown)
 		}
 	})
 }

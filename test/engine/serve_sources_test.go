@@ -48,7 +48,7 @@ func TestServeReloadsSources(t *testing.T) {
 	}
 	eventually(t, "web runs", runs("web"))
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
-		t.Errorf("the copy of a URL that is no source is there: %v", err)
+		t.Errorf("the copy of a URL that is not a source still exists: %v", err)
 	}
 	reload("https://host.example/a", "http://host.example/b")
 	eventually(t, "a warning", func() bool { return r.warned("source http://host.example/b") > 0 })

@@ -54,7 +54,7 @@ func TestServeReloadsStrictSources(t *testing.T) {
 	write("db", 0)
 	eventually(t, "db runs, which root owns", runs("db"))
 	if runs("app")() {
-		t.Error("app runs, which another user owns, although strictSources is true")
+		t.Error("app runs, although another user owns its file and strictSources is true")
 	}
 	if now, ok := r.rt.Container("web"); !ok || now.ID != web.ID {
 		t.Errorf("web was replaced or deleted because its file is refused: %+v", now)

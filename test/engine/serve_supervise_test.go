@@ -251,7 +251,7 @@ func TestServeDeadline(t *testing.T) {
 		s.running("web")
 		time.Sleep(10 * time.Second)
 		if c, _ := s.rt.Container("web"); c.FinishedAt.IsZero() {
-			t.Error("it runs on")
+			t.Error("the pod continues to run")
 		}
 		s.restart()
 		time.Sleep(time.Hour)
@@ -342,10 +342,10 @@ func TestServeEnds(t *testing.T) {
 			s.running("web")
 			s.running("db")
 			if n := len(s.rt.Sandboxes()); n != 1 {
-				t.Errorf("ended after %d ms: %d sandboxes", after*40, n)
+				t.Errorf("serve exited after %d ms: %d sandboxes", after*40, n)
 			}
 			if web, db := len(s.starts("web")), len(s.starts("db")); web > 2 || db > 2 {
-				t.Errorf("ended after %d ms: %d and %d starts", after*40, web, db)
+				t.Errorf("serve exited after %d ms: %d and %d starts", after*40, web, db)
 			}
 			web := s.running("web")
 			s.restart()

@@ -30,7 +30,7 @@ func newModelStory(policy string) *modelStory {
 
 func (s *modelStory) pass(d time.Duration) { s.at = s.at.Add(d) }
 
-// look makes the model check what should have happened by now.
+// look makes the model check that the actions that are due have happened.
 func (s *modelStory) look() {
 	var here []critest.Container
 	if s.run != nil && s.run.FinishedAt == 0 {
@@ -60,8 +60,8 @@ func (s *modelStory) crash(attempt uint32, delay time.Duration) {
 	s.start(attempt)
 }
 
-// TestModelBites: the model detects what a supervisor must not do, and accepts what it may
-// do.
+// TestModelBites: the model reports actions that a supervisor must not take, and accepts those
+// that it may take.
 func TestModelBites(t *testing.T) {
 	second := time.Second
 	for name, tc := range map[string]struct {

@@ -20,7 +20,7 @@ type model struct {
 
 	mu    sync.Mutex
 	pods  map[string]*modelPod
-	blind time.Time // until when the supervisor or the runtime is unavailable, or was a moment ago
+	blind time.Time // until when nothing is judged, because the supervisor or the runtime is, or was just, unavailable
 	away  int       // how many of them are unavailable now
 	left  time.Time // since when they are unavailable
 	wrong []string
@@ -308,8 +308,7 @@ func (p *modelPod) lacks(now time.Time) string {
 	return ""
 }
 
-// check compares the containers of the runtime, here, with what should have happened by
-// now.
+// check compares the runtime's containers, in here, with their expected state.
 func (m *model) check(here []critest.Container, pods map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

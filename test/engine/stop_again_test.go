@@ -92,8 +92,8 @@ func TestStopBackOffIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsHurried: a container is killed immediately when podrun is about to be
-// killed, not after the pause between two attempts.
+// TestStopBackOffIsHurried: when podrun is about to be killed, it kills a container immediately
+// instead of after the pause between two attempts.
 func TestStopBackOffIsHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

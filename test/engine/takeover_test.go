@@ -25,9 +25,8 @@ import (
 // slowEnd is a pod whose container takes 20 s to exit.
 var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
 
-// TestApplyAfterAKilledDelete: containers that a killed delete has asked to stop may still
-// be stopping. The next apply does not consider them running, and does not run their hooks
-// twice.
+// TestApplyAfterAKilledDelete: containers that a killed delete was stopping may still be exiting.
+// The next apply does not consider them running, and does not run their hooks twice.
 func TestApplyAfterAKilledDelete(t *testing.T) {
 	for _, again := range []string{"apply", "delete"} {
 		t.Run(again, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 	})
 }
 
-// TestLoserOfADeleteStopsNothing: a delete that was taken over by another one stops no
+// TestLoserOfADeleteStopsNothing: a delete from which another delete has taken over stops no
 // container during the other's grace period, even if it cannot observe the pod again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +122,7 @@ func TestApplyWaitsForADelete(t *testing.T) {
 		}
 		r.wantRunning("app")
 		if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, "waiting for process") }) {
-			t.Errorf("it does not say for whom it waits: %q", r.warnings)
+			t.Errorf("apply does not report which command it waits for: %q", r.warnings)
 		}
 		r.mustDelete()
 	})
@@ -219,8 +218,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeleteWhileAnImageVolumeIsPulled: the pod's lock is not held either during the pull
-// of an image that is mounted as a volume.
+// TestDeleteWhileAnImageVolumeIsPulled: the pod's lock is not held during the pull of an image
+// that is mounted as a volume, either.
 func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.Version("containerd", "v2.1.4"))
@@ -253,14 +252,14 @@ func TestFailedHookOfALoser(t *testing.T) {
 			t.Errorf("the hook was run %d times", n)
 		}
 		if c, _ := r.rt.Container("app"); c.State == 1 {
-			t.Error("its container runs on")
+			t.Error("its container continues to run")
 		}
 		r.mustDelete()
 	})
 }
 
-// TestStopOvertakenByDelete: a stop that is taken over by a delete ends with the delete,
-// and leaves nothing behind.
+// TestStopOvertakenByDelete: a stop from which a delete takes over returns when the delete does,
+// and nothing is left behind.
 func TestStopOvertakenByDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -301,8 +300,8 @@ func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	})
 }
 
-// TestSweepLeavesALiveOwner: a pod without a checkpoint is being deleted while another
-// command sweeps. The delete removes all of it.
+// TestSweepLeavesALiveOwner: another command sweeps while a delete removes a pod without a
+// checkpoint. The delete removes the whole pod.
 func TestSweepLeavesALiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -51,7 +51,7 @@ func TestTop(t *testing.T) {
 		begun = time.Now()
 		pods, err = serve.Top(t.Context(), r.engine(), run.Selector{Namespace: "other"})
 		if err != nil || len(pods) != 0 || time.Since(begun) != 0 {
-			t.Errorf("of no pod: %+v %v after %s", pods, err, time.Since(begun))
+			t.Errorf("without pods: %+v %v after %s", pods, err, time.Since(begun))
 		}
 		r.mustDelete()
 	})
@@ -123,7 +123,7 @@ func TestTopOnCRIO(t *testing.T) {
 				t.Errorf("%s: %+v %v", version, pods, err)
 			}
 			if got := len(r.rt.CallNames("ListPodSandboxStats")) > 0; got != asked {
-				t.Errorf("%s: asked for the usage of pods: %v", version, got)
+				t.Errorf("%s: the usage of pods was requested: %v", version, got)
 			}
 			r.mustDelete()
 		})

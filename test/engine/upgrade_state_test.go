@@ -21,8 +21,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// legacyState rewrites the state of a pod as the release before does: three files of schema
-// version 1.
+// legacyState rewrites the state of a pod as the previous release stores it: three files of
+// schema version 1.
 func (r *rig) legacyState(uid string) {
 	r.t.Helper()
 	l := r.layout()
@@ -54,7 +54,7 @@ func (r *rig) legacyState(uid string) {
 	}
 }
 
-// wantLegacy checks whether a pod has the state files of the release before.
+// wantLegacy checks whether a pod has the state files of the previous release.
 func (r *rig) wantLegacy(uid string, want bool) {
 	r.t.Helper()
 	l := r.layout()
@@ -70,7 +70,7 @@ func (r *rig) wantLegacy(uid string, want bool) {
 	}
 }
 
-// wantNoChange checks that the runtime was asked for no change of a container or sandbox.
+// wantNoChange checks that no request to the runtime changes a container or sandbox.
 func (r *rig) wantNoChange() {
 	r.t.Helper()
 	if got := r.rt.CallNames("RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"); len(got) > 0 {
@@ -78,8 +78,8 @@ func (r *rig) wantNoChange() {
 	}
 }
 
-// TestAdoptEndedPodOfBefore: a pod that ended under the release before remains ended, although
-// the runtime has lost its containers.
+// TestAdoptEndedPodOfBefore: a pod that terminated under the previous release remains terminated,
+// although the runtime has lost its containers.
 func TestAdoptEndedPodOfBefore(t *testing.T) {
 	text := podText("web", "OnFailure", "containers: [{name: app, image: registry.example/app:1}]")
 	ended := func(t *testing.T, r *rig) (uid string) {
@@ -131,8 +131,8 @@ func TestAdoptEndedPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestAdoptProbedPodOfBefore: the results of probes of the release before, and when they were
-// known to hold, are those of the pod until there are new ones.
+// TestAdoptProbedPodOfBefore: the probe results of the previous release, and their times, apply
+// to the pod until there are new ones.
 func TestAdoptProbedPodOfBefore(t *testing.T) {
 	text := podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, readinessProbe: {exec: {command: ['true']}, periodSeconds: 5}}]")
 	ready := func(r *rig) string {
@@ -194,8 +194,8 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestAdoptResizingPodOfBefore: a resize that the release before has begun is completed
-// without a restart.
+// TestAdoptResizingPodOfBefore: a resize that the previous release has begun is completed without
+// a restart.
 func TestAdoptResizingPodOfBefore(t *testing.T) {
 	text := func(memory string) string {
 		return podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, resources: {limits: {memory: "+memory+"}}}]")
@@ -253,8 +253,8 @@ func TestAdoptResizingPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestStateIsOfItsSchema: an older podrun, which knows versions up to 2, checks the version of
-// the state's file, and refuses to change the pod once this one has written it.
+// TestStateIsOfItsSchema: an older podrun, which supports versions up to 2, checks the version of
+// the state file, and refuses to change the pod after this podrun has written the file.
 func TestStateIsOfItsSchema(t *testing.T) {
 	r := newRig(t)
 	uid := r.mustApply(withHook, run.OutcomeCreated).ID.UID

@@ -145,8 +145,8 @@ func TestUpgradeNewDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradeHostname: a host that got another name (DHCP) continues with its pods, with
-// their UIDs.
+// TestUpgradeHostname: if the host gets another name (DHCP), its pods and their UIDs remain
+// unchanged.
 func TestUpgradeHostname(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()

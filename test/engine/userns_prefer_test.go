@@ -81,7 +81,7 @@ func TestPreferUserNamespace(t *testing.T) {
 				t.Errorf("a user namespace: %t, want %t", own, tc.own)
 			}
 			if !strings.HasPrefix(view.UserNamespace, tc.view) || tc.view == "" && view.UserNamespace != "" {
-				t.Errorf("the plan says %q, want %q", view.UserNamespace, tc.view)
+				t.Errorf("the plan has %q, want %q", view.UserNamespace, tc.view)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	}
 	r.mustApply(pod("six"), run.OutcomeCreated)
 	if err := node.Reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "took the range that starts at") {
-		t.Errorf("reserve: %v; want that the range is taken", err)
+		t.Errorf("reserve: %v; want an error that the range is in use", err)
 	}
 	if err := os.RemoveAll(r.layout().Pod(targets[0].Plan.ID.UID)); err != nil {
 		t.Fatal(err)

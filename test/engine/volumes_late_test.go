@@ -49,7 +49,7 @@ func TestVolumesAfterSandbox(t *testing.T) {
 		t.Errorf("the volume: %v", err)
 	}
 	if n := r.callsTo("RunPodSandbox"); n != 1 {
-		t.Errorf("%d sandboxes were made", n)
+		t.Errorf("%d sandboxes were created", n)
 	}
 	r.mustDelete()
 }

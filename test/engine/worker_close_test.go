@@ -124,7 +124,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// A pod that --continue skips has no worker any more either.
+// A pod that --continue skips has no worker either.
 func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()

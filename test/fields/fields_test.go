@@ -69,9 +69,9 @@ func TestSupported(t *testing.T) {
 		switch {
 		case r.class != supported || r.fixed || r.test != "":
 		case !seen:
-			t.Errorf("%s: supported, and no pod of testdata/pods.yaml sets it", l.path)
+			t.Errorf("%s is supported, but no pod of testdata/pods.yaml sets it", l.path)
 		case how != "":
-			t.Errorf("%s: supported, and changing it %s", l.path, how)
+			t.Errorf("%s is supported, but changing it %s", l.path, how)
 		default:
 			proven++
 		}
@@ -119,7 +119,7 @@ func idle(t *testing.T, r row, pod any, before outcome) {
 			continue
 		}
 		if len(places(pod, l.path)) == 0 {
-			t.Errorf("%s is not tried", l.path)
+			t.Errorf("%s is not tested", l.path)
 		}
 		if does, _ := matters(t, pod, before.does, l); does && !r.fixed {
 			t.Errorf("%s changes what podrun does", l.path)
@@ -128,7 +128,7 @@ func idle(t *testing.T, r row, pod any, before outcome) {
 	for _, p := range places(pod, r.path) {
 		undo := p.set(gone{})
 		if without := outcomeOf(t, pod); len(without.invalid) == 0 && without.does != before.does {
-			t.Error("without it podrun does something else")
+			t.Error("without the field, podrun does something else")
 		}
 		undo()
 	}

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// term is a phrase that is not to be written, and what to write instead.
+// term is a phrase that must not be used, and its replacement.
 type term struct {
 	not   *regexp.Regexp
 	write string
@@ -56,7 +56,7 @@ var terms = []term{
 
 func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + words + `)\b`) }
 
-// allowed are places where a phrase is right: "file: text around it". At most 20.
+// allowed lists places where a phrase is correct: "file: text around it". At most 20.
 var allowed = []string{
 	"run/start/sandbox.go: can't get final child",             // of runc
 	"volume/emptydir.go: can't be used if container requests", // of the kubelet

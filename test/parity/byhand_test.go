@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// byHand are pods that a standalone kubelet cannot run, with the lines that a kubelet
-// with an API server sends or creates for them, and the source of each. Their common part
-// with the recorded pods is tested there.
+// byHand lists pods that a standalone kubelet cannot run, with the lines that a kubelet with an
+// API server would produce for them, and the source of each line. The tests of the recorded pods
+// cover the lines that both share.
 var byHand = map[string]struct {
 	objects, pod string
 	want         []struct{ track, line, source string }

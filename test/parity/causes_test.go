@@ -105,7 +105,7 @@ func (s *tally) allSeen(t *testing.T) {
 	for _, c := range causes {
 		for _, golden := range c.goldens {
 			if slices.Contains(s.ran, golden) && !s.seen[touch{c.name, golden}] {
-				t.Errorf("%s: the cause %q explains nothing any more: take it out", golden, c.name)
+				t.Errorf("%s: the cause %q no longer explains a difference: remove it", golden, c.name)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (s *tally) allSeen(t *testing.T) {
 
 func TestCauses(t *testing.T) {
 	if len(causes) > 10 {
-		t.Errorf("%d causes; ten is the most", len(causes))
+		t.Errorf("%d causes, want at most ten", len(causes))
 	}
 	page, err := os.ReadFile("../../docs/kubelet-differences.md")
 	if err != nil {

@@ -30,7 +30,7 @@ func shared(t *testing.T) string {
 		dir = filepath.Join("..", "..", "..", "shared")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "kubelet-golden")); err != nil {
-		t.Skipf("no recordings of a kubelet here (%v): set PODRUN_SHARED to the directory that has kubelet-golden", err)
+		t.Skipf("no recordings of a kubelet (%v): set PODRUN_SHARED to the directory that has kubelet-golden", err)
 	}
 	return dir
 }

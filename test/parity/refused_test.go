@@ -114,7 +114,7 @@ func compareRefusal(t *testing.T, name, manifest, said string) {
 		t.Fatalf("the kubelet refused it: %s; the test expects %q", said, want.kubelets)
 	}
 	if !thisHostRefuses(t, want.kubelets) {
-		t.Skip("this host has what the recording host had not")
+		t.Skip("this host has the feature that the recording host lacked")
 	}
 	pod := readPod(t, manifest)
 	onHost := strings.NewReplacer(recordedHost, hostDir(t))

@@ -28,8 +28,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// settle is the time without acting calls after which the pod is removed, as in the
-// recording of the kubelet.
+// settle is the time without acting calls after which the pod is removed, as in the kubelet's
+// recordings.
 const settle = 3 * time.Second
 
 // rig is a host for one pod, with a runtime that responds like the one with which the

@@ -99,10 +99,10 @@ func sentSet(t *testing.T, set string) {
 func needsHost(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("pods are really made here, with control groups and mounts: needs root")
+		t.Skip("not root: podrun makes control groups and mounts")
 	}
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
-		t.Skip("the recordings are of control groups v1, which this host has not:", err)
+		t.Skip("the recordings require cgroup v1, which this host lacks:", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 		w.starts = cutShort[name]
 	}
 	if name == "25-hugepages" && hugePages(t) < 2 {
-		t.Skip("this host has not two huge pages of 2Mi free for the pod")
+		t.Skip("this host lacks two free huge pages of 2Mi for the pod")
 	}
 	s.ran = append(s.ran, name)
 	host := hostDir(t)
@@ -275,8 +275,8 @@ type world struct {
 	// real makes containers behave as their commands specify, as in containerd. Otherwise
 	// their names and the pod's annotation determine their behavior.
 	real bool
-	// starts ends the recording after that many container starts; 0 means until it is
-	// settled.
+	// starts is the number of container starts after which the recording stops; 0 means that it
+	// stops when the pod is settled.
 	starts int
 	// bare has none of the pod's seccomp profiles, and a runtime that declares in advance
 	// which images are present.

@@ -61,7 +61,7 @@ func TestHardened(t *testing.T) {
 	}
 	for line := range strings.Lines(string(want)) {
 		if !slices.Contains(lines, line) {
-			t.Errorf("not so any more: %s(go test ./test/plan -update accepts it)", line)
+			t.Errorf("changed outcome: %s(go test ./test/plan -update accepts it)", line)
 		}
 	}
 	for _, outcome := range []string{": runs with host IDs ", ": runs without a user namespace: ", ": refused: "} {

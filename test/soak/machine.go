@@ -42,7 +42,7 @@ type supervisor struct {
 func (s *supervisor) start() error {
 	cmd, ended := exec.Command(s.podrun, "serve", s.manifests), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	// It must not outlive the soak.
+	// The process must not outlive the soak.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err

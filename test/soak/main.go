@@ -112,7 +112,7 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
-	// For a later examination of a verdict.
+	// Kept for examining a verdict later.
 	times := fmt.Sprintf("podrun serve: %s\ncontainerd: %s\n", kills, crashes)
 	if err := os.WriteFile(filepath.Join(o.dir, "kills"), []byte(times), 0o600); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (o *options) allStarted(ctx context.Context, pods []soakPod) error {
 	}
 }
 
-// killing kills podrun and the runtime until the time is over, and returns the times at
-// which each was killed.
+// killing repeatedly kills podrun and the runtime for the duration of the soak, and returns the
+// times at which each was killed.
 func (o *options) killing(ctx context.Context, s *supervisor) (kills, crashes []time.Duration, err error) {
 	over := time.After(o.lasts)
 	serve, runtime := time.NewTicker(o.killServe), time.NewTicker(o.killRuntime)

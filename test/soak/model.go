@@ -72,10 +72,10 @@ const tolerance = 50 * time.Millisecond
 type verdict struct {
 	starts int
 	late   []time.Duration // for each restart, the delay after the end of its back-off
-	// Podrun or the runtime may be killed during StartContainer: the runtime then undoes
-	// the start, or does not record it. If the program had begun to run, its record
-	// contains the start but not the end: hidden. Otherwise, the start is cut. Both count
-	// as runs, with a back-off.
+	// podrun or the runtime may be killed during StartContainer: the runtime then undoes the
+	// start, or does not record it. If the program had already started, its record contains the
+	// start but not the end, and the start is hidden. Otherwise, the start is cut. Both count as
+	// runs, with a back-off.
 	hidden, cut int
 	faults      []string
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// class is how a command ends for its user.
+// class rates the result of a command for its user.
 type class string
 
 const (
@@ -31,8 +31,9 @@ type mark struct {
 	output string // fingerprint of the output that was read
 }
 
-// judge returns the class of a command's result: the mark, if the output is still the one that was marked; what a
-// program can derive from the exit code and the messages; else the class of the first trial, which only a reader can change.
+// judge returns the class of a command's result: the mark, if the output is still the one that
+// was marked; otherwise the class that follows from the exit code and the messages; otherwise the
+// class of the first trial, which only a reader can change.
 func judge(c command, r result, m mark) class {
 	errors := messages(r.output)
 	switch {
@@ -50,7 +51,7 @@ func judge(c command, r result, m mark) class {
 	return c.class
 }
 
-// unknown is a message without help, whatever it was when a reader found help in it.
+// unknown matches messages that offer no help, even if a reader found help in an earlier version.
 var unknown = regexp.MustCompile(`^podrun: (unknown (shorthand )?flag|"[^"]*" is not a command)`)
 
 // refused reports whether podrun did not do what the command asks: its exit codes for usage, definitions and
@@ -64,7 +65,7 @@ var message = regexp.MustCompile(`(?m)^podrun: .*(?:\n(?:hint|      ).*)*`)
 
 func messages(output string) []string { return message.FindAllString(output, -1) }
 
-// pointsAtHelp is a hint that fits every command.
+// pointsAtHelp matches a hint that refers to the help and fits every command.
 var pointsAtHelp = regexp.MustCompile(`hint: see 'podrun[a-z -]* --help'\s*$`)
 
 // anyBare reports whether a message has neither a remedy, in parentheses or as a hint, nor a hint of its own.
@@ -83,7 +84,8 @@ var (
 	numbers     = regexp.MustCompile(`[0-9]+`)
 )
 
-// fingerprint is a command's exit code and messages, without what differs between two runs.
+// fingerprint returns a command's exit code and messages, without the parts that differ between
+// two runs.
 func fingerprint(r result) string {
 	text := strings.Join(messages(r.output), " ")
 	return strconv.Itoa(r.code) + " " + flat(numbers.ReplaceAllString(identifiers.ReplaceAllString(text, "ID"), "N"), 160)

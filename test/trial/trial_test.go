@@ -36,7 +36,8 @@ const (
 	ownCommands  = "testdata/commands.tsv"
 )
 
-// commandTimeout ends commands that wait for ever, as port-forward does: most users press Ctrl-C earlier.
+// commandTimeout terminates commands that do not exit by themselves, such as port-forward; most
+// users press Ctrl-C earlier.
 const commandTimeout = 20 * time.Second
 
 // command is one line of a commands file.
@@ -52,7 +53,7 @@ type result struct {
 	output string
 }
 
-// The counts by class that were reached on 2026-11-24; a change that makes one worse must say why.
+// The counts by class of 2026-11-24. A commit that makes one worse must explain why.
 const (
 	minWorks     = 517
 	maxBare      = 4
@@ -181,7 +182,7 @@ func (w *workspace) run(t *testing.T, line string) result {
 	return result{code, w.plain(output.String())}
 }
 
-// plain replaces what differs between two machines.
+// plain replaces values that differ between two machines.
 func (w *workspace) plain(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, w.dir, "@W@/w"), filepath.Dir(w.dir), "@W@")
 }

@@ -144,7 +144,7 @@ func (w *workspace) before(t *testing.T, id string) {
 	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	shell.WaitDelay = 5 * time.Second
 	if out, err := shell.CombinedOutput(); ctx.Err() != nil {
-		t.Errorf("setup of %s: %s: it did not end in %s: %s", id, line, setupTimeout, out)
+		t.Errorf("setup of %s: %s: not finished after %s: %s", id, line, setupTimeout, out)
 	} else if err != nil {
 		t.Logf("setup of %s: %s: %v: %s", id, line, err, out)
 	}

@@ -1,13 +1,13 @@
-// Httpd is the HTTP server of the test images. It writes a line to stdout for
-// each request and ends with code 0 at once on SIGTERM.
+// Httpd is the HTTP server of the test images. It writes a line to stdout for each request, and
+// exits immediately with code 0 on SIGTERM.
 //
 //	/             a greeting with the hostname
 //	/healthz      200
 //	/fail         500
 //	/status?code=N  the status N
 //	/redirect     302 to /, or to ?to=URL
-//	/hook         counts its calls and answers the count; ?peek=1 only answers
-//	/headers      the request's headers, as they came
+//	/hook         counts its requests and returns the count; ?peek=1 only returns it
+//	/headers      the request's headers, unchanged
 //
 // PORT is the port to listen on (8080).
 package main
