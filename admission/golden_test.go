@@ -57,7 +57,7 @@ func TestKubeletRefusals(t *testing.T) {
 			if len(rec.Sandboxes) > 0 {
 				admitted++
 				if len(got) > 0 {
-					t.Errorf("the kubelet runs it, podrun says %q", got)
+					t.Errorf("the kubelet runs the pod, podrun reports %q", got)
 				}
 				return
 			}

@@ -17,7 +17,7 @@ func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 	facts, s := live(t)
 	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
 	if p.Driver == host.DriverSystemd {
-		t.Skip("systemd makes the groups, and removes them")
+		t.Skip("systemd creates and removes the groups")
 	}
 	p.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
 	if _, err := openLock(p.Lock); err != nil {
@@ -40,6 +40,6 @@ func TestGroupsOfAKilledPodrunAreRemoved(t *testing.T) {
 		_ = os.Remove(dir)
 	}
 	if _, err := os.Stat(p.making()); !os.IsNotExist(err) {
-		t.Errorf("the note is still there: %v", err)
+		t.Errorf("the mark still exists: %v", err)
 	}
 }

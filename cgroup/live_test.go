@@ -28,7 +28,7 @@ import (
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("making cgroups takes root")
+		t.Skip("not root: creates cgroups")
 	}
 	s := nodeconfig.Default()
 	s.CgroupDriver = os.Getenv("PODRUN_CGROUP_DRIVER")
@@ -355,7 +355,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !exists(busy) || !exists(p.dirs(p.Shared[1])[0]) || exists(p.dirs(p.Shared[2])[0]) {
-		t.Errorf("a used group is gone, or an unused one is not")
+		t.Errorf("a group in use was removed, or an unused one was not")
 	}
 	if err := os.Remove(busy); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestRemoveSparesOthers(t *testing.T) {
 		theirs = slices.DeleteFunc(theirs, func(dir string) bool { return strings.HasPrefix(dir, p.Mounts["blkio"]+"/") && !exists(dir) })
 	}
 	if !slices.Equal(left, theirs) {
-		t.Errorf("left: %v, want those made by others: %v", left, theirs)
+		t.Errorf("left: %v, want the groups that other programs created: %v", left, theirs)
 	}
 }
 

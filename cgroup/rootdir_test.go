@@ -156,7 +156,7 @@ func TestMarksOfOlderPodruns(t *testing.T) {
 			}
 			s.RootDir = "/data/a"
 			if err := Remove(t.Context(), Leftovers(uid, facts.Cgroup, s)); err != nil {
-				t.Errorf("by the podrun that has the pod: %v", err)
+				t.Errorf("by the podrun that owns the pod: %v", err)
 			}
 			<-ended
 		})
@@ -195,7 +195,7 @@ func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)
 	if a.Driver == "systemd" {
-		t.Skip("systemd makes the groups")
+		t.Skip("systemd creates the groups")
 	}
 	a.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
 	b.Lock = a.Lock

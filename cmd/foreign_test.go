@@ -86,7 +86,7 @@ func TestForeignNames(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
 	for name := range sameAs {
 		if isCommandName(root, name) || useInstead[name] != "" {
-			t.Errorf("%s is in two places", name)
+			t.Errorf("%s occurs in two tables", name)
 		}
 	}
 	for name := range useInstead {
@@ -121,7 +121,7 @@ func TestLikely(t *testing.T) {
 		}
 	}
 	if got := closestName("starp", []string{"start", "stare"}); got != "" {
-		t.Errorf("two are as likely, and %q is given", got)
+		t.Errorf("%q is suggested, although another name is equally likely", got)
 	}
 	if !slices.Contains(names, closestName("describ", names)) {
 		t.Error("describ")

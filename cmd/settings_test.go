@@ -198,8 +198,8 @@ func TestSettingsReload(t *testing.T) {
 	}
 }
 
-// ofOneCommand are the global flags without a field in the file: the path of the file,
-// and the output of a single command.
+// ofOneCommand lists the global flags without a field in the file: those for the path of the
+// file, and for the output of a single command.
 var ofOneCommand = []string{"config", "trace"}
 
 // TestFlagsHaveFields checks that each global flag changes a setting, so that a file can

@@ -104,7 +104,7 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	select {
 	case <-abandoned:
 	case <-time.After(20 * time.Second):
-		t.Error("a later one does not abandon the work")
+		t.Error("a later signal does not abandon the work")
 	}
 	stop() // the goroutine stays in restore
 }

@@ -38,7 +38,7 @@ func TestEscape(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 		if got := escape(escape(in)); got != want {
-			t.Errorf("%q: escaped twice it is %q", in, got)
+			t.Errorf("%q: escaping it twice results in %q", in, got)
 		}
 	}
 	if got := oneLine("a\nb\tc\x1b"); got != `a\nb\tc^[` {
@@ -93,13 +93,13 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 			t.Errorf("%s: nothing was printed", name)
 		}
 		if strings.ContainsFunc(text, controlsTerminal) || !utf8.ValidString(text) {
-			t.Errorf("%s steers the terminal: %q", name, text)
+			t.Errorf("%s controls the terminal: %q", name, text)
 		}
 		for line := range strings.Lines(text) {
 			// kubectl's describe splits messages into lines, as does podrun's.
 			if name != "describe" && (strings.Contains(line, "forged") || strings.HasPrefix(line, "web2")) &&
 				!strings.HasPrefix(line, "        ") && !strings.Contains(line, `\n`) && name != "error" {
-				t.Errorf("%s: a line passes for podrun's: %q", name, line)
+				t.Errorf("%s: a line looks like one of podrun's: %q", name, line)
 			}
 		}
 	}

@@ -206,6 +206,6 @@ func TestHugepages(t *testing.T) {
 		got[l.PageSize] = l.Limit
 	}
 	if diff := cmp.Diff(map[string]uint64{"2MB": 4 << 20, "1GB": 1 << 30}, got); diff != "" {
-		t.Errorf("the container's limit first, else the pod's: -want +got:\n%s", diff)
+		t.Errorf("the container's limit, or else the pod's: -want +got:\n%s", diff)
 	}
 }

@@ -53,7 +53,7 @@ func TestEnvOrder(t *testing.T) {
 	}))
 	p, problems := New(in)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Reason != "InvalidEnvironmentVariableNames" || !strings.Contains(problems[0].Message, "C_c=d") {
-		t.Errorf("want one warning of C_c=d, got %v", problems)
+		t.Errorf("want one warning about C_c=d, got %v", problems)
 	}
 	c, err := p.Config(Late{})
 	if err != nil {

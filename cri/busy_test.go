@@ -37,7 +37,7 @@ func TestBusyAndReserved(t *testing.T) {
 		}
 	}
 	if Busy(nil) || Reserved(nil) {
-		t.Error("no error is busy")
+		t.Error("a nil error counts as busy")
 	}
 }
 

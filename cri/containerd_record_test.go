@@ -62,7 +62,7 @@ func TestRemovalWithoutARecord(t *testing.T) {
 				}
 			}
 			if !rt.RemoveRecord(id) {
-				t.Fatal("there is no such container")
+				t.Fatal("the container does not exist")
 			}
 			if test.fault != "" {
 				rt.Fault(test.fault, critest.Fault{Err: test.err})
@@ -81,7 +81,7 @@ func TestRemovalWithoutARecord(t *testing.T) {
 				t.Errorf("%v; left: %v", err, rt.Leaked())
 			}
 			if records := rt.Records(); len(records) > 0 {
-				t.Errorf("the restored records %v stay", records)
+				t.Errorf("the restored records %v remain", records)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestUntilDue(t *testing.T) {
 					t.Errorf("got %v, want code %s", err, test.code)
 				}
 				if over := ctx.Err() != nil; over != test.over {
-					t.Errorf("the context is over: %v, want %v", over, test.over)
+					t.Errorf("the context has ended: %v, want %v", over, test.over)
 				}
 			})
 		})

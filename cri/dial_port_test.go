@@ -46,9 +46,9 @@ func TestDialPort(t *testing.T) {
 	}
 	l.Close()
 	if _, err := cri.DialPort(t.Context(), os.Getpid(), port); err == nil {
-		t.Error("no error where nothing listens")
+		t.Error("no error for a port without a listener")
 	}
 	if _, err := cri.DialPort(t.Context(), 1<<30, port); err == nil {
-		t.Error("no error for a process that is not there")
+		t.Error("no error for a process that does not exist")
 	}
 }

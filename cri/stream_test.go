@@ -128,7 +128,7 @@ func TestExecInputUnread(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("it does not end")
+		t.Error("Exec does not return")
 	}
 }
 

@@ -68,7 +68,7 @@ func TestChoose(t *testing.T) {
 				c.in.Wanted = Auto
 			}
 			if NeedsSurvey(c.in.Wanted, c.in.Record) != (c.in.Survey != nil) {
-				t.Fatal("the survey is asked for, or not, against the table")
+				t.Fatal("whether the survey was requested does not match the table")
 			}
 			got, err := Choose(c.in)
 			if c.err == "" {

@@ -19,17 +19,17 @@ func TestLayoutFitsTheKernelsLimits(t *testing.T) {
 	for _, root := range []string{"/var/lib/podrun", "/" + strings.Repeat("long/", 700)} {
 		l := Layout{RootDir: root}
 		if n := len(l.Socket() + ".ttrpc"); n > 107 {
-			t.Errorf("%d bytes in a socket's path, the kernel takes 107", n)
+			t.Errorf("%d bytes in a socket's path, the kernel accepts 107", n)
 		}
 		if n := len(l.Shims()); n > 42 {
-			t.Errorf("%d bytes in the shims' directory, containerd takes 42", n)
+			t.Errorf("%d bytes in the shims' directory, containerd accepts 42", n)
 		}
 		if n := len(l.Bridge()); n > 15 {
-			t.Errorf("%d characters in a network interface's name, the kernel takes 15", n)
+			t.Errorf("%d characters in a network interface's name, the kernel accepts 15", n)
 		}
 	}
 	if a, b := (Layout{RootDir: "/a"}), (Layout{RootDir: "/b"}); a.State() == b.State() || a.Bridge() == b.Bridge() || a.Cgroup() == b.Cgroup() {
-		t.Error("two root directories share something")
+		t.Error("two root directories share a path or a name")
 	}
 }
 

@@ -53,6 +53,6 @@ func TestReadSocket(t *testing.T) {
 		}
 	}
 	if got := ReadSocket(context.Background(), "tcp://127.0.0.1:1", time.Second); got != Silent {
-		t.Errorf("an endpoint that is no socket: %q", got)
+		t.Errorf("an endpoint that is not a socket: %q", got)
 	}
 }

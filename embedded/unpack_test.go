@@ -110,7 +110,7 @@ func TestUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(l.Unpacked(a.Digest)); err != nil || !os.SameFile(before, after) {
-		t.Errorf("what was there was unpacked again: %v", err)
+		t.Errorf("existing files were unpacked again: %v", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestUnpackReplacesWhatIsBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := verifyAgainst(ctx, l, a); err == nil {
-				t.Fatal("counts as whole")
+				t.Fatal("a broken directory counts as complete")
 			}
 			if err := Unpack(ctx, l, a); err != nil {
 				t.Fatal(err)
@@ -239,7 +239,7 @@ func TestTrimLog(t *testing.T) {
 		t.Errorf("begins with %q, ends with %q", lines[0], lines[len(lines)-3:])
 	}
 	if got := lastWords(l, int64(len(data))-9); got != "the last" {
-		t.Errorf("last words are %q", got)
+		t.Errorf("the last lines are %q", got)
 	}
 }
 
@@ -252,11 +252,11 @@ func TestADaemonIsKnownByItsStart(t *testing.T) {
 		t.Error("this process does not run")
 	}
 	if d := (&Daemon{PID: os.Getpid(), StartTime: started - 1}); d.Alive() {
-		t.Error("another process with its ID counts as it")
+		t.Error("another process with the same PID counts as the daemon")
 	}
 	var none *Daemon
 	if none.Alive() {
-		t.Error("no daemon runs")
+		t.Error("a missing daemon counts as running")
 	}
 	l := layoutIn(t)
 	ctx := context.Background()

@@ -72,7 +72,7 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 		}
 		for _, part := range []string{"401 Unauthorized: no ***", "(with the credentials of Secret default/one, Secret default/two); docker-credential-x: is not in $PATH"} {
 			if strings.Count(told, part) != 2 {
-				t.Errorf("error and event do not both say %s:\n%s", part, told)
+				t.Errorf("the error or the event lacks %s:\n%s", part, told)
 			}
 		}
 		if printed := fmt.Sprintf("%v %+v %#v", pull, *pull, *pull); strings.Contains(printed, "s3cret") {

@@ -54,7 +54,7 @@ func TestBackOffSurvivesItsProcess(t *testing.T) {
 		}
 		delete(r.here, "app:1")
 		if _, err := attempt(time.Second); err == nil {
-			t.Fatal("it was pulled")
+			t.Fatal("the image was pulled")
 		}
 		r.here["app:1"] = imageOf("app:1")
 		if took, err := attempt(time.Second); err != nil || took != 0 {

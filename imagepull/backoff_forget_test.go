@@ -18,6 +18,6 @@ func TestForgetPod(t *testing.T) {
 		t.Errorf("known are %v, %d back-offs", p.known, len(p.backOff.entries))
 	}
 	if left := p.left(key); left <= 0 || left > 10*time.Second {
-		t.Errorf("after it was forgotten the pod backs off for %s", left)
+		t.Errorf("after ForgetPod, the pod backs off for %s", left)
 	}
 }

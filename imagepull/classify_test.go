@@ -134,7 +134,7 @@ func TestRedact(t *testing.T) {
 	}
 	for _, a := range readAnswers(t) {
 		if got := redact(a.text); got != a.text {
-			t.Errorf("nothing secret was taken out of %s\n\tleaving %s", a.text, got)
+			t.Errorf("no secret was removed from %s\n\tthe result is %s", a.text, got)
 		}
 	}
 }

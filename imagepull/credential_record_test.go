@@ -143,7 +143,7 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if record, ours, err := r.find("app:1", "id"); record != nil || !ours || err != nil {
-		t.Errorf("while it is pulled: %v %v %v", record, ours, err)
+		t.Errorf("during the pull: %v %v %v", record, ours, err)
 	}
 	again, err := r.intend("app:1")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestRecords(t *testing.T) {
 	}
 	done()
 	if _, ours, _ := r.find("app:1", "id"); !ours {
-		t.Error("another pulls it still")
+		t.Error("another pull of the image still counts as active")
 	}
 	if err := r.add("app:1", "id", usedBy(with)); err != nil {
 		t.Fatal(err)
@@ -185,13 +185,13 @@ func TestRecords(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ours, _ := r.find("app:1", "id"); !ours {
-		t.Error("it was forgotten while its image is here")
+		t.Error("the record was removed although its image is present")
 	}
 	if err := ForgetPulls(r.dir, nil); err != nil {
 		t.Error(err)
 	}
 	if _, ours, _ := r.find("app:1", "id"); ours {
-		t.Error("it is kept without its image")
+		t.Error("the record was kept although its image was removed")
 	}
 	if err := ForgetPulls(filepath.Join(dir, "none"), nil); err != nil {
 		t.Error(err)

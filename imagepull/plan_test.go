@@ -68,7 +68,7 @@ containers:
 		t.Errorf("the plan of one container: %+v", again.Images)
 	}
 	if len(plan.Images[0].Containers) != 2 {
-		t.Error("Only changed the plan it was made from")
+		t.Error("Only changed its receiver")
 	}
 }
 

@@ -22,8 +22,8 @@ var verdicts = map[string]struct{ want, why string }{
 		"reject", "the corpus decodes a DaemonSet only; its selector does not match its template"},
 }
 
-// gists lists podrun's messages where the corpus has those of Go types, or of a version that
-// podrun does not have.
+// gists lists podrun's messages for files whose messages in the corpus mention Go types, or a
+// version that podrun does not have.
 var gists = map[string]string{
 	"F/jenkinsci__src__test__resources__org__csanchez__jenkins__plugins__kubernetes__pod-overrides.yaml": "kind is missing",
 	"F/kubernetes-sigs__testcases__manifests__error_array_instead_of_map.yaml":                           "data: must be a map, not a list",
@@ -54,7 +54,7 @@ func TestCorpus(t *testing.T) {
 	}
 	index, err := os.Open(filepath.Join(shared, "corpus", "INDEX.tsv"))
 	if err != nil {
-		t.Skipf("the corpus of real manifests is not here (PODRUN_SHARED names its parent): %v", err)
+		t.Skipf("the corpus of real manifests is missing (PODRUN_SHARED names its parent): %v", err)
 	}
 	defer index.Close()
 	r := csv.NewReader(index)
@@ -155,7 +155,7 @@ func saysGist(t *testing.T, file, reason string, problems problem.List) {
 	}
 	for _, want := range wants {
 		if !strings.Contains(text, want) {
-			t.Errorf("%s: no problem says %q:\n%s", file, want, text)
+			t.Errorf("%s: no problem contains %q:\n%s", file, want, text)
 		}
 	}
 }

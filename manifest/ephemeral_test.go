@@ -57,13 +57,13 @@ func TestEphemeralBesideUpdate(t *testing.T) {
 	debug := &corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d", Image: "i"}}
 	with := AddEphemeral(before, debug)
 	if got := with.Spec.EphemeralContainers[0]; got.TerminationMessagePath == "" || got.ImagePullPolicy != corev1.PullAlways {
-		t.Errorf("it is not defaulted: %+v", got)
+		t.Errorf("the container is not defaulted: %+v", got)
 	}
 	if again := AddEphemeral(with, debug); again != with {
-		t.Errorf("it is added twice: %+v", again.Spec.EphemeralContainers)
+		t.Errorf("the container is added twice: %+v", again.Spec.EphemeralContainers)
 	}
 	if before.Spec.EphemeralContainers != nil {
-		t.Error("the pod it was added to changed")
+		t.Error("the original pod was changed")
 	}
 	for from, want := range map[string]bool{"r.example/app:1": true, "name: app,": false} {
 		after := updatablePod(t, strings.Replace(debuggable, from, strings.Replace(from, "app", "new", 1), 1))

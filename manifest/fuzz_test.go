@@ -43,7 +43,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			if UID(back.Pod, "node", "") != uid {
-				t.Errorf("another UID after its checkpoint\n%s", text)
+				t.Errorf("the UID changed in the checkpoint\n%s", text)
 			}
 		}
 	})

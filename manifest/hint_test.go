@@ -21,7 +21,7 @@ func TestQuantityHint(t *testing.T) {
 	}
 }
 
-// Each message names what to type: the mistakes of users' first minutes.
+// Typical mistakes of new users: each message contains the text to type instead.
 func TestHintsOfMistakes(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers:\n  - name: c\n    image: a\n%s"
 	for name, tc := range map[string]struct{ file, text, want string }{

@@ -156,6 +156,6 @@ func TestManyProblems(t *testing.T) {
 		t.Fatalf("%d problems, want %d", len(problems), maxProblems+1)
 	}
 	if last := problems[maxProblems]; last.Warning || !strings.HasPrefix(last.Message, "and ") {
-		t.Errorf("the last says %q", last)
+		t.Errorf("the last problem is %q", last)
 	}
 }

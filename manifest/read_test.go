@@ -171,11 +171,11 @@ func TestReadURL(t *testing.T) {
 	}
 	_, err = Read(t.Context(), []string{base + "/pod.yaml"}, ReadOptions{})
 	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("a certificate that nobody vouches for: %v", err)
+		t.Errorf("a certificate of an unknown authority: %v", err)
 	}
 	plain.Close()
 	if _, err = Read(t.Context(), []string{plain.URL}, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("a server that is gone: %v", err)
+		t.Errorf("a server that was stopped: %v", err)
 	}
 }
 

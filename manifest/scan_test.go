@@ -26,8 +26,8 @@ func TestScansByHand(t *testing.T) {
 		} else if want {
 			found++
 		}
-		// Matches of the expression do not overlap: "-*-*a" has one, but two in the manual
-		// scan.
+		// Matches of the expression do not overlap: it matches "-*-*a" once, but the manual scan
+		// finds two matches.
 		if want, got := len(aliases.FindAllIndex(text, -1)), aliasMarks(text); got < want || got > 0 && want == 0 {
 			t.Fatalf("aliasMarks(%q) = %d, want %d", text, got, want)
 		}

@@ -22,7 +22,7 @@ func TestStaticUID(t *testing.T) {
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(uid) {
 		t.Fatalf("UID %q", uid)
 	}
-	// The exact value: pods of earlier processes and releases have it.
+	// The UID must have this exact value, because pods of earlier processes and releases have it.
 	if want := "8a65ca70578a7f911d0d2af1ba74ab83"; uid != want {
 		t.Errorf("got %s, want %s", uid, want)
 	}

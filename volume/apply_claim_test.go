@@ -44,7 +44,7 @@ func claimed(t *testing.T, spec string, source corev1.PersistentVolumeSource, ch
 
 func TestLocalVolume(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("mounts need root")
+		t.Skip("not root: mounts file systems")
 	}
 	dir := t.TempDir()
 	treetest.Write(t, dir+"/file")
@@ -79,7 +79,7 @@ func TestLocalVolume(t *testing.T) {
 
 func TestReadOnlyLocalVolume(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("mounts need root")
+		t.Skip("not root: mounts file systems")
 	}
 	dir := t.TempDir()
 	plan := claimed(t, strings.Replace(oneClaim, "claimName: data", "claimName: data, readOnly: true", 1), corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}})
@@ -94,7 +94,7 @@ func TestReadOnlyLocalVolume(t *testing.T) {
 		t.Errorf("writing: %v, want a read-only file system", err)
 	}
 	if gid, _ := groupAndMode(t, dir); gid != 0 {
-		t.Errorf("group %d: what is read-only keeps its owner", gid)
+		t.Errorf("group %d: a read-only volume must keep its owner", gid)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestLocalVolumeThatIsNotThere(t *testing.T) {
 // This kernel may not support NFS: check what would be mounted.
 func TestNFS(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("directories of the pod are root's")
+		t.Skip("not root: creates pod directories that root owns")
 	}
 	for _, test := range []struct {
 		source  corev1.NFSVolumeSource
@@ -137,7 +137,7 @@ func TestNFS(t *testing.T) {
 			t.Error(diff)
 		}
 		if plan.Volumes[0].FSGroup != nil {
-			t.Error("an export must keep its owners")
+			t.Error("the owners in an export must not change")
 		}
 		if err := remove1(plan); err != nil {
 			t.Fatal(err)

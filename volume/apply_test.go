@@ -24,7 +24,7 @@ import (
 func livePod(t *testing.T, spec string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("mounts need root")
+		t.Skip("not root: mounts file systems")
 	}
 	root := t.TempDir()
 	in := input(podOf(t, spec))
@@ -261,7 +261,7 @@ func TestHostPathTypes(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(at("missing")); err == nil {
-		t.Error("a hostPath without a type was made")
+		t.Error("a hostPath without a type was created")
 	}
 	for name, want := range map[string]os.FileMode{"made/below": os.ModeDir | 0o755, "made.txt": 0o644} {
 		if info, err := os.Stat(at(name)); err != nil || info.Mode() != want {
@@ -300,7 +300,7 @@ func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 		t.Errorf("event %q, want %q", mount.Event(), want)
 	}
 	if !strings.Contains(err.Error(), "is not a directory") {
-		t.Errorf("the second volume is not told of: %v", err)
+		t.Errorf("the second volume is not reported: %v", err)
 	}
 }
 

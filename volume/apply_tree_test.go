@@ -18,7 +18,7 @@ import (
 // position.
 func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("chown needs root")
+		t.Skip("not root: changes owners")
 	}
 	dir := treetest.MemoryDir(t)
 	defer treetest.Remove(t, dir)

@@ -26,7 +26,7 @@ func deleteClaim(ctx context.Context, path string) error {
 func provisionedPlan(t *testing.T, claims string) Plan {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("mounts need root")
+		t.Skip("not root: mounts file systems")
 	}
 	in := input(podOf(t, "containers: [{name: app, volumeMounts: [{name: data, mountPath: /data}]}]\nvolumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n"))
 	in.Layout = identity.Layout{RootDir: t.TempDir()}
@@ -214,7 +214,7 @@ func TestLockedClaims(t *testing.T) {
 	cause := errors.New("the command ends")
 	cancel(cause)
 	if _, err := lockClaims(ctx, claims, true); !errors.Is(err, cause) {
-		t.Errorf("error %v, want that of the context", err)
+		t.Errorf("error %v, want the context's error", err)
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
 
 func TestGiveToGroup(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("chown needs root")
+		t.Skip("not root: changes owners")
 	}
 	dir, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/file")
@@ -52,7 +52,7 @@ func TestGiveToGroup(t *testing.T) {
 
 func TestFSGroupChangePolicy(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("chown needs root")
+		t.Skip("not root: changes owners")
 	}
 	for _, test := range []struct {
 		policy corev1.PodFSGroupChangePolicy

@@ -91,7 +91,7 @@ func TestNFSMountByProgram(t *testing.T) {
 // Apply runs the host's mount(8) to mount an export.
 func TestApplyMountsAnExport(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("directories of the pod are root's")
+		t.Skip("not root: creates pod directories that root owns")
 	}
 	plan := livePod(t, `volumes: [{name: export, nfs: {server: nfs.example, path: /export}}]`)
 	dir := fakeMount(t, `echo "$@" > "${0%/*}/args"`)

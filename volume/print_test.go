@@ -64,7 +64,7 @@ volumes:
 		t.Error(diff)
 	}
 	if !plan.Slow() {
-		t.Error("a volume on the network is not slow")
+		t.Error("a network volume does not count as slow")
 	}
 }
 

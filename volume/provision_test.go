@@ -44,7 +44,7 @@ func TestProvision(t *testing.T) {
 				t.Error("the claim of the input was changed")
 			}
 			if ns, of, ok := ProvisionedFor(pv.Name); !ok || ns != c.namespace || of != c.name {
-				t.Errorf("%s is that of %s/%s, %v", pv.Name, ns, of, ok)
+				t.Errorf("%s is parsed as the volume of %s/%s, %v", pv.Name, ns, of, ok)
 			}
 		})
 	}

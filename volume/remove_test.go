@@ -36,7 +36,7 @@ func wantIntact(t *testing.T, path string) {
 func wantGone(t *testing.T, plan Plan) {
 	t.Helper()
 	if _, err := os.Lstat(plan.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is still there: %v", plan.Dir, err)
+		t.Errorf("%s still exists: %v", plan.Dir, err)
 	}
 	if mounts := mountsBelow(t, plan.Dir); len(mounts) > 0 {
 		t.Errorf("left mounted: %v", mounts)
@@ -238,7 +238,7 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 		t.Errorf("error %v, want %v", err, safepath.ErrOtherMount)
 	}
 	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
-		t.Errorf("the checkpoint went before the rest: %v", err)
+		t.Errorf("the checkpoint was removed before the other files: %v", err)
 	}
 	wantIntact(t, host+"/file")
 }
@@ -301,7 +301,7 @@ func TestRemoveContents(t *testing.T) {
 			t.Errorf("left mounted: %v", mounts)
 		}
 		if _, err := os.Lstat(disk); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is still there: %v", disk, err)
+			t.Errorf("%s still exists: %v", disk, err)
 		}
 	}
 	wantIntact(t, host+"/keep/file")

@@ -76,7 +76,7 @@ volumes:
 		t.Errorf("source of sock: %+v", got)
 	}
 	if _, err := json.Marshal(plan); err != nil {
-		t.Errorf("the plan doesn't print: %v", err)
+		t.Errorf("the plan cannot be printed: %v", err)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestHTTPGetTakesAnyAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hits != 2 || elsewhere != 0 {
-		t.Errorf("%d requests here and %d on another host; want 2 and 0", hits, elsewhere)
+		t.Errorf("%d requests to this host and %d to another one; want 2 and 0", hits, elsewhere)
 	}
 }
 

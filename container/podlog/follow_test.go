@@ -287,7 +287,7 @@ func TestWatchOfMissingDirectory(t *testing.T) {
 	changed, look, stop := watch(filepath.Join(t.TempDir(), "none", "0.log"))
 	defer stop()
 	if changed != nil || look != lookUnwatched {
-		t.Errorf("look = %s, want to look often", look)
+		t.Errorf("look = %s, want a short interval", look)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestFollowBeforeLog(t *testing.T) {
 	alive := func(context.Context) (bool, error) { return false, nil }
 	err := start(t.Context(), Source{Path: filepath.Join(dir, "x"), Alive: alive}, Output{out, out}, Options{})()
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error = %v, want that there is no log", err)
+		t.Errorf("error = %v, want an error that the log does not exist", err)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestMux(t *testing.T) {
 		t.Errorf("stderr %q, want %q", errOut.String(), want)
 	}
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "container x has no log, it is waiting (ErrImagePull)") {
-		t.Errorf("error = %v, want that x has no log", err)
+		t.Errorf("error = %v, want an error that x has no log", err)
 	}
 }
 

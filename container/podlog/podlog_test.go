@@ -97,7 +97,7 @@ func TestStreamSplits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "one\nt" {
-		t.Errorf("stdout alone = %q: the limit counts what is written only", out.String())
+		t.Errorf("stdout alone = %q: the limit applies only to written bytes", out.String())
 	}
 }
 
@@ -122,7 +122,7 @@ func TestStreamReportsCorruptLinesOnce(t *testing.T) {
 		t.Fatalf("warnings = %v, want one of the first corrupt line", warnings)
 	}
 	if text := warnings[0].Error(); !strings.Contains(text, "container app") || !strings.Contains(text, path) || strings.Contains(text, "secret") {
-		t.Errorf("warning %q must name the container and the file, and not what is in it", text)
+		t.Errorf("warning %q must name the container and the file, and not contain the file's content", text)
 	}
 }
 

@@ -264,7 +264,7 @@ func TestRotateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.Rotate(t.Context(), filepath.Join(dir, "file"), never); !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("a link in the place of the directory: %v", err)
+		t.Errorf("a link in place of the directory: %v", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestHTTPSIsNotVerified(t *testing.T) {
 		t.Fatalf("%v %v", got, err)
 	}
 	if proto != "HTTP/2.0" {
-		t.Errorf("over %s; a kubelet speaks HTTP/2 where the server does", proto)
+		t.Errorf("over %s; a kubelet uses HTTP/2 if the server supports it", proto)
 	}
 	plan.HTTP.Scheme = "http"
 	if got, err := Run(t.Context(), plan, local); err != nil || got.Outcome != Failure {

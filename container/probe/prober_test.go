@@ -28,7 +28,7 @@ func TestLivenessFailureKillsAtItsThreshold(t *testing.T) {
 		}
 		p.Set(nil)
 		if r := p.Results(); len(r.Kill)+len(r.Ready)+len(r.Started) != 0 {
-			t.Errorf("of a container that is gone: %+v", r)
+			t.Errorf("results of a removed container: %+v", r)
 		}
 	})
 	const unhealthy = "Warning Unhealthy spec.containers{app}: Liveness probe failed: says liveness"
@@ -63,7 +63,7 @@ func TestReadinessGoesUpAndDown(t *testing.T) {
 		t.Errorf("reported at %s", got)
 	}
 	if got := strings.Count(w.runs("c1: readiness"), " "); got != 60 {
-		t.Errorf("%d probes in 600 s, want one each 10 s and one at once", got+1)
+		t.Errorf("%d probes in 600 s, want one immediately and one every 10 s", got+1)
 	}
 }
 
@@ -245,10 +245,10 @@ func TestStop(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		p.Stop()
 		if w.running != 0 {
-			t.Errorf("%d commands run on", w.running)
+			t.Errorf("%d commands are still running", w.running)
 		}
 		if r := p.Results(); !r.Ready["c1"] {
-			t.Errorf("results are gone: %+v", r)
+			t.Errorf("results are lost: %+v", r)
 		}
 		p.Set([]Container{{ID: "c2", Plans: []Plan{execPlan(Readiness, 0, 10, 1, 3)}}})
 		time.Sleep(time.Minute)

@@ -227,7 +227,7 @@ func TestExitAndRestart(t *testing.T) {
 		}
 		b.wantEnd(one, 9, "Error", time.Second)
 		if err := b.rt.Exit("one", 9); err == nil {
-			b.Error("what does not run has exited")
+			b.Error("a command that was not started has exited")
 		}
 		time.Sleep(time.Second)
 		b.rt.Restart()

@@ -53,11 +53,11 @@ func TestFaults(t *testing.T) {
 					b.Errorf("got %s (%v) after %v, want %s after %v", got, err, time.Since(begin), c.code, c.took)
 				}
 				if there() != c.effect {
-					b.Errorf("on return there is a sandbox: %v, want %v", there(), c.effect)
+					b.Errorf("on return a sandbox exists: %v, want %v", there(), c.effect)
 				}
 				time.Sleep(time.Hour)
 				if there() != c.later {
-					b.Errorf("an hour later there is a sandbox: %v, want %v", there(), c.later)
+					b.Errorf("an hour later a sandbox exists: %v, want %v", there(), c.later)
 				}
 				clear()
 				config.Metadata.Name = "fine"

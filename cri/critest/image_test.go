@@ -60,7 +60,7 @@ func TestPull(t *testing.T) {
 			t.Errorf("slow, in a minute: %v", err)
 		}
 		if img, err := c.ImageStatus(t.Context(), slow); img != nil || err != nil {
-			t.Errorf("after that it is here: %v, %v", img, err)
+			t.Errorf("after that the image is present: %v, %v", img, err)
 		}
 		begin := time.Now()
 		id, err := pull("slow:1", nil)
@@ -78,7 +78,7 @@ func TestPull(t *testing.T) {
 			t.Error(err)
 		}
 		if img, err := c.ImageStatus(t.Context(), slow); img != nil || err != nil {
-			t.Errorf("removed, it is still here: %v, %v", img, err)
+			t.Errorf("the removed image is still present: %v, %v", img, err)
 		}
 	})
 }

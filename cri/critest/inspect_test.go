@@ -26,7 +26,7 @@ func TestCalls(t *testing.T) {
 			b.Fatal(err)
 		}
 		if _, err := b.c.ContainerStatus(b.Context(), "gone", false); err == nil {
-			b.Error("no error for a container that is not there")
+			b.Error("no error for a container that does not exist")
 		}
 		want := []string{"RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app", "PullImage x:1", "ContainerStatus"}
 		if got := b.rt.CallNames(); !slices.Equal(got, want) {
@@ -92,7 +92,7 @@ func TestContext(t *testing.T) {
 			b.Errorf("the client's own limit: %v after %v", err, time.Since(begin))
 		}
 		if got := b.rt.CallNames(); len(got) != 2 {
-			b.Errorf("calls %q, want two: the one canceled before never went out", got)
+			b.Errorf("calls %q, want two, because the call that was canceled before was never sent", got)
 		}
 	}, critest.Timeout(7*time.Second))
 }
@@ -141,7 +141,7 @@ func TestEvents(t *testing.T) {
 		}
 		b.rt.Close()
 		if _, err := stream.Recv(); err == nil {
-			b.Error("the stream goes on after Close")
+			b.Error("the stream continues after Close")
 		}
 	})
 }
@@ -259,6 +259,6 @@ func TestSocket(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 }

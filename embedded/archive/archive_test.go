@@ -31,7 +31,7 @@ func small(t *testing.T, content string) Archive {
 	sum := fmt.Sprintf("%s %d\n", hex.EncodeToString(digest[:]), packed.Len())
 	a, ok := parse(packed.String(), sum, func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil })
 	if !ok {
-		t.Fatalf("%q is no sum", sum)
+		t.Fatalf("%q is not a checksum", sum)
 	}
 	return a
 }
@@ -77,7 +77,7 @@ func TestArchiveErrors(t *testing.T) {
 	}
 	for _, sum := range []string{"", "abc 12", strings.Repeat("a", 64), strings.Repeat("a", 64) + " many"} {
 		if _, ok := parse("", sum, nil); ok {
-			t.Errorf("%q was taken for a sum", sum)
+			t.Errorf("%q was accepted as a checksum", sum)
 		}
 	}
 }

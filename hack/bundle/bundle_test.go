@@ -116,7 +116,7 @@ func TestPauseName(t *testing.T) {
 	}
 	const name, sum = "pause.podrun.invalid/pause:1", "9f6fbb2cb909b6b7d10263b481628426fb63e904fb87aa2adb903f058d0022ef"
 	if got := digestOf(program); pauseName != name || got != sum {
-		t.Errorf("%s is of the program %s, not of %s: change its tag in pause.go, and both here", pauseName, sum, got)
+		t.Errorf("%s belongs to the program %s, not %s: change its tag in pause.go, and both values in this test", pauseName, sum, got)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestLicenses(t *testing.T) {
 		"example.org/a v1: LICENSE\nexample.org/b v2: LICENSE\n": 1, "unused": 0, "docs": 0, "podrun v": 0, "of the library": 1, "LGPL\n": 1,
 	} {
 		if got := strings.Count(text, part); got != times {
-			t.Errorf("%q is in it %d times, not %d", part, got, times)
+			t.Errorf("%q occurs %d times, want %d", part, got, times)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestCommandPages(t *testing.T) {
 	}
 	for _, f := range have {
 		if pages[f.Name()] == nil {
-			t.Errorf("docs/commands/%s is of no command: %s", f.Name(), fix)
+			t.Errorf("docs/commands/%s does not belong to a command: %s", f.Name(), fix)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {

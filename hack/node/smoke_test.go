@@ -55,7 +55,7 @@ func TestSmoke(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took > time.Minute {
-			t.Errorf("httpd ended %v after SIGTERM, want at once", took)
+			t.Errorf("httpd exited %v after SIGTERM, want immediately", took)
 		}
 	})
 	t.Run("an image for another machine is refused", func(t *testing.T) {

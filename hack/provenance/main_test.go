@@ -162,7 +162,7 @@ func TestVerify(t *testing.T) {
 		changed[len(changed)/2] ^= 1
 		write(t, filepath.Join(dir, name), changed)
 		if _, err := verify(); err == nil {
-			t.Errorf("%s with another byte is verified", name)
+			t.Errorf("%s with a changed byte is verified", name)
 		}
 		write(t, filepath.Join(dir, name), []byte(before))
 	}

@@ -87,7 +87,7 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := directory("--root-dir", filepath.Join(dir, "a", "b")); !d.Writable || d.Problem != "" || d.FreeBytes == 0 || d.LongName == 0 {
-		t.Errorf("one that can be made: %+v", d)
+		t.Errorf("a directory that can be created: %+v", d)
 	}
 	for _, path := range []string{file, "/proc/podrun", "/sys/podrun"} {
 		if d := directory("--root-dir", path); d.Writable && path == file || d.Writable && os.Geteuid() != 0 {
@@ -166,11 +166,11 @@ func TestExamineThisHost(t *testing.T) {
 // gives the same result.
 func TestUsualMounts(t *testing.T) {
 	if _, _, ok := tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"}).usualMounts(); ok {
-		t.Error("a directory is taken for a mount")
+		t.Error("a directory is treated as a mount")
 	}
 	v1, unified, ok := machine{ctx: t.Context(), root: "/"}.usualMounts()
 	if !ok {
-		t.Skip("this host mounts them elsewhere")
+		t.Skip("this host mounts cgroups at other paths")
 	}
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

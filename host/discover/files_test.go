@@ -111,7 +111,7 @@ func TestParseResolvConf(t *testing.T) {
 		}
 	}
 	if _, err := parseResolvConf("search a\nnameserver\n"); err == nil {
-		t.Error("a nameserver without an address is no error")
+		t.Error("no error for a nameserver without an address")
 	}
 }
 

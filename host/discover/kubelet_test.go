@@ -64,7 +64,7 @@ func startKubelet(t *testing.T, attr *syscall.SysProcAttr, args ...string) int {
 		_ = cmd.Wait()
 	})
 	if up := make([]byte, 3); mustRead(t, out, up) != "up\n" {
-		t.Fatalf("the process says %q", up)
+		t.Fatalf("the process printed %q", up)
 	}
 	return cmd.Process.Pid
 }
@@ -139,13 +139,13 @@ func TestKubeletProvesWhatItIs(t *testing.T) {
 			// It shares neither the runtime nor the cgroups. Another test may have
 			// started a kubelet that does.
 			if facts.Kubelet != nil && facts.Kubelet.PID == pid {
-				t.Errorf("it counts as a kubelet that may meet podrun's pods: %+v", facts.Kubelet)
+				t.Errorf("it counts as a kubelet that may affect podrun's pods: %+v", facts.Kubelet)
 			}
 			m := machine{ctx: ctx, root: "/"}
 			name := strconv.Itoa(pid)
 			trusted := m.runsAsRoot(name) && m.sameNamespace(name, "pid") && m.sameNamespace(name, "mnt")
 			if trusted != (tc.want != nil) {
-				t.Fatalf("it is trusted: %v", trusted)
+				t.Fatalf("the process is trusted: %v", trusted)
 			}
 			if !trusted {
 				return
@@ -224,7 +224,7 @@ func TestFindKubelet(t *testing.T) {
 func TestSetuidProgramIsNoKubelet(t *testing.T) {
 	m := tree(t, map[string]string{"proc/7/status": "Uid:\t0\t0\t0\t0\n", "proc/7/exe": ""})
 	if !m.runsAsRoot("7") {
-		t.Error("an ordinary program of root's does not count")
+		t.Error("an ordinary program that root runs does not count")
 	}
 	if err := os.Chmod(m.path("proc/7/exe"), 0o755|os.ModeSetuid); err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestParseProcSocket(t *testing.T) {
 	}
 	for _, bad := range []string{"", "00:1", "0100007F", "zz:1"} {
 		if _, err := parseProcSocket(bad, "1"); err == nil {
-			t.Errorf("%q is taken for an address", bad)
+			t.Errorf("%q is parsed as an address", bad)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestSCTPTable(t *testing.T) {
 	}
 	for _, bad := range []string{"x 0 2 10 9 notaport 0 465 192.0.2.1", "x 0 2 10 9 1 0 inode 192.0.2.1", "x 0 2 10 9 1 0 465 nowhere"} {
 		if _, _, err := tree(t, map[string]string{sctpTable: "header\n" + bad + "\n"}).sctpSockets(); err == nil {
-			t.Errorf("%q is taken for a socket", bad)
+			t.Errorf("%q is parsed as a socket", bad)
 		}
 	}
 }
@@ -169,6 +169,6 @@ func TestSCTPListener(t *testing.T) {
 	if !slices.ContainsFunc(got, func(l host.Listener) bool {
 		return l.Protocol == corev1.ProtocolSCTP && l.IP == "127.0.0.1" && l.Port == port && l.PID == os.Getpid()
 	}) {
-		t.Errorf("it is not among %+v", got)
+		t.Errorf("the socket is not among %+v", got)
 	}
 }

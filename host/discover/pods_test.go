@@ -108,7 +108,7 @@ func TestBrokenCheckpoint(t *testing.T) {
 	for _, text := range []string{"", "{", "kind: [", "kind: ConfigMap\n"} {
 		var pod corev1.Pod
 		if err := decodeCheckpoint([]byte(text), &pod); err == nil {
-			t.Errorf("%q is taken for a pod", text)
+			t.Errorf("%q is parsed as a pod", text)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestPodsOfAnotherRootDir(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		if (len(p.HostPorts) == 1 && p.Priority == 7) != (p.UID == "u1") {
-			t.Errorf("what it asks for: %+v", p)
+			t.Errorf("the pod's requests: %+v", p)
 		}
 	}
 }

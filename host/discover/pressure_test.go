@@ -98,7 +98,7 @@ func TestReadConditions(t *testing.T) {
 	}
 }
 
-// The facts for evictions are read without the others.
+// The facts for evictions can be read without reading all other facts.
 func TestReadPressure(t *testing.T) {
 	rt := critest.ForTest(t)
 	settings := nodeconfig.Default()

@@ -41,6 +41,6 @@ func TestReadSeccomp(t *testing.T) {
 		}
 	}
 	if (machine{ctx: t.Context()}).readSeccomp(dir, nil) != nil {
-		t.Error("profiles that nobody named")
+		t.Error("profiles that no pod names")
 	}
 }

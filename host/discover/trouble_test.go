@@ -125,13 +125,13 @@ func TestReadWaitsForASilentRuntime(t *testing.T) {
 		"ReadBasics": func() error { _, err := ReadBasics(ctx, client, nodeconfig.Default()); return err },
 	} {
 		if err := read(); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
-			t.Errorf("%s: error %v before the end of the limit, or another one", name, err)
+			t.Errorf("%s: another error, or before the limit expired: %v", name, err)
 		}
 	}
 	select {
 	case <-told:
 	default:
-		t.Errorf("nothing was said of a runtime that does not answer for %v", answerWithin)
+		t.Errorf("no message about a runtime that does not answer for %v", answerWithin)
 	}
 }
 

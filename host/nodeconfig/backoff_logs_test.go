@@ -34,6 +34,6 @@ func TestLogMaxSize(t *testing.T) {
 		}
 	}
 	if _, err := (Settings{ContainerLogMaxSize: "huge"}).LogMaxSize(); err == nil {
-		t.Error("no error for what is not a quantity")
+		t.Error("no error for text that is not a quantity")
 	}
 }

@@ -204,7 +204,7 @@ func TestParseAllProblems(t *testing.T) {
 		}
 	}
 	if unused != 1 {
-		t.Errorf("%d fields are called unused, want staticPodPath alone", unused)
+		t.Errorf("%d fields are reported as unused, want only staticPodPath", unused)
 	}
 }
 

@@ -149,6 +149,6 @@ func TestParsePodrunProblems(t *testing.T) {
 func TestParseProblemsOfBothDocuments(t *testing.T) {
 	_, problems := Parse([]byte(begin+"maxPods: -1\n---\n"+beginPodrun+"rootDir: r\n"), Default())
 	if len(problems.Errors()) != 2 {
-		t.Errorf("want an error of each document, got:\n%s", problems)
+		t.Errorf("want an error for each document, got:\n%s", problems)
 	}
 }

@@ -88,8 +88,8 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-// An index that refers to itself overflowed the stack, whether its media type was that of an
-// index or not. Chains and trees of indexes are refused at the limits.
+// An index that refers to itself overflowed the stack, with any media type. Chains and trees of
+// indexes are refused at the limits.
 func TestHostileArchives(t *testing.T) {
 	const index = "application/vnd.oci.image.index.v1+json"
 	entry := func(digest string, size int, mediaType string) string {

@@ -22,7 +22,7 @@ func FuzzParseConfig(f *testing.F) {
 			c, err := parseConfig(text, legacy)
 			if err != nil {
 				for registry := range c.Auths {
-					t.Errorf("%q beside an error", registry)
+					t.Errorf("%q in addition to an error", registry)
 				}
 				if !strings.Contains(string(data), secret) && strings.Contains(err.Error(), secret) {
 					t.Errorf("the error shows the credentials: %v", err)

@@ -119,7 +119,7 @@ func TestProviderConfigsThatAreWrong(t *testing.T) {
 	} {
 		if _, err := parseProviders([]byte(text)); want == "json: unknown field" {
 			if err == nil {
-				t.Error("a Pod was taken")
+				t.Error("a Pod was accepted")
 			}
 		} else if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

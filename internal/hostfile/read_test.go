@@ -105,7 +105,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	if _, err := Read(ctx, "/proc/self/mountinfo", 16<<20); !errors.Is(err, why) {
 		t.Errorf("%v, want the context's cause", err)
 	}
-	// A file system that does not respond.
+	// The file system does not respond.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	hang := make(chan struct{})
 	defer close(hang)

@@ -55,6 +55,6 @@ func TestAllocateDevices(t *testing.T) {
 		})
 	}
 	if len(free["example.com/gpu"]) != 3 {
-		t.Error("what is free was changed")
+		t.Error("the caller's map of free devices was changed")
 	}
 }

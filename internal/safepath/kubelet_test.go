@@ -43,7 +43,7 @@ func TestOpenSubpathAsTheKubelet(t *testing.T) {
 				}
 				for _, v := range []string{volume, kubelet} {
 					if entries, _ := os.ReadDir(filepath.Join(filepath.Dir(v), "host")); len(entries) != 1 {
-						t.Errorf("made outside the volume: %v", entries)
+						t.Errorf("created outside the volume: %v", entries)
 					}
 				}
 			})

@@ -61,7 +61,7 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 		}
 	}
 	if entries, _ := os.ReadDir(host); len(entries) != 1 {
-		t.Errorf("made outside the volume: %v", entries)
+		t.Errorf("created outside the volume: %v", entries)
 	}
 }
 
@@ -155,7 +155,7 @@ func raceForASubpath(t *testing.T, absolute bool) {
 			continue
 		}
 		if got := realPath(t, f); !strings.HasPrefix(got, volume+"/") {
-			t.Errorf("led out of the volume to %s", got)
+			t.Errorf("the path leads out of the volume to %s", got)
 		}
 		inside++
 		f.Close()
@@ -163,10 +163,10 @@ func raceForASubpath(t *testing.T, absolute bool) {
 	close(stop)
 	<-stopped
 	if inside == 0 {
-		t.Error("no attempt got through: the race was not run")
+		t.Error("no attempt succeeded: the test did not exercise the race")
 	}
 	if entries, _ := os.ReadDir(host); len(entries) != 1 {
-		t.Errorf("made outside the volume: %v", entries)
+		t.Errorf("created outside the volume: %v", entries)
 	}
 }
 

@@ -95,6 +95,6 @@ func TestAwaitEndsWithTheContext(t *testing.T) {
 		t.Errorf("error %v; want canceled and the path", err)
 	}
 	if got, err := Await(ctx, "/mnt", func() (int, error) { return 7, nil }); got != 7 || err != nil {
-		t.Errorf("%d, %v: an answer that is there counts", got, err)
+		t.Errorf("%d, %v: a response that has arrived must count", got, err)
 	}
 }

@@ -36,11 +36,11 @@ func TestWritesFollowNoSymlink(t *testing.T) {
 	for _, at := range []string{"dir", "dir/sub", "link/sub"} {
 		if sub, err := MakeDirs(fd, at); err == nil {
 			unix.Close(sub)
-			t.Errorf("%s: made through a symlink", at)
+			t.Errorf("%s: created through a symlink", at)
 		}
 	}
 	if err := MakeDir(dir+"/dir", 0o700); err == nil {
-		t.Error("MakeDir takes a symlink for a directory")
+		t.Error("MakeDir accepts a symlink as a directory")
 	}
 	for _, path := range []string{"link", "dir/file"} {
 		if HasContent(fd, path, before) {
@@ -48,7 +48,7 @@ func TestWritesFollowNoSymlink(t *testing.T) {
 		}
 	}
 	if entries, _ := os.ReadDir(host); len(entries) != 1 {
-		t.Errorf("made outside the directory: %v", entries)
+		t.Errorf("created outside the directory: %v", entries)
 	}
 }
 

@@ -108,15 +108,15 @@ func TestBackOffOfChangedContainer(t *testing.T) {
 	last.Hash, last.Annotations = "old", map[string]string{identity.AnnotationBackOff: "5m0s"}
 	w := World{Observed: obs, Hashes: map[string]string{"a": "old"}, Now: last.FinishedAt.Add(time.Second)}
 	if d := Next(pod, w); len(d.BackOff) != 1 || len(d.Actions) != 0 {
-		t.Errorf("the same definition: %+v, want it held back", d)
+		t.Errorf("the same definition: %+v, want a back-off", d)
 	}
 	w.Hashes["a"] = "new"
 	if d := Next(pod, w); len(d.BackOff) != 0 || len(d.Actions) != 1 || d.Actions[0].Verb != StartContainer {
-		t.Errorf("a changed definition: %+v, want it started", d)
+		t.Errorf("a changed definition: %+v, want a start", d)
 	}
 	delay := NextBackOff(last, "new", RestartBackOff{})
 	last.Hash, last.Annotations = "new", map[string]string{identity.AnnotationBackOff: delay.String()}
 	if d := Next(pod, w); len(d.BackOff) != 0 || len(d.Actions) != 1 {
-		t.Errorf("the changed container's first end: %+v, want it started", d)
+		t.Errorf("the first exit of the changed container: %+v, want a start", d)
 	}
 }

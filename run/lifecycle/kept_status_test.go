@@ -71,7 +71,7 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	}
 	after.Sandboxes = []Sandbox{{ID: "box", Ready: true}}
 	if d := Next(pod, World{Observed: after}); !d.Ended || len(d.Actions) != 1 || d.Actions[0].Verb != KillPod {
-		t.Errorf("with a sandbox that runs: %+v, want it stopped", d)
+		t.Errorf("with a ready sandbox: %+v, want it stopped", d)
 	}
 
 	overdue := Keep(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "too late"}, true)
@@ -120,7 +120,7 @@ func TestKeptEqual(t *testing.T) {
 	} {
 		other := full
 		if change(&other); full.Equal(other) {
-			t.Errorf("change %d is not seen", i)
+			t.Errorf("change %d is not detected", i)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (r *interrupted) process(steps int) (died bool) {
 			return false
 		}
 	}
-	r.t.Fatalf("%s: the pod does not come to rest: %+v", r.name, r.obs)
+	r.t.Fatalf("%s: the pod still requires actions: %+v", r.name, r.obs)
 	return false
 }
 

@@ -50,7 +50,7 @@ func TestBeginResize(t *testing.T) {
 	level := resizing("100m", "64Mi")
 	level.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
 	if r := obs.BeginResize(was, level, someHour); r == nil {
-		t.Error("resources of the pod itself are no resize")
+		t.Error("a change of pod-level resources begins no resize")
 	}
 	if got := ResourcesOf(level, &level.Spec.Containers[0]).CPULimit; got != 2000 {
 		t.Errorf("a container without a limit of CPU has %d, want the pod's", got)
@@ -124,7 +124,7 @@ func TestResizeEnds(t *testing.T) {
 	obs = statusObserved(t, 1, "a=0", "b=0")
 	obs.Resize = &Resize{Group: true, Containers: map[string]Resources{"a-0": {}}}
 	if !obs.Resized(will) {
-		t.Error("a container that has ended for good is waited for")
+		t.Error("the resize waits for a container that will not run again")
 	}
 }
 

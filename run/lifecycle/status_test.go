@@ -505,10 +505,10 @@ func TestStatusTimes(t *testing.T) {
 	pod.Status = first
 	pod.Status.Conditions[2].LastTransitionTime = metav1.NewTime(statusMinute(5))
 	if got := Status(pod, in).Conditions[2].LastTransitionTime.Time; !got.Equal(statusMinute(5)) {
-		t.Errorf("Ready since %s, want what the earlier status says", got)
+		t.Errorf("Ready since %s, want the time in the earlier status", got)
 	}
 	if s := Status(pod, StatusInput{Now: statusMinute(9)}); s.StartTime != nil {
-		t.Errorf("startTime = %s of a pod that is not here", s.StartTime)
+		t.Errorf("startTime = %s of a pod that does not exist", s.StartTime)
 	}
 	if s := Status(pod, StatusInput{Observed: in.Observed}); !s.StartTime.Time.Equal(statusT0) {
 		t.Errorf("startTime = %s, want the sandbox's creation", s.StartTime)

@@ -40,7 +40,7 @@ func TestNodeLockIsHandedOn(t *testing.T) {
 	}
 	all.Wait()
 	if most != 1 || done != 100 {
-		t.Errorf("%d under the lock at once, %d in all", most, done)
+		t.Errorf("%d held the lock concurrently, %d in total", most, done)
 	}
 }
 

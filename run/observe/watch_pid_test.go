@@ -43,7 +43,7 @@ func TestWatchPID(t *testing.T) {
 	select {
 	case <-own.exited:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the end of the process was not told")
+		t.Fatal("the exit of the process was not reported")
 	}
 	own.stop()
 	select {

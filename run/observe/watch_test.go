@@ -61,7 +61,7 @@ func TestWatchOfUnknownPID(t *testing.T) {
 			t.Errorf("noticed %v after the exit", late)
 		}
 		if n := verbose.Load(); n < 2 || n > 1+int32(runs/safeguardPoll) {
-			t.Errorf("%d verbose requests in %v, beside %d plain ones", n, runs, plain.Load())
+			t.Errorf("%d verbose requests in %v, in addition to %d plain ones", n, runs, plain.Load())
 		}
 	})
 }

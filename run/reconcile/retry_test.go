@@ -26,7 +26,7 @@ func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 			t.Errorf("the next retry is at %v, want %v", got, due)
 		}
 		if now := r.begin(); r.held("setup", now) || !r.next().IsZero() {
-			t.Errorf("decided again, the step is delayed until %v", r.next())
+			t.Errorf("after another decision, the step is delayed until %v", r.next())
 		}
 	})
 }

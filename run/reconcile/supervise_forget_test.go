@@ -19,7 +19,7 @@ func TestForgetRemoved(t *testing.T) {
 	_, here := w.probing.reported.Load("here")
 	_, removed := w.probing.reported.Load("removed")
 	if !w.mine["here"] || !w.reportedBackOff["here"] || !here {
-		t.Error("a container that is here was forgotten")
+		t.Error("an existing container was forgotten")
 	}
 	if w.mine["removed"] || w.reportedBackOff["removed"] || removed {
 		t.Error("a container that was removed is still known")

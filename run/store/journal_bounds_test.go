@@ -170,7 +170,7 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 	j.Emit(event.Event{Reason: "Three"})
 	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "locked") {
-		t.Errorf("an event is lost without a word: %v", err)
+		t.Errorf("an event was lost without an error: %v", err)
 	}
 }
 
@@ -271,6 +271,6 @@ func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 	}
 	j.Emit(event.Event{Reason: "Killing"})
 	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "read-only") || len(*seen) != 1 {
-		t.Errorf("%v; %d events handed on", err, len(*seen))
+		t.Errorf("%v; %d events passed on", err, len(*seen))
 	}
 }

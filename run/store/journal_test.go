@@ -30,7 +30,7 @@ func readReasons(t *testing.T, layout identity.Layout) string {
 	var out []string
 	for _, e := range events {
 		if e.Namespace != "default" || e.Pod != "web" || e.UID != "u1" || e.Time.IsZero() {
-			t.Errorf("an event of nobody: %+v", e)
+			t.Errorf("an event without its pod: %+v", e)
 		}
 		out = append(out, e.Reason)
 	}
@@ -48,13 +48,13 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	j, layout, seen := testJournal(t)
 	j.Emit(event.Event{Reason: "Pulling"})
 	if len(*seen) != 1 {
-		t.Error("an event was not handed on at once")
+		t.Error("an event was not passed on immediately")
 	}
 	if got := readReasons(t, layout); got != "" {
 		t.Errorf("written before there is a directory: %s", got)
 	}
 	if err := j.Open(layout); err == nil {
-		t.Error("opened with no directory")
+		t.Error("the journal was opened without a directory")
 	}
 	makePodDir(t, layout)
 	for range 2 { // a second call has no effect
@@ -71,7 +71,7 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	}
 	j.Emit(event.Event{Reason: "Late"}) // after Close: passed on and buffered
 	if len(*seen) != 3 {
-		t.Errorf("%d events handed on", len(*seen))
+		t.Errorf("%d events passed on", len(*seen))
 	}
 	if err := j.Open(layout); err != nil { // the next command continues the journal
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestJournalOfNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReadJournal(layout, "u1"); err == nil {
-		t.Error("a directory is no journal")
+		t.Error("a directory was opened as a journal")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestJournalReportsFirstFailure(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if len(*seen) != 1 {
-		t.Error("the event was not handed on")
+		t.Error("the event was not passed on")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 		second.Release()
 		third := acquire()
 		if third.Killed {
-			t.Error("the last owner ended, and counts as killed")
+			t.Error("the last owner exited normally, but counts as killed")
 		}
 		third.Release()
 		if left, _ := os.ReadDir(layout.Claims()); len(left) > 0 {

@@ -139,7 +139,7 @@ func TestLockOfKilledHolder(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := Lock(ended, path, "process 2", nil); err == nil {
-		t.Fatal("two hold the lock")
+		t.Fatal("the lock is held twice")
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestLockIsNoSymlink(t *testing.T) {
 	}
 	if l, err := Lock(t.Context(), filepath.Join(dir, "lock"), "me", nil); err == nil {
 		l.Unlock()
-		t.Error("it followed a symlink")
+		t.Error("Lock followed a symlink")
 	}
 	if data, err := os.ReadFile(target); err != nil || string(data) != "precious" {
 		t.Errorf("%q, %v", data, err)

@@ -301,7 +301,7 @@ func TestPodStateUnreadable(t *testing.T) {
 		t.Errorf("without a directory: %v", err)
 	}
 	if _, err := os.Lstat(l.Pod("missing")); err == nil {
-		t.Error("the directory of a pod was made")
+		t.Error("the directory of a pod was created")
 	}
 	putFile(t, filepath.Dir(l.State(stateUID)), "a file in place of the directory")
 	if err := UpdatePodState(l, stateUID, func(*PodState) {}); err == nil {

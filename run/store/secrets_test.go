@@ -38,7 +38,7 @@ func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
 func secretsLayout(t *testing.T) identity.Layout {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("mounts a tmpfs, which needs root")
+		t.Skip("not root: mounts a tmpfs")
 	}
 	layout := testLayout(t)
 	layout.RunDir = filepath.Join(t.TempDir(), "podrun")
@@ -159,7 +159,7 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(layout.SecretPod("u2")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the Secrets of no pod are left: %v", err)
+		t.Errorf("Secrets without a pod remain: %v", err)
 	}
 	mustWrite(t, layout, id, c)
 	if files := holds(t, layout.RunDir, "hunter3"); len(files) > 0 {
@@ -196,7 +196,7 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	id, c := secretPod(true, secretText)
 	mustWrite(t, layout, id, c)
 	if err := Sweep(layout); err != nil || len(holds(t, layout.SecretPods(), secretText)) == 0 {
-		t.Errorf("%v, or the Secrets of a pod are gone", err)
+		t.Errorf("%v, or the Secrets of a pod were removed", err)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestSecretsOfAFullMemory(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if entries, err := os.ReadDir(layout.SecretPod(id.UID)); err != nil || len(entries) != 1 {
-		t.Errorf("files %v, %v, want the one of before", entries, err)
+		t.Errorf("files %v, %v, want only the earlier file", entries, err)
 	}
 }
 

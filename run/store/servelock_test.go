@@ -29,7 +29,7 @@ func TestServeLockIsRemoved(t *testing.T) {
 		}
 		lock.Unlock()
 		if Supervised(layout) {
-			t.Error("supervised after the end")
+			t.Error("supervised after the supervisor has exited")
 		}
 		if lock, err = TryServeLock(layout, "the third"); lock == nil || err != nil {
 			t.Fatal(lock, err)

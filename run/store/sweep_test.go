@@ -31,7 +31,7 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 					return
 				}
 				if got := inside.Add(1); got != 1 {
-					t.Errorf("%d hold the lock", got)
+					t.Errorf("%d goroutines hold the lock", got)
 				}
 				taken.Add(1)
 				inside.Add(-1)
@@ -134,7 +134,7 @@ func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 		}
 		have := slices.DeleteFunc(lockFiles(t, layout), func(name string) bool { return !strings.HasPrefix(name, "default_gone-") })
 		if len(have) != left {
-			t.Errorf("after %d locks of pods that are gone: %q, want %d", gone+1, have, left)
+			t.Errorf("after %d locks of removed pods: %q, want %d", gone+1, have, left)
 		}
 	}
 }

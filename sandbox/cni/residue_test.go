@@ -82,7 +82,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", `{"containerId":"../../../etc","networkName":"net"}`, `{"containerId":"` + gone + `","networkName":"../../x"}`} {
 		if _, ok := Parse("file", []byte(bad)); ok {
-			t.Errorf("%s is taken for an attachment", bad)
+			t.Errorf("%s is parsed as an attachment", bad)
 		}
 	}
 }

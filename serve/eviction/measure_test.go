@@ -66,7 +66,7 @@ func TestReadDiskOfNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := ReadDisk(ctx, t.TempDir()); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that of the context", err)
+		t.Errorf("%v, want the context's error", err)
 	}
 }
 
@@ -86,6 +86,6 @@ func TestReadDiskIsBounded(t *testing.T) {
 	c := counter{most: 10, linked: map[uint64]bool{}}
 	err = safepath.Walk(t.Context(), int(f.Fd()), safepath.Visitor{File: c.file, Leave: c.leave})
 	if !errors.Is(err, errEnough) || c.sum.Inodes != 11 {
-		t.Errorf("%+v, %v; want an end after 11", c.sum, err)
+		t.Errorf("%+v, %v; want it to stop after 11", c.sum, err)
 	}
 }

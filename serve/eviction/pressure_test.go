@@ -154,11 +154,11 @@ func TestObserve(t *testing.T) {
 		t.Errorf("%v\nwant %v", o, want)
 	}
 	if !DedicatedImages(f) {
-		t.Error("images have a disk of their own")
+		t.Error("the separate disk of images is not detected")
 	}
 	f.ImageFS = host.Filesystem{}
 	if DedicatedImages(f) {
-		t.Error("the disk of images is not known")
+		t.Error("the disk of images is unknown")
 	}
 	if o := Observe(host.Facts{}); len(o) > 0 {
 		t.Errorf("observed from nothing: %v", o)

@@ -84,7 +84,7 @@ func TestSurplus(t *testing.T) {
 		}
 	}
 	if got := Surplus(p, host.Filesystem{}); got != 0 {
-		t.Errorf("a disk that is not known: %d", got)
+		t.Errorf("an unknown disk: %d", got)
 	}
 	if p.Off() || !(Policy{High: 100}).Off() || (Policy{High: 100, MaxAge: 1}).Off() {
 		t.Error("Off")

@@ -161,7 +161,7 @@ func TestListenUnix(t *testing.T) {
 		}
 	}
 	if data, _ := os.ReadFile(path); string(data) != "precious" {
-		t.Error("a file that is no socket was replaced")
+		t.Error("a file that is not a socket was replaced")
 	}
 	if _, err := DialUnix(t.Context(), filepath.Join(dir, "none")); !IsAbsent(err) {
 		t.Errorf("no server: %v", err)
@@ -254,7 +254,7 @@ func TestSocketLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ListenUnix(at); err == nil || !strings.Contains(err.Error(), at.Link+" exists and is not a socket") {
-		t.Errorf("a file in the place of the link: %v", err)
+		t.Errorf("a file in place of the link: %v", err)
 	}
 	if _, err := os.Lstat(at.Path); !os.IsNotExist(err) {
 		t.Errorf("the socket is left without its link: %v", err)

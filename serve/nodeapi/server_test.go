@@ -250,7 +250,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(body, `pod="gone"`) {
-		t.Error("the series of a pod that is not on this host did not end")
+		t.Error("the series of a removed pod continues")
 	}
 	if families["go_goroutines"] == nil || families["process_resident_memory_bytes"] == nil {
 		t.Error("no metrics of the process")
@@ -272,7 +272,7 @@ func TestResourceMetrics(t *testing.T) {
 	_, c, _ = serveSocket(t, b)
 	code, body := get(t, c, "/metrics/resource")
 	if got := parse(t, body)["resource_scrape_error"].GetMetric()[0].GetGauge().GetValue(); code != 200 || got != 1 {
-		t.Errorf("resource_scrape_error of a runtime that does not answer: %v", got)
+		t.Errorf("resource_scrape_error for a runtime that does not answer: %v", got)
 	}
 	if code, _ := get(t, c, "/stats/summary"); code != 500 {
 		t.Errorf("/stats/summary: %d", code)

@@ -40,13 +40,13 @@ func TestSummarize(t *testing.T) {
 	}
 	db, sum, web := s.Pods[0], s.Pods[1], s.Pods[2]
 	if *db.CPU.UsageCoreNanoSeconds != 8e9 || *db.Memory.WorkingSetBytes != 40 || len(db.Containers) != 1 || db.Containers[0].Name != "bare" || db.Containers[0].CPU != nil {
-		t.Errorf("by its control group: %+v", db)
+		t.Errorf("according to its cgroup: %+v", db)
 	}
 	if *sum.CPU.UsageCoreNanoSeconds != 3e9 || *sum.Memory.WorkingSetBytes != 200 || *sum.EphemeralStorage.UsedBytes != 14 {
-		t.Errorf("by its containers: %+v", sum)
+		t.Errorf("according to its containers: %+v", sum)
 	}
 	if *web.CPU.UsageCoreNanoSeconds != 3e9 || *web.Network.RxBytes != 9 || len(web.Containers) != 1 || web.Containers[0].StartTime.Unix() != 6 {
-		t.Errorf("by the runtime: %+v", web)
+		t.Errorf("according to the runtime: %+v", web)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestListenTLS(t *testing.T) {
 	os.WriteFile(files.Cert, []byte("half"), 0o600)
 	r.read = time.Time{}
 	if len(first.Certificates) != 1 || r.current() != first {
-		t.Error("files that are wrong for a moment replace those before")
+		t.Error("files that are temporarily invalid replace the previous ones")
 	}
 	for _, f := range []TLSFiles{files, {Cert: files.Cert, Key: "/none", ClientCA: files.ClientCA}} {
 		if _, err := ListenTLS(t.Context(), "127.0.0.1:0", f); err == nil || !strings.Contains(err.Error(), "listen on 127.0.0.1:0") {

@@ -86,11 +86,11 @@ func TestMayDefine(t *testing.T) {
 	s.Dirs[0].young = true
 	for path, want := range map[string]bool{"/a/good.yaml": false, "/a/gone.yaml": true} {
 		if may, _ := s.MayDefine(path); may != want {
-			t.Errorf("%q in a directory that was found just now: %v, want %v", path, may, want)
+			t.Errorf("%q in a directory that was just found: %v, want %v", path, may, want)
 		}
 	}
 	if s.Complete() {
-		t.Error("complete, although a file was never good and a directory was never read")
+		t.Error("complete, although a file was never valid and a directory was never read")
 	}
 	if s = (&Snapshot{Dirs: []Dir{{State: Unreachable, listed: true, Files: []File{good, kept}}}}); !s.Complete() {
 		t.Error("not complete, although all contents are known")

@@ -42,7 +42,7 @@ func TestReadWhileWritten(t *testing.T) {
 			readUntil(t, r, done, was, is)
 			s, news := settled(t, r)
 			if pods(s) != is || news != "" {
-				t.Errorf("in the end: %s, %q", pods(s), news)
+				t.Errorf("at the end: %s, %q", pods(s), news)
 			}
 		})
 	}

@@ -184,7 +184,7 @@ func TestReadUnmounted(t *testing.T) {
 		t.Errorf("reported again: %s", again)
 	}
 	if may, _ := s.MayDefine(filepath.Join(dir, "other.yaml")); !may {
-		t.Error("a pod may be removed whose directory is unmounted")
+		t.Error("a pod whose directory is unmounted may be removed")
 	}
 	rebooted, err := NewReader(Options{Dirs: []string{dir}, Settle: settleTime, Identities: map[string]Identity{dir: identity}})
 	do(t, err)

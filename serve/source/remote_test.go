@@ -275,7 +275,7 @@ func TestRemoteBoot(t *testing.T) {
 	snapshot = s.pass(remotes, reader)
 	wantPods(t, snapshot, s.url(), true, "b")
 	if !strings.Contains(fmt.Sprint(snapshot.News), "no space left") {
-		t.Errorf("a copy that can't be written is not reported: %v", snapshot.News)
+		t.Errorf("a copy that cannot be written is not reported: %v", snapshot.News)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(code)
 		})
 		if got := remotes.poll(t.Context(), s.url()); got != want {
-			t.Errorf("%d: asks again in %v, want %v", code, got, want)
+			t.Errorf("%d: the next request is in %v, want %v", code, got, want)
 		}
 	}
 }

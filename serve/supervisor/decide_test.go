@@ -239,7 +239,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		}
 		documented[name] = true
 		if !tested[name] && !elsewhere[name] {
-			t.Errorf("%q of docs/serve.md is in no table here", name)
+			t.Errorf("%q of docs/serve.md is in no table of this test", name)
 		}
 	}
 	for name := range tested {

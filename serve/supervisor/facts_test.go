@@ -110,7 +110,7 @@ func TestFactsUnused(t *testing.T) {
 			select {
 			case <-r.ended:
 			default:
-				t.Fatal("the reading goes on")
+				t.Fatal("the read was not canceled")
 			}
 		}
 		third, cancelThird := r.begin(t)

@@ -63,14 +63,14 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			t.Errorf("Run ended while a worker acts: %v", err)
+			t.Errorf("Run returned while a worker was active: %v", err)
 			ended <- err
 		default:
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := New(newNode(), Options{AllowKubelet: true}).Run(ctx); err == nil || !strings.Contains(err.Error(), "another podrun serve") {
-			t.Errorf("another supervisor begins while a worker acts: %v", err)
+			t.Errorf("another supervisor started while a worker was active: %v", err)
 		}
 		close(finish)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "list the pods of") {

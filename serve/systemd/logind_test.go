@@ -87,7 +87,7 @@ func (f *fakeLogind) announce(begins bool) {
 func TestLogind(t *testing.T) {
 	privateBus(t)
 	if _, err := DialLogind(t.Context()); err == nil {
-		t.Fatal("connected to a logind that does not run")
+		t.Fatal("connected although logind does not run")
 	}
 	f := startLogind(t)
 	l, err := DialLogind(t.Context())
@@ -132,11 +132,11 @@ func TestLogind(t *testing.T) {
 	must(t, other.Emit(logindPath, logindIface+"."+prepareEvent, true))
 	f.announce(false)
 	if got := <-l.Events(); got {
-		t.Error("another program's message is taken for logind's")
+		t.Error("another program's message is treated as logind's")
 	}
 	must(t, l.Close())
 	if _, open := <-l.Events(); open {
-		t.Error("events go on after the end of the connection")
+		t.Error("events continue after the connection has ended")
 	}
 }
 
@@ -162,6 +162,6 @@ func TestLogindEndsWithItsContext(t *testing.T) {
 			t.Error("connected")
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the connection is waited for longer than its context")
+		t.Fatal("connecting takes longer than its context permits")
 	}
 }

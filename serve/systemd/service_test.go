@@ -315,7 +315,7 @@ func TestDelay(t *testing.T) {
 	m.calls = nil
 	install(30500 * time.Millisecond)
 	if slices.Contains(m.calls, hup) {
-		t.Error("logind reads its files again though nothing has changed")
+		t.Error("logind reads its files again although nothing has changed")
 	}
 	m.fail = "kill" // logind does not run
 	install(time.Minute)
@@ -363,7 +363,7 @@ func TestSettings(t *testing.T) {
 			options := InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Now: true, Settings: &File{Path: path, Text: []byte(text)}, Created: func() { created++ }}
 			m.fail = "restart"
 			if err := s.Install(t.Context(), options); err == nil {
-				t.Error("no error of systemctl")
+				t.Error("the error of systemctl is lost")
 			}
 			m.fail = ""
 			must(t, s.Install(t.Context(), options)) // again: the file exists before the service starts
@@ -379,7 +379,7 @@ func TestSettings(t *testing.T) {
 			_, err := s.Uninstall(t.Context(), UninstallOptions{Settings: options.Settings, Empty: []string{"/etc/podrun"}})
 			must(t, err)
 			if s.Exists(path) != tc.stay || s.Exists("/etc/podrun") != tc.stay {
-				t.Errorf("the file stays: %t, want %t", s.Exists(path), tc.stay)
+				t.Errorf("the file remains: %t, want %t", s.Exists(path), tc.stay)
 			}
 			if left, err := filepath.Glob(filepath.Dir(file) + "/.*"); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %q, %v", left, err)

@@ -19,8 +19,8 @@ var (
 	link       = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 )
 
-// introduction is the maximum number of words of ARCHITECTURE.md that a newcomer must
-// read, which takes five minutes.
+// introduction is the maximum number of words in ARCHITECTURE.md, so that a new developer can
+// read it in five minutes.
 const introduction = 1200
 
 // TestArchitecturePages checks that the files and names in ARCHITECTURE.md and

@@ -238,10 +238,10 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 
 // lostByContainerd reports whether a leak is of a kind that containerd leaves when it is killed,
 // and that cannot be assigned to a pod. One kind is a task without a runc container: containerd
-// 1.6 was killed while it started or stopped a shim, and may not know the task when it starts
-// again (the task's directory remains until the start after that, and a shim that had completed
-// its start until it is killed). The other kind is a network namespace: containerd was killed
-// before it stored the sandbox (containerd/cri issue 568).
+// 1.6 was killed while it started or stopped a shim, and may not find the task when it starts
+// again. The task's directory then remains until the next start of containerd, and a shim that
+// was fully started remains until it is killed. The other kind is a network namespace: containerd
+// was killed before it stored the sandbox (containerd/cri issue 568).
 func (o *outside) lostByContainerd(leak string) bool {
 	if strings.HasPrefix(leak, "interface or network namespace cni-") {
 		return true

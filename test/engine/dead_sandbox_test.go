@@ -8,9 +8,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestDeadSandboxesDoNotPileUp: each time a pod's sandbox ends, a new one is created; of
-// those that ended, only the latest is kept, with the information about the last run
-// (faults.md, F10).
+// TestDeadSandboxesDoNotPileUp: each time a pod's sandbox exits, a new one is created. Only the
+// latest of the exited ones is kept, for the information about the last run (faults.md, F10).
 func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

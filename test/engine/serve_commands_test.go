@@ -85,7 +85,7 @@ func TestServeApplied(t *testing.T) {
 		if c := s.running("web"); c.ID == first.ID {
 			t.Error("it was not restarted")
 		}
-		// The same pod in a file: the only effect is that the pod now has a source.
+		// If a file defines the same pod, the only effect is that the pod now has a source.
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 2)

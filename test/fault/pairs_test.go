@@ -125,8 +125,8 @@ func TestPairsOfProcesses(t *testing.T) {
 	reportPairs(len(all), tried)
 }
 
-// planPairs lists all cells: one for each call that a command makes when it runs alone. Calls
-// that only read occur at most twice, and not with serve, which makes such calls itself.
+// planPairs lists all cells: one for each call that a command makes when it runs alone. A call
+// that only reads has at most two cells, and none with serve, which makes such calls itself.
 func planPairs(ctx context.Context) ([]pair, error) {
 	var out []pair
 	for _, first := range members {

@@ -39,8 +39,9 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// runAtOnce sets the default of -parallel to three scripts per CPU instead of one,
-// because scripts mostly wait. On an emulated machine they do not: there it stays one.
+// runAtOnce sets the default of -parallel to three scripts per CPU instead of one, because
+// scripts mostly wait. On an emulated machine, scripts use the CPU most of the time, so it
+// remains one script per CPU.
 func runAtOnce() {
 	if slowness > 1 {
 		return

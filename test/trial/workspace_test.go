@@ -22,8 +22,8 @@ type workspace struct {
 	env []string
 }
 
-// setup has the lines that users ran in another terminal, or between two of the listed commands, by the ID of the
-// command that follows.
+// setup contains the commands that users ran in another terminal, or between two listed commands.
+// The key is the ID of the next listed command.
 var setup = map[string]string{
 	"196": "podrun apply -q ../podrun/examples/hello.yaml",
 	"219": "podrun apply -q ../podrun/examples/hello.yaml",

@@ -52,7 +52,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := conf.attachment(strings.Repeat("x", maxComment), "eth0"); err == nil {
-		t.Error("an ID that is no comment is taken")
+		t.Error("an ID that cannot be a comment is accepted")
 	}
 }
 

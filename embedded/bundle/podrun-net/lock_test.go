@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged runs a command as a user without privileges, as in a container of a hostNetwork pod.
+// unprivileged runs a command as an unprivileged user, like a process in a container of a
+// hostNetwork pod.
 var unprivileged = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 
 // TestLockOfAnotherUser: every user can open, and therefore lock, the file of the network

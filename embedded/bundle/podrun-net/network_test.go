@@ -39,7 +39,7 @@ type space struct {
 func newSpace(t *testing.T) *space {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces")
+		t.Skip("not root: creates network namespaces")
 	}
 	s := &space{t: t}
 	done := make(chan error)
@@ -340,7 +340,7 @@ func (s *space) ask(network, address string, limit time.Duration) (answer string
 	return answer, err
 }
 
-// wants calls ask and compares the reply, "" for none.
+// wants calls ask and compares the reply; "" means no reply.
 func (s *space) wants(network, address, answer string) {
 	s.t.Helper()
 	limit := 20 * time.Second // for a busy machine

@@ -231,13 +231,13 @@ func TestRepeated(t *testing.T) {
 	p.add() // with other ports
 	h.outside.wants("tcp", hostIP4+":8080", "")
 	if _, _, err := h.call("CHECK", p, p.config(port)); err == nil {
-		t.Error("CHECK finds a host port that is not there")
+		t.Error("CHECK finds a host port that does not exist")
 	}
 	p.del()
 	p.del()
 	h.leftNothing()
 	if _, _, err := h.call("CHECK", p, p.config()); err == nil {
-		t.Error("CHECK finds an attachment that is not there")
+		t.Error("CHECK finds an attachment that does not exist")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestDelOfHalf(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// Without the interface, the namespace and the network's name.
+	// DEL succeeds without the interface, the namespace and the network's name.
 	stdin := map[string]any{"cniVersion": "1.0.0", "name": "any", "type": "podrun-net"}
 	h.must("DEL", p, stdin)
 	h.leftNothing()
@@ -297,8 +297,8 @@ func TestGC(t *testing.T) {
 	h.leftNothing()
 }
 
-// The leftover host port rule of a removed sandbox, whose DEL never ran, does not shadow
-// that of a new one.
+// If DEL never ran for a removed sandbox, its leftover host port rule does not take precedence
+// over the rule of a new sandbox.
 func TestNewerHostPortWins(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -374,7 +374,7 @@ func TestForwardPolicyDrop(t *testing.T) {
 	h.do(func() {
 		rules, err := readRules(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "filter"}, []string{"FORWARD"})
 		if err != nil || len(rules) != 3 || rules[2].comment != "" {
-			t.Errorf("FORWARD has %+v, %v: want the network's two rules before the one that was there", rules, err)
+			t.Errorf("FORWARD has %+v, %v: want the network's two rules before the existing one", rules, err)
 		}
 	})
 	h.must("CHECK", p, p.config(port))
@@ -425,7 +425,7 @@ func TestIptablesReadsForward(t *testing.T) {
 	}
 }
 
-// The plugin warns of what it cannot or must not change.
+// The plugin prints a warning about settings that it cannot or must not change.
 func TestSaysWhatDrops(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
