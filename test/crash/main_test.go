@@ -114,9 +114,9 @@ type result struct {
 // podrun runs a command with additional environment variables.
 func (h *host) podrun(env []string, args ...string) result { return h.during(env, nil, args...) }
 
-// during runs a command and, if meanwhile is not nil, concurrently that function. When the
-// function returns, during terminates the command with SIGTERM; when the command exits, the
-// function's context ends.
+// during runs a command and, concurrently, the given function, which may be nil. When the function
+// returns, during terminates the command with SIGTERM; when the command exits, the function's
+// context ends.
 func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
