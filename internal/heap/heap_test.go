@@ -46,8 +46,9 @@ func allocate() {
 
 // sampled counts the sampled allocations of allocate.
 func sampled() int64 {
-	runtime.GC() // publishes the records of
-	runtime.GC() // what was allocated before
+	// Two collections publish the records of all earlier allocations.
+	runtime.GC()
+	runtime.GC()
 	n, _ := runtime.MemProfile(nil, true)
 	records := make([]runtime.MemProfileRecord, n+100)
 	n, _ = runtime.MemProfile(records, true)

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestFindUnsettled: when a command may report running containers as ready. In these tests, each run of a
-// container lasts half a minute unless the test changes it.
+// TestFindUnsettled checks when a command may report running containers as ready. In these tests,
+// each run of a container lasts half a minute unless the test changes it.
 func TestFindUnsettled(t *testing.T) {
 	after := func(d time.Duration) func(*corev1.Pod, *Observed) time.Time {
 		return func(_ *corev1.Pod, o *Observed) time.Time { return o.Newest("a").StartedAt.Add(d) }

@@ -22,7 +22,7 @@ type difference struct {
 	Extra  numbers `json:"extraMs"`
 	Ratio  numbers `json:"ratio"`
 	Floor  numbers `json:"floorMs,omitempty"` // Extra of the bare client
-	ratio  bool    // target is of Ratio, not of Extra
+	ratio  bool    // target is a maximum of Ratio instead of Extra
 	target float64 // 0: none
 }
 

@@ -322,8 +322,8 @@ func TestRestartOfAChangedPod(t *testing.T) {
 	}
 }
 
-// TestDeleteOfAReplacedPod: a delete by name removes the pod that has the name when it owns
-// it; a delete by other criteria removes only the pod that it found.
+// TestDeleteOfAReplacedPod: if a pod is replaced before the delete owns it, a delete by name
+// removes the new pod; a delete by other criteria removes only the pod that it found.
 func TestDeleteOfAReplacedPod(t *testing.T) {
 	for _, byName := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

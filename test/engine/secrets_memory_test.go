@@ -58,9 +58,9 @@ func (r *rig) nothingInMemory() {
 	}
 }
 
-// TestServeAfterRebootReadsSecretsAgain: serve applies the pods of its directories again
-// whose Secrets were only in memory, and starts their containers with them. A pod whose
-// directory cannot be read waits for it.
+// TestServeAfterRebootReadsSecretsAgain: if the Secrets of a pod were only in memory, serve
+// applies the pod from its directory again, and starts its containers with the Secrets. A pod
+// whose directory cannot be read waits for it.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()

@@ -49,9 +49,9 @@ func fillInodes(t *testing.T, path string) {
 	}
 }
 
-// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and thereby the disk of the root
-// directory, a real one, to the last byte or inode. The pod is evicted, its data is
-// removed, the other pod is kept, and the pod is started again later.
+// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and thereby the root directory's real
+// disk, to the last byte or inode. The pod is evicted, its data is removed, the other pod is
+// kept, and the pod is started again later.
 func TestServeEvictsOnAFullDisk(t *testing.T) {
 	for signal, c := range map[string]struct {
 		size, low string

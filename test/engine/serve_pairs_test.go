@@ -47,9 +47,9 @@ func errorOf(results []run.Result, err error) error {
 	return err
 }
 
-// TestPairsBesideServe: of two commands on a supervised pod, wherever the second one
-// interrupts the first, neither waits for the supervisor, which never exits. The pod of the
-// last successful apply runs.
+// TestPairsBesideServe runs two commands on a supervised pod; the second one starts at different
+// times while the first is active. Neither waits for the supervisor, which never exits. The pod
+// of the last successful apply runs.
 func TestPairsBesideServe(t *testing.T) {
 	for first, doFirst := range besideServe {
 		for second, doSecond := range besideServe {

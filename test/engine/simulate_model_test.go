@@ -111,8 +111,8 @@ func (p *modelPod) forget() {
 	}
 }
 
-// goAway records that the supervisor or the runtime is unavailable; back, that it is
-// available again.
+// goAway records that the supervisor or the runtime is unavailable, and back that it is available
+// again.
 func (m *model) goAway() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

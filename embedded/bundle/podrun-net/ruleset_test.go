@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-// The expected rules are in nft's output format, which readers are familiar with.
+// The expected rules are in nft's output format, which is easier to read than kernel expressions.
 func TestRuleset(t *testing.T) {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
