@@ -93,9 +93,9 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 	})
 }
 
-// TestImageBackOffHoldsNobodyBack: if an image is not available immediately, podrun, like
+// TestImageBackOffDoesNotBlock: if an image is not available immediately, podrun, like
 // the kubelet, continues with the next container, and retries later.
-func TestImageBackOffHoldsNobodyBack(t *testing.T) {
+func TestImageBackOffDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 1, Entrypoint: []string{"/server"}})

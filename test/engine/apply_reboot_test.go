@@ -76,9 +76,9 @@ func TestApplyAfterRebootNever(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyLeavesStrangersAlone: podrun does not change a sandbox with the pod's UID that
+// TestApplyKeepsUnmanagedPods: podrun does not change a sandbox with the pod's UID that
 // it did not create, for example of a kubelet's pod that was exported with its UID.
-func TestApplyLeavesStrangersAlone(t *testing.T) {
+func TestApplyKeepsUnmanagedPods(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		for _, name := range []string{"web", "other"} {
 			t.Run(fmt.Sprintf("%s, ready %v", name, ready), func(t *testing.T) {

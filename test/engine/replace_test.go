@@ -176,8 +176,8 @@ func TestReplaceSameUID(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceAsksTheOldOneNicely: the old pod's own hook and grace period apply.
-func TestReplaceAsksTheOldOneNicely(t *testing.T) {
+// TestReplaceRunsTheOldHook: the old pod's own hook and grace period apply.
+func TestReplaceRunsTheOldHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
