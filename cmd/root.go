@@ -244,7 +244,7 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
 	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
-	flags.StringVar(&a.tracing.to, "trace", "", "print the start and duration of each phase and runtime call of the command: `text` (on stderr) or json:FILE (as JSON to FILE)")
+	flags.StringVar(&a.tracing.to, "trace", "", "print the start and duration of each phase and runtime call of the command: `text` (on stderr), json:FILE (as JSON to FILE) or svg:FILE (as a figure to FILE)")
 	flags.Lookup("trace").NoOptDefVal = traceText
 	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }

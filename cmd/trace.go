@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 const (
 	traceText = "text"
 	traceJSON = "json:" // followed by the name of a file
+	traceSVG  = "svg:"  // followed by the name of a file
 )
 
 // tracing is the state of --trace; the zero value records nothing.
@@ -34,16 +36,27 @@ type tracing struct {
 // startTrace starts to record the command's steps if --trace is set.
 func (a *app) startTrace(c *cobra.Command) error {
 	t := &a.tracing
-	switch {
-	case t.to == "":
+	if t.to == "" {
 		return nil
-	case t.to != traceText && (!strings.HasPrefix(t.to, traceJSON) || t.to == traceJSON):
-		return usage(c, fmt.Errorf("--trace=%s is neither text nor json:FILE", t.to))
+	}
+	if format, file := t.destination(); t.to != traceText && (format == "" || file == "") {
+		return usage(c, fmt.Errorf("--trace=%s is not text, json:FILE or svg:FILE", t.to))
 	}
 	t.command, t.recorder = c.CommandPath(), trace.NewRecorder(a.began)
 	t.recorder.Add(trace.Phase, "start of podrun", "", time.Since(a.began), nil)
 	c.SetContext(trace.With(c.Context(), t.recorder))
 	return nil
+}
+
+// destination returns the format and the file that --trace names, or two empty strings
+// if the trace is printed.
+func (t *tracing) destination() (format, file string) {
+	for _, format := range []string{traceJSON, traceSVG} {
+		if file, ok := strings.CutPrefix(t.to, format); ok {
+			return format, file
+		}
+	}
+	return "", ""
 }
 
 // observe records the calls of a client.
@@ -69,22 +82,29 @@ func (a *app) finishTrace() {
 }
 
 func (a *app) writeTrace(t trace.Trace) error {
-	name, toFile := strings.CutPrefix(a.tracing.to, traceJSON)
+	format, file := a.tracing.destination()
 	switch {
-	case !toFile && a.jsonMessages: // one of the JSON lines
+	case format == traceSVG:
+		var drawing bytes.Buffer
+		if err := t.WriteSVG(&drawing); err != nil {
+			return err
+		}
+		return writeNoFollow(file, drawing.Bytes())
+	case format == traceJSON:
+		data, err := json.MarshalIndent(t, "", "  ")
+		if err != nil {
+			return err
+		}
+		return writeNoFollow(file, append(data, '\n'))
+	case a.jsonMessages: // one of the JSON lines
 		data, err := json.Marshal(map[string]trace.Trace{"trace": t})
 		if err == nil {
 			_, err = fmt.Fprintf(a.raw.Err, "%s\n", escapeJSON(data))
 		}
 		return err
-	case !toFile:
+	default:
 		return t.WriteText(a.streams.Err)
 	}
-	data, err := json.MarshalIndent(t, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeNoFollow(name, append(data, '\n'))
 }
 
 // writeNoFollow writes a file without following symlinks: in a directory that other users
