@@ -3,12 +3,14 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/stop"
+	"github.com/podrun/podrun/run/store"
 )
 
 // RunOptions are the options of Run.
@@ -112,18 +114,54 @@ func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool)
 	return err
 }
 
-// ownedByOther reports whether another command now owns the pod of a completed run, or has removed it.
+// ownedByOther reports whether the pod of a completed run now belongs to another command, or no longer
+// exists. It waits for a command that has taken over the pod, because if that command fails, nobody else
+// would remove the pod.
 func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil
 	}
-	r, err := w.lease.Lock.Owner()
-	if err != nil || r == nil || r.Incarnation != w.lease.Lock.Incarnation {
-		return true, err
+	for waited := false; ; waited = true {
+		r, err := w.lease.Lock.Owner()
+		switch {
+		case err != nil || r == nil || r.Incarnation != w.lease.Lock.Incarnation:
+			return true, err
+		case !w.lease.Lock.Live(r):
+			if !waited {
+				return false, nil
+			}
+			return w.startedByOther(ctx, r)
+		case !r.Operates():
+			w.warnTakenOver(r)
+			return true, nil
+		}
+		w.lease.Lock.Unlock()
+		if err := w.lease.Lock.AwaitEnd(ctx, r); err != nil {
+			return false, err
+		}
+		if _, err := w.lease.Lock.Take(ctx); err != nil {
+			return false, err
+		}
 	}
-	if !w.lease.Lock.Live(r) {
+}
+
+// startedByOther reports whether the last owner of the pod, which has ended, applied or started the pod, and
+// the pod is running.
+func (w *Worker) startedByOther(ctx context.Context, r *store.OwnerRecord) (bool, error) {
+	if r.Origin != nil && r.Origin.Command == store.OriginRun {
 		return false, nil
 	}
+	if err := w.pod.Observe(ctx); err != nil {
+		return false, err
+	}
+	running := slices.ContainsFunc(w.pod.Observed.Containers, func(c lifecycle.Container) bool { return c.State == lifecycle.Running })
+	if running {
+		w.warnTakenOver(r)
+	}
+	return running, nil
+}
+
+// warnTakenOver warns that the pod remains because its owner took it over.
+func (w *Worker) warnTakenOver(r *store.OwnerRecord) {
 	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " took it over"}})
-	return true, nil
 }
