@@ -29,6 +29,8 @@ const (
 	BadCredentials Class = "BadCredentials"
 	// Overdue means that --pull-timeout for one image expired. Classify never returns it.
 	Overdue Class = "Overdue"
+	// Disconnected means that the connection to the runtime broke during the call.
+	Disconnected Class = "Disconnected"
 	// Stalled means that no data arrived for too long. Classify never returns it.
 	Stalled Class = "Stalled"
 )
@@ -77,6 +79,10 @@ var texts = []struct {
 	{NotFound, words(`manifest unknown`, `name unknown`, `blob unknown`, `404 not found`, `statuscode: 404`, `: not found$`)},
 }
 
+// disconnected matches the errors that the gRPC client returns when its connection breaks (package
+// internal/transport of google.golang.org/grpc), as opposed to those of the runtime.
+var disconnected = words(`^error reading from server`, `^connection error: desc = `, `^transport is closing`, `^closing transport`, `^the connection is draining`)
+
 // quoted matches a name, a URL or a response body that a runtime quotes. It is removed before texts
 // are matched, because an image may have any name.
 var quoted = expression(`"(?:[^"\\]|\\.)*"`)
@@ -98,6 +104,9 @@ func expression(text string) func() *regexp.Regexp {
 func Classify(err error) Class {
 	if err == nil {
 		return ""
+	}
+	if status.Code(err) == codes.Unavailable && disconnected().MatchString(Detail(err)) {
+		return Disconnected
 	}
 	message := quoted().ReplaceAllString(Detail(err), `""`)
 	for _, row := range texts {
@@ -155,6 +164,8 @@ func (c Class) Hint() string {
 		return "check that the registry is running, and that this host can reach it and trusts its certificate; 'podrun image load FILE' needs no registry"
 	case NotRegistry:
 		return "the server does not answer as a registry does: check the host and port in the image's name"
+	case Disconnected:
+		return "check that the container runtime is running ('podrun doctor'), then run the command again"
 	case Stalled:
 		return "check the network connection to the registry, or increase --pull-stall-timeout"
 	case Overdue:

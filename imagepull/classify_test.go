@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/internal/problem"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -60,7 +61,7 @@ func TestClassifyByCodeWhereTheTextIsSilent(t *testing.T) {
 		{status.Error(codes.Unauthenticated, "who are you"), Unauthorized},
 		{status.Error(codes.PermissionDenied, "not you"), Unauthorized},
 		{status.Error(codes.InvalidArgument, "what is that"), InvalidName},
-		{status.Error(codes.Unavailable, "error reading from server: EOF"), Unavailable},
+		{status.Error(codes.Unavailable, "try again later"), Unavailable},
 		{status.Error(codes.Unknown, "write /var/lib/x: no space left on device"), Transient},
 		{status.Error(codes.Unknown, "open /var/lib/x: permission denied"), Transient},
 		{errors.New("anything else"), Transient},
@@ -135,6 +136,26 @@ func TestRedact(t *testing.T) {
 	for _, a := range readAnswers(t) {
 		if got := redact(a.text); got != a.text {
 			t.Errorf("no secret was removed from %s\n\tthe result is %s", a.text, got)
+		}
+	}
+}
+
+// TestDisconnectedIsNoPullFailure: if the connection to the runtime breaks, the registry is not the
+// cause, and the exit code is that of an unavailable runtime.
+func TestDisconnectedIsNoPullFailure(t *testing.T) {
+	for text, want := range map[string]Class{
+		"error reading from server: EOF": Disconnected,
+		`connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused"`: Disconnected,
+		`failed to do request: Head "https://registry.example/v2/": dial tcp 192.0.2.1:443: connect: connection refused`:                    Unavailable,
+	} {
+		err := status.Error(codes.Unavailable, text)
+		class := Classify(err)
+		if class != want {
+			t.Errorf("%s: %s, want %s", text, class, want)
+		}
+		var p *problem.Error
+		if !errors.As(failure("app", "registry.example/app:1", &PullError{Reason: ReasonPull, Class: class, Err: err}), &p) || (p.Kind == problem.Runtime) != (want == Disconnected) {
+			t.Errorf("%s: the error is %+v", text, p)
 		}
 	}
 }

@@ -117,6 +117,8 @@ func failure(container, image string, err error) error {
 		out.Hint = cmp.Or(pull.presentHint(), "run 'podrun image load FILE' to load the image, or set imagePullPolicy: IfNotPresent")
 	case pull.Reason == ReasonInspect:
 		out.Kind = problem.Runtime
+	case pull.Class == Disconnected:
+		out.Kind, out.Hint = problem.Runtime, pull.hint()
 	default:
 		out.Hint = pull.hint()
 	}
