@@ -115,7 +115,7 @@ func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool)
 }
 
 // ownedByOther reports whether the pod of a completed run now belongs to another command, or no longer
-// exists. It waits for a command that has taken over the pod, because if that command fails, nobody else
+// exists. It waits for a command that has taken over the pod, because if that command fails, no other process
 // would remove the pod.
 func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
