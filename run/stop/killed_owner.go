@@ -16,8 +16,8 @@ import (
 
 // Calls that the runtime executes for a podrun process may complete after that process was killed: the
 // runtime cancels them, but a call that is almost complete still takes effect. The owner record shows
-// that the last owner was killed (store.PodLock.Killed); only then does the next owner wait for such
-// effects.
+// that an owner was killed a short time ago (store.PodLock.Killed); only then do later owners wait for
+// such effects.
 
 // quietFor is how long no new object of a removed pod must appear until podrun considers the pod
 // removed. containerd lists a sandbox once its network has been set up, which takes far less than a

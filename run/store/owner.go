@@ -81,6 +81,10 @@ type OwnerRecord struct {
 	// not remove what network plugins have left behind, so the IDs are kept until a pod with that name,
 	// whatever its UID, is removed.
 	Unreleased []string `json:"unreleased,omitempty"`
+	// KilledAt is when an owner found that the owner before it had been killed; nil if that is long ago.
+	// The runtime may still be executing the last call of the killed process, so that owners soon after
+	// it must expect the effects of that call, too: the first one may lose the pod before they occur.
+	KilledAt *time.Time `json:"killedAt,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock of
 	// that file.
 	Claim string `json:"claim"`
@@ -105,10 +109,28 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 	if r.Deletion != nil {
 		c.Deletion = new(*r.Deletion)
 	}
+	if r.KilledAt != nil {
+		c.KilledAt = new(*r.KilledAt)
+	}
 	if r.Origin != nil {
 		c.Origin = &Origin{Command: r.Origin.Command, Settings: slices.Clone(r.Origin.Settings)}
 	}
 	return &c
+}
+
+// lateCalls is how long after a kill the runtime may complete a call of the killed process. It cancels
+// the call when the connection closes; cri.BusyFor is the limit for a runtime that does not.
+const lateCalls = 10 * time.Second
+
+// noteKilled records at that time that the previous owner was killed, and forgets a kill that is older
+// than lateCalls, or in the future because the clock was set back.
+func (r *OwnerRecord) noteKilled(killed bool, now time.Time) {
+	if at := r.KilledAt; at != nil && (now.Before(*at) || now.Sub(*at) > lateCalls) {
+		r.KilledAt = nil
+	}
+	if killed {
+		r.KilledAt = new(now.UTC())
+	}
 }
 
 // Deletion describes the start of a pod's removal.

@@ -14,7 +14,7 @@ func fullOwner() OwnerRecord {
 	return OwnerRecord{
 		Schema: ownerSchema, Generation: Generation{Counter: 7, Token: "0f"}, UID: "u", Incarnation: "i", Purpose: PurposeRemove,
 		Fresh: true, Doomed: true, Recreate: true, Attends: true, Claim: "c", Holder: "h",
-		Deletion:   &Deletion{At: time.Unix(1, 0).UTC(), GraceSeconds: 30},
+		KilledAt: new(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Deletion: &Deletion{At: time.Unix(1, 0).UTC(), GraceSeconds: 30},
 		Ending:     map[string]time.Time{"a": time.Unix(2, 0).UTC()},
 		Unreleased: []string{"s"},
 		Origin:     &Origin{Command: OriginApply, Settings: []byte(`{"a":1}`)},

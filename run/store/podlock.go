@@ -39,8 +39,8 @@ type PodLock struct {
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
-	// Killed is true if the previous owner was killed, and the runtime may still be executing its
-	// last call.
+	// Killed is true if the previous owner, or one shortly before it, was killed, and the runtime may
+	// still be executing its last call (OwnerRecord.KilledAt).
 	Killed bool
 	// Origin is recorded for the pod by the next Acquire only; nil keeps the recorded one.
 	Origin *Origin
@@ -232,8 +232,9 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		return nil
 	}
 	killed := before != nil && before.Generation != l.Mine && before.killed(l.layout)
-	l.Killed = l.Killed || killed
 	r := l.successor(before, uid, p)
+	r.noteKilled(killed, time.Now())
+	l.Killed = l.Killed || r.KilledAt != nil
 	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
 	if killed { // possibly during a stop
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
@@ -276,7 +277,7 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 			r = *before
 		}
 		r.Generation = before.Generation
-		r.Origin, r.Unreleased = before.Origin, before.Unreleased
+		r.Origin, r.Unreleased, r.KilledAt = before.Origin, before.Unreleased, before.KilledAt
 	}
 	if l.Origin != nil {
 		r.Origin = l.Origin

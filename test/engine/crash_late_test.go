@@ -17,7 +17,9 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
@@ -71,6 +73,36 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 			r.nothingLeft()
 		})
 	}
+}
+
+// TestDeleteOfLateSandboxAfterAnotherOwner: between the kill and the delete, another podrun (such as a
+// supervisor) has owned the pod and lost it. The delete still waits for the late call.
+func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	late := r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
+	other, err := store.NewLocks(r.layout(), "process 1 (podrun test)", func(problem.List) {}).LockPod(t.Context(), identity.Pod{Namespace: "default", Name: "web"}, store.PurposeRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := other.Owner()
+	if err == nil {
+		err = other.Acquire(owner.UID, store.PurposeRun, false, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !other.Killed {
+		t.Error("the next owner does not know that the last one was killed")
+	}
+	other.Release()
+	for _, result := range r.delete(run.DeleteOptions{}) {
+		if result.Err != nil {
+			t.Errorf("delete: %v", result.Err)
+		}
+	}
+	<-late
+	r.nothingLeft()
 }
 
 // TestApplyOfLateSandbox: until the runtime has completed the call of a killed podrun, it
