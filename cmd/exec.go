@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,6 +116,13 @@ func missingCommandHint(t run.ExecTarget, command string, interactive bool) stri
 // several.
 func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
 	target, err := engine.ExecTarget(ctx, namespace, pod, container)
+	if err != nil {
+		c, failed := a.byContainerID(ctx, engine, err, namespace, pod, container)
+		if failed != nil || c == nil {
+			return target, cmp.Or(failed, err)
+		}
+		target, err = engine.ExecTarget(ctx, c.namespace, c.pod, c.container)
+	}
 	if err == nil && len(target.Among) > 0 && !a.quiet {
 		fmt.Fprintf(say, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	var logs []run.Log
 	if len(named) > 0 {
 		request.Name = named[0]
-		logs, err = engine.Logs(c.Context(), request)
+		logs, err = a.podLogs(c.Context(), engine, request)
 	} else {
 		logs, err = a.selectedLogs(c.Context(), engine, request, match)
 	}
@@ -125,6 +126,24 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 		return nil, usage(c, err)
 	}
 	return match, nil
+}
+
+// podLogs finds the logs of a pod, or of a container whose ID is given as the name of the
+// pod.
+func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest) ([]run.Log, error) {
+	logs, err := engine.Logs(ctx, r)
+	if err == nil {
+		return logs, nil
+	}
+	c, failed := a.byContainerID(ctx, engine, err, r.Namespace, r.Name, r.Container)
+	if failed != nil || c == nil {
+		return nil, cmp.Or(failed, err)
+	}
+	r.Namespace, r.Name = c.namespace, c.pod
+	if !r.Init { // without --all-containers
+		r.Container, r.All = c.container, false
+	}
+	return engine.Logs(ctx, r)
 }
 
 // selectedLogs finds the logs of the matching pods. A pod without a log is a warning,

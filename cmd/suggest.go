@@ -93,11 +93,6 @@ func closestPod(typed string, names []string) string {
 	return found
 }
 
-// isContainerID reports whether a name looks like the ID of a container, or its beginning.
-func isContainerID(name string) bool {
-	return len(name) >= 10 && strings.Trim(name, "0123456789abcdef") == ""
-}
-
 // podOfContainer returns the hint for the ID of a container, which crictl users type.
 func (a *app) podOfContainer(id string) string {
 	const list = "podrun commands take the names of pods; " +
@@ -109,20 +104,14 @@ func (a *app) podOfContainer(id string) string {
 		return list
 	}
 	defer closeAll()
-	views, err := engine.Pods(ctx, run.Selector{})
-	if err != nil {
+	found, err := containersWithID(ctx, engine, "", id)
+	if err != nil || len(found) == 0 {
 		return list
 	}
-	for _, v := range views {
-		for _, s := range slices.Concat(v.Object.Status.ContainerStatuses, v.Object.Status.InitContainerStatuses, v.Object.Status.EphemeralContainerStatuses) {
-			if _, have, _ := strings.Cut(s.ContainerID, "://"); strings.HasPrefix(have, id) {
-				hint := "it is the ID of container " + s.Name + " of pod " + v.Object.Name + ": " + a.withName(id, v.Object.Name)
-				if v.Object.Namespace != a.namespaceOrDefault("default") {
-					hint += " with -n " + v.Object.Namespace
-				}
-				return hint
-			}
-		}
+	c := found[0]
+	hint := "it is the ID of container " + c.container + " of pod " + c.pod + ": " + a.withName(id, c.pod)
+	if c.namespace != a.namespaceOrDefault("default") {
+		hint += " with -n " + c.namespace
 	}
-	return list
+	return hint
 }
