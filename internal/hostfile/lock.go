@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podrun/podrun/internal/wait"
 )
 
-// lockPoll is the interval at which Lock tries again. A blocking flock(2) cannot be interrupted: an abandoned
-// call would acquire the lock later, although its caller has given up.
-const lockPoll = 5 * time.Millisecond
+// longestLockPoll is the longest interval at which Lock tries again. A blocking flock(2) cannot be
+// interrupted: an abandoned call would acquire the lock later, although its caller has given up.
+const longestLockPoll = 8 * time.Millisecond
 
 // Lock acquires an exclusive lock on an open file or directory. It waits for other processes
 // until ctx ends; it acquires a free lock even if ctx has already ended. Closing f releases
 // the lock. If Lock fails, it closes f; the error of an ended wait contains holder.
+//
+// Between two attempts it sleeps in the kernel, not with a timer: the holder may be another process, so
+// the simulated time of a testing/synctest test must not advance while Lock waits.
 func Lock(ctx context.Context, f *os.File, holder string) error {
-	for {
+	for poll := longestLockPoll / 32; ; poll = min(2*poll, longestLockPoll) {
 		err := Flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return nil
@@ -28,10 +29,12 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 			_ = f.Close()
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if wait.Sleep(ctx, lockPoll) != nil {
+		if ctx.Err() != nil {
 			_ = f.Close()
 			return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 		}
+		interval := unix.NsecToTimespec(poll.Nanoseconds())
+		_ = unix.Nanosleep(&interval, nil) // a signal only makes it shorter
 	}
 }
 
