@@ -98,6 +98,9 @@ const (
 
 // Observed is the state of a pod in the runtime and in its directory.
 type Observed struct {
+	// ReadAt is the time immediately before the runtime was read: later changes are not part of the
+	// observation unless this process made or detected them.
+	ReadAt     time.Time            `json:"-"`
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`

@@ -23,13 +23,14 @@ const (
 
 // Unsettled is a running container that may be crash looping.
 type Unsettled struct {
-	Until time.Time // when it has run long enough
+	Until time.Time // when it will have run long enough
 	Why   string
 }
 
 // FindUnsettled returns the container of a pod that must run longest before a command may report the
 // pod as ready; nil if there is none. A container that was restarted after an exit must run longer
-// than before that exit, up to longestSettle.
+// than before that exit, up to longestSettle. Until is in the past if the container has run long enough,
+// but was observed before that: it may have exited since.
 func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 	var out *Unsettled
 	for _, c := range SpecContainers(pod) {
@@ -41,12 +42,12 @@ func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 			continue
 		}
 		settle, why := settleTime(c.Container, have, obs.Previous(have))
-		left := have.StartedAt.Add(settle).Sub(now)
+		until := have.StartedAt.Add(settle)
 		// If the clock was set back, the time must not become longer.
-		if left <= 0 || left > settle {
+		if settle == 0 || until.Sub(now) > settle || !obs.ReadAt.Before(until) {
 			continue
 		}
-		if until := now.Add(left); out == nil || out.Until.Before(until) {
+		if out == nil || out.Until.Before(until) {
 			out = &Unsettled{Until: until, Why: why}
 		}
 	}

@@ -32,6 +32,7 @@ func TestFindUnsettled(t *testing.T) {
 		name, pod, have string
 		boxes           int
 		now             func(*corev1.Pod, *Observed) time.Time
+		age             time.Duration // of the observation
 		left            time.Duration // how long the container must still run; 0 if the pod is settled
 		why             string
 	}{
@@ -53,12 +54,15 @@ func TestFindUnsettled(t *testing.T) {
 			o.Newest("a").Hash = "new"
 			return after(time.Second)(p, o)
 		}},
+		{name: "observed before it had run long enough", have: "a=run", now: after(5 * time.Second), age: 5 * time.Second, left: -4 * time.Second, why: "container a has just started"},
+		{name: "observed when it had run long enough", have: "a=run", now: after(5 * time.Second), age: 4 * time.Second},
 		{name: "the clock was set back", have: "a=run", now: after(-time.Hour)},
 		{name: "not running", have: "a=3", now: after(0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod, obs := statusPod(always, strings.Fields(cmp.Or(tc.pod, "a"))...), statusObserved(t, max(tc.boxes, 1), strings.Fields(tc.have)...)
 			now := tc.now(pod, obs)
+			obs.ReadAt = now.Add(-tc.age)
 			got := FindUnsettled(pod, obs, now)
 			if got == nil {
 				got = &Unsettled{Until: now}

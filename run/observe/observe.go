@@ -27,7 +27,7 @@ import (
 // empty. The error is the runtime's, with its gRPC code, and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
-	obs := &lifecycle.Observed{}
+	obs := &lifecycle.Observed{ReadAt: time.Now()}
 	group, gctx := errgroup.WithContext(ctx)
 	read := "" // the sandbox whose network was read while the containers were being read
 	group.Go(func() (err error) {

@@ -86,7 +86,12 @@ func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err 
 			return false, err
 		case len(l.start.Failures) > 0:
 			return false, errors.Join(l.start.Failures...)
-		case l.holds(goal, owns, &d):
+		}
+		holds, err := l.holds(ctx, goal, owns, &d)
+		switch {
+		case err != nil:
+			return false, l.waitError(ctx, err, l.missing(goal))
+		case holds:
 			return false, nil
 		case d.Ended:
 			return true, nil
@@ -157,16 +162,29 @@ func (l *loop) resumeAfterShutdown() error {
 
 // holds reports whether a goal is reached and, for a readiness goal, can be relied on: this command
 // confirms it if it owns the pod, and no container may be crash looping. In the latter case, d requires
-// another decision when the containers have run long enough.
-func (l *loop) holds(goal lifecycle.Goal, owns bool, d *lifecycle.Decision) bool {
-	if !l.reached(goal) || owns && !l.confirms(goal) {
-		return false
+// another decision when the containers have run long enough. If they have, holds observes the pod
+// again: the runtime may report an exit late.
+func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lifecycle.Decision) (bool, error) {
+	for {
+		if !l.reached(goal) || owns && !l.confirms(goal) {
+			return false, nil
+		}
+		u := l.unsettled(goal)
+		if u == nil {
+			return true, nil
+		}
+		if u.Until.After(time.Now()) {
+			d.DecideBy(u.Until)
+			return false, nil
+		}
+		if err := l.lease.Refresh(ctx); err != nil {
+			return false, err
+		}
+		if l.lease.RuntimeUnavailable() {
+			d.DecideBy(u.Until)
+			return false, nil
+		}
 	}
-	if u := l.unsettled(goal); u != nil {
-		d.DecideBy(u.Until)
-		return false
-	}
-	return true
 }
 
 // unsettled returns a container that may be crash looping, if the goal is that the pod is ready; otherwise nil.

@@ -55,6 +55,19 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 	}
 }
 
+// TestLateExitIsNotReady: a container whose exit the runtime reports only after it would count as ready
+// is not reported as ready: the observation must be newer.
+func TestLateExitIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{After: 50 * time.Millisecond, ExitCode: 3})
+		r.rt.Fault("ContainerStatus", critest.Fault{When: critest.Slow, Delay: 3 * time.Second})
+		result := r.applyReady(crashing("Never"), time.Minute)
+		wantErr(t, result.Err, problem.Failed, "container app exited with 3")
+		r.mustDelete()
+	})
+}
+
 // TestReadyAfterCrash: a container that crashed is ready once it has run longer than before.
 func TestReadyAfterCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
