@@ -94,6 +94,8 @@ func printedReason(text string) (why string, ok bool) {
 // container that does not run, or that was removed.
 var notRunningTexts = []string{
 	"container is in CONTAINER_",          // containerd
+	"no running task found",               // containerd, if the container has just exited
+	"cannot exec in a stopped container",  // runc
 	"container is not created or running", // CRI-O, server/container_exec.go
 	"could not find container ",           // CRI-O
 }

@@ -55,3 +55,16 @@ func TestExecFailure(t *testing.T) {
 		t.Error("no error is one")
 	}
 }
+
+// TestNotRunning: the texts with which runtimes refuse a command in a container that has just exited.
+func TestNotRunning(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Internal error occurred: error executing command in container: failed to exec in container: failed to load task: no running task found: not found": true,
+		"OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown":                                                                 true,
+		"OCI runtime exec failed: exec failed: unable to start container process: exec: \"nosuch\": executable file not found in $PATH: unknown":            false,
+	} {
+		if NotRunning(errors.New(text)) != want {
+			t.Errorf("%q: want %t", text, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
@@ -71,10 +72,9 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 		err.Err = errors.New("is not running: it has not been created yet")
 	case c.State == lifecycle.Created:
 		err.Err = errors.New("is not running: it has not been started yet")
-	case c.State == lifecycle.Exited && c.Reason != "":
-		err.Err = fmt.Errorf("is not running: it exited with code %d (%s)", c.ExitCode, c.Reason)
 	case c.State == lifecycle.Exited:
-		err.Err = fmt.Errorf("is not running: it exited with code %d", c.ExitCode)
+		err.Err = fmt.Errorf("is not running: it exited with code %d%s", c.ExitCode, inParentheses(c.Reason))
+		err.Hint = t.endedHint()
 	default:
 		err.Err = errors.New("is not running: the runtime reports its state as unknown")
 	}
@@ -111,7 +111,8 @@ const (
 // could not be started, and the error explains why.
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
-		return e.execSync(ctx, t, o)
+		code, err := e.execSync(ctx, t, o)
+		return code, e.explainEnded(ctx, t, err)
 	}
 	limited, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -123,9 +124,41 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	case limited.Err() != nil && !unreachable:
 		err = fmt.Errorf("%w; the command may still be running in the container", err)
 	case limited.Err() == nil && o.In == nil && !o.TTY && (unreachable || status.Code(err) == codes.Unimplemented):
-		return e.execSync(ctx, t, o)
+		code, err = e.execSync(ctx, t, o)
+		return code, e.explainEnded(ctx, t, err)
 	}
-	return t.fault("exec", err)
+	code, err = t.fault("exec", err)
+	return code, e.explainEnded(ctx, t, err)
+}
+
+// explainEnded adds the container's exit code to an error that wraps ErrEnded.
+func (e *Engine) explainEnded(ctx context.Context, t ExecTarget, err error) error {
+	fault, ok := errors.AsType[*problem.Error](err)
+	if !ok || !errors.Is(err, ErrEnded) {
+		return err
+	}
+	resp, unknown := e.Client.ContainerStatus(ctx, t.ID, false)
+	if status := resp.GetStatus(); unknown == nil && status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		fault.Err = fmt.Errorf("%w with code %d%s", ErrEnded, status.GetExitCode(), inParentheses(status.GetReason()))
+	}
+	return err
+}
+
+// inParentheses returns the text in parentheses, after a space, or nothing if there is no text.
+func inParentheses(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// endedHint is the hint of an error about a container that has exited.
+func (t ExecTarget) endedHint() string {
+	in := t.Pod.Name
+	if t.Pod.Namespace != "default" {
+		in += " -n " + t.Pod.Namespace
+	}
+	return "'podrun logs " + in + " -c " + t.Container + "' shows its output; 'podrun restart " + in + "' starts the pod again"
 }
 
 // execSync runs a command and writes its output after the command has exited.
@@ -161,14 +194,14 @@ func (t ExecTarget) fault(op string, err error) (int, error) {
 	switch {
 	case late:
 		out.Kind = problem.Deadline
+	case status.Code(err) == codes.NotFound, cri.NotRunning(err):
+		out.Kind, out.Op, out.Err, out.Hint = problem.Failed, "", ErrEnded, t.endedHint()
 	case notStarted:
 		out.Kind, out.Err = problem.Failed, errors.New(why)
 		if absent {
 			return ExecNotFound, out
 		}
 		return ExecNotExecutable, out
-	case status.Code(err) == codes.NotFound, cri.NotRunning(err):
-		out.Kind, out.Op, out.Err = problem.Failed, "", ErrEnded
 	}
 	return 0, out
 }

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -183,7 +185,7 @@ func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {
 func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) error {
 	to, err := f.open(ctx, remote)
 	if err != nil {
-		return err
+		return f.explainRefused(remote, err)
 	}
 	defer to.Close()
 	defer context.AfterFunc(ctx, to.Close)()
@@ -198,9 +200,17 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection open
 	defer cancel()
 	if err := to.Err(limited); err != nil && limited.Err() == nil {
-		return err
+		return f.explainRefused(remote, err)
 	}
 	return copied
+}
+
+// explainRefused replaces the runtime's error if the pod refused the connection. Runtimes report it as text.
+func (f *forwarder) explainRefused(remote int, err error) error {
+	if !strings.Contains(strings.ToLower(err.Error()), unix.ECONNREFUSED.Error()) {
+		return err
+	}
+	return fmt.Errorf("connection refused: no process of pod %s listens on port %d ('podrun describe %s' shows the declared ports)", f.id, remote, f.id.Name)
 }
 
 // link is a connection to a port of the pod.

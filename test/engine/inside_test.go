@@ -97,11 +97,11 @@ func TestForwardFails(t *testing.T) {
 			t.Error("the failure is not reported")
 		}
 	}
-	try("failed to connect to localhost:9")
+	try("no process of pod default/web listens on port 9")
 	clear := r.rt.Fault("PortForward", critest.Fault{Err: status.Error(codes.Unimplemented, "unknown method PortForward")})
 	try("the runtime does not report the process ID of the sandbox")
 	clear()
-	try("failed to connect to localhost:9")
+	try("no process of pod default/web listens on port 9")
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
