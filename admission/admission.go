@@ -146,9 +146,9 @@ func (q question) verdict() Verdict {
 	return out
 }
 
-// present returns the other pods whose requests and ports count: the pods on this host, and pods of
+// countedPods returns the other pods whose requests and ports count: the pods on this host, and pods of
 // the same command that were admitted before.
-func (q question) present() []host.Pod { return slices.Concat(q.others, q.admitted) }
+func (q question) countedPods() []host.Pod { return slices.Concat(q.others, q.admitted) }
 
 // replaces reports whether a pod replaces one of podrun's pods on this host. A pod with the same
 // UID but another name does not replace it: checkUIDOwner refuses that pod.

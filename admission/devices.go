@@ -45,7 +45,7 @@ func (q question) allocate(v *Verdict) {
 		return
 	}
 	var held []string
-	for _, p := range q.present() {
+	for _, p := range q.countedPods() {
 		if occupies(p) && !among(v.Preempts, p) {
 			held = append(held, devicesOf(p)...)
 		}

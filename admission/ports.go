@@ -39,7 +39,7 @@ func checkHostPorts(q question) problem.List {
 // portHolder returns a description of the pod or process that uses a port, and a hint. Both
 // are empty if the port is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
-	for _, p := range q.present() {
+	for _, p := range q.countedPods() {
 		if !occupies(p) {
 			continue
 		}

@@ -20,7 +20,7 @@ func (q question) preempt(v *Verdict) {
 	if !critical(q.pod) || !q.settings.Preempt || q.runs() {
 		return
 	}
-	shortages, _ := lacking(q)
+	shortages, _ := findShortages(q)
 	of := func(p problem.Problem) bool { return strings.HasPrefix(p.Reason, reasonOutOf) }
 	if len(shortages) == 0 || slices.ContainsFunc(v.Problems.Errors(), func(p problem.Problem) bool { return !of(p) }) {
 		return

@@ -23,7 +23,7 @@ var evictionSignals = map[string]corev1.ResourceName{
 // minus the requests of podrun's live pods. The requests of pods of other programs are
 // unknown.
 func checkResources(q question) problem.List {
-	shortages, out := lacking(q)
+	shortages, out := findShortages(q)
 	for _, s := range shortages {
 		out = append(out, s.problem())
 	}
@@ -51,13 +51,13 @@ func (s shortage) problem() problem.Problem {
 
 const reasonOutOf = "OutOf"
 
-// lacking returns the resources of which too little is free for the pod, and the problems in
+// findShortages returns the resources of which too little is free for the pod, and the problems in
 // the settings that determine the allocatable resources.
-func lacking(q question) ([]shortage, problem.List) {
+func findShortages(q question) ([]shortage, problem.List) {
 	allocatable, bad := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
 	pods := int64(0)
-	for _, p := range q.present() {
+	for _, p := range q.countedPods() {
 		if !occupies(p) {
 			continue
 		}

@@ -18,7 +18,7 @@ func checkSpare(q question) problem.List {
 		return nil
 	}
 	requests := resource.PodRequests(q.pod)
-	shortages, _ := lacking(q) // checkResources refuses these
+	shortages, _ := findShortages(q) // checkResources refuses these
 	var out problem.List
 	for _, have := range []struct {
 		name corev1.ResourceName

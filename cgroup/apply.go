@@ -43,7 +43,7 @@ func Apply(ctx context.Context, p Plan) error {
 	var undo []func() error
 	for _, g := range groups {
 		missing := p.missing(g, created)
-		undo = append(undo, func() error { return p.unmake(g, missing) })
+		undo = append(undo, func() error { return p.removeCreated(g, missing) })
 		err := ctx.Err()
 		faultpoint.At("cgroup/make")
 		if err == nil {
@@ -61,10 +61,10 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.updateBurstableWeight(true)
 }
 
-// unmake removes the newly created parts of a cgroup: its directories, its slice, and the
+// removeCreated removes the newly created parts of a cgroup: its directories, its slice, and the
 // parent slices created with it, which systemd would keep. It does not stop a slice that already
 // had a directory: that would also stop the other processes in the slice.
-func (p Plan) unmake(g Group, missing []string) error {
+func (p Plan) removeCreated(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was created
 	}
@@ -123,7 +123,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 			err = markErr
 		}
 	}
-	p.made()
+	p.removeCreatingRecord()
 	return err
 }
 
@@ -131,7 +131,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 // the attribute with the root directory if an older version of podrun did not set it.
 func (p Plan) updateMark(g Group) error {
 	for _, dir := range p.dirs(g) {
-		if milli, ok := noted(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
+		if milli, ok := recordedMilliCPU(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
 			if err := mark(dir, p.noteFor(g, dir)); err != nil {
 				return err
 			}

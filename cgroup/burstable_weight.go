@@ -44,7 +44,7 @@ func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 		if !e.IsDir() {
 			continue
 		}
-		n, ok := noted(filepath.Join(dir, e.Name()))
+		n, ok := recordedMilliCPU(filepath.Join(dir, e.Name()))
 		if !ok {
 			return 0, false, nil
 		}

@@ -45,8 +45,8 @@ func (p Plan) recordCreating(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// made removes the record after the attributes of the created directories have been set.
-func (p Plan) made() { _ = os.Remove(p.making()) }
+// removeCreatingRecord removes the record after the attributes of the created directories have been set.
+func (p Plan) removeCreatingRecord() { _ = os.Remove(p.making()) }
 
 // markInterrupted sets the attributes of directories that a podrun process created before it was
 // killed. The caller must hold the lock.
@@ -75,7 +75,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set the attribute of the cgroups that a killed podrun process created: %w", err)
 	}
-	p.made()
+	p.removeCreatingRecord()
 	return nil
 }
 

@@ -52,8 +52,8 @@ func marked(dir string) bool {
 	return err == nil
 }
 
-// noted returns the milli-CPUs recorded on a pod's group, and whether a number is recorded.
-func noted(dir string) (int64, bool) {
+// recordedMilliCPU returns the milli-CPUs recorded on a pod's group, and whether a number is recorded.
+func recordedMilliCPU(dir string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(dir, markName, buf)
 	if err != nil {

@@ -27,7 +27,7 @@ type dataObject struct {
 
 // dataDiff returns the unified diffs of the ConfigMaps and Secrets whose data differs.
 func dataDiff(before, after manifest.Checkpoint) (string, error) {
-	live, _, _ := before.Differ(after)
+	live, _, _ := before.Diff(after)
 	was, is := dataObjects(before), dataObjects(after)
 	var out strings.Builder
 	for _, name := range live {

@@ -55,7 +55,7 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 // does not list, because it is still processing the call of a podrun process that was killed. If
 // that call creates a container, awaitName removes it.
 func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, create func() (string, error), err error) (id string, _ error) {
-	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
+	err = cri.RetryWhile(ctx, cri.BusyFor, func() (again bool, _ error) {
 		if _, rerr := removeStray(ctx, client, sandboxID, config); rerr != nil {
 			return false, errors.Join(err, rerr)
 		}

@@ -76,7 +76,7 @@ func mentions(err error, texts []string) bool {
 // retryBusy makes a call, and repeats it while the runtime is busy with the object, until
 // BusyFor has passed or ctx ends.
 func retryBusy(ctx context.Context, call func() error) error {
-	return While(ctx, BusyFor, func() (bool, error) {
+	return RetryWhile(ctx, BusyFor, func() (bool, error) {
 		err := call()
 		return Busy(err), err
 	})
@@ -103,15 +103,15 @@ const notInitialized = "server is not initialized yet"
 // onceInitialized is an interceptor that repeats a call while containerd starts, until
 // BusyFor has passed or ctx ends.
 func onceInitialized(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return While(ctx, BusyFor, func() (bool, error) {
+	return RetryWhile(ctx, BusyFor, func() (bool, error) {
 		err := call(ctx, method, req, reply, conn, opts...)
 		return status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), notInitialized), err
 	})
 }
 
-// While calls try until try returns false, limit has passed or ctx ends. It returns the error of
+// RetryWhile calls try until try returns false, limit has passed or ctx ends. It returns the error of
 // the last call.
-func While(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
+func RetryWhile(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
 	for end := time.Now().Add(limit); ; {
 		again, err := try()
 		if !again || time.Now().After(end) {

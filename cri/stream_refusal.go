@@ -40,15 +40,15 @@ func (r *refusal) Write(p []byte) (int, error) {
 		return r.to.Write(p)
 	}
 	r.held = append(r.held, p...)
-	if r.may() {
+	if r.possible() {
 		return len(p), nil
 	}
 	return len(p), r.pass()
 }
 
-// may reports whether the output held back can be a refusal: one line, complete or
+// possible reports whether the output held back can be a refusal: one line, complete or
 // incomplete.
-func (r *refusal) may() bool {
+func (r *refusal) possible() bool {
 	line, rest, _ := bytes.Cut(r.held, []byte("\n"))
 	if len(rest) > 0 || len(line) > maxRefusal {
 		return false

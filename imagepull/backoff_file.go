@@ -14,10 +14,10 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so that
+// backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so that
 // repeated commands do not contact a registry more often than one long command does. The file is
 // not in the pod's directory, which podrun removes if the image is not available.
-type memory struct{ dir string }
+type backOffDir struct{ dir string }
 
 // remembered is the entry for one image in such a file.
 type remembered struct {
@@ -28,7 +28,7 @@ type remembered struct {
 	why
 }
 
-func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
+func (m backOffDir) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
 // maxRecord is the maximum size of a file of back-offs or pull records, in bytes. A file has one
 // entry per image or Secret.
@@ -36,7 +36,7 @@ const maxRecord = 4 << 20
 
 // read restores a pod's back-off. It ignores a file that it cannot parse: the next failure
 // replaces it.
-func (m memory) read(b *backOff, uid string, now time.Time) {
+func (m backOffDir) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
 		return
@@ -55,7 +55,7 @@ func (m memory) read(b *backOff, uid string, now time.Time) {
 }
 
 // write stores a pod's back-off, and removes the expired files of other pods.
-func (m memory) write(b *backOff, uid string, now time.Time) error {
+func (m backOffDir) write(b *backOff, uid string, now time.Time) error {
 	if m.dir == "" || uid == "" {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (m memory) write(b *backOff, uid string, now time.Time) error {
 }
 
 // prune removes the files of pods whose last failure has expired.
-func (m memory) prune(now time.Time) error {
+func (m backOffDir) prune(now time.Time) error {
 	files, err := os.ReadDir(m.dir)
 	if err != nil {
 		return err
@@ -108,14 +108,14 @@ func (m memory) prune(now time.Time) error {
 // corrupt file counts as no failures.
 func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 	var b backOff
-	memory{dir}.read(&b, uid, now)
+	backOffDir{dir}.read(&b, uid, now)
 	return b.failures(uid, now)
 }
 
 // ForgetBackOff removes the back-off of a pod that a Puller has stored in dir, its
 // Options.BackOffDir. A missing file is not an error; any other error is the file system's.
 func ForgetBackOff(dir, uid string) error {
-	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(backOffDir{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the image back-off: %w", err)
 	}
 	return nil

@@ -81,7 +81,7 @@ func TestKeptBackOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b backOff
-		memory{dir}.read(&b, "u", now)
+		backOffDir{dir}.read(&b, "u", now)
 		if got := b.Left(key, now); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
@@ -95,7 +95,7 @@ func TestKeptBackOff(t *testing.T) {
 	}
 	var b backOff
 	b.Fail(key, why{}, 0, now)
-	if err := (memory{dir}).write(&b, "u", now); err != nil {
+	if err := (backOffDir{dir}).write(&b, "u", now); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || files[0] != filepath.Join(dir, "u.json") {

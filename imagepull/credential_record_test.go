@@ -300,7 +300,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 // F4: the same for the back-off of a pod.
 func TestCorruptBackOffCountsForNothing(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
-		m := memory{t.TempDir()}
+		m := backOffDir{t.TempDir()}
 		if err := os.WriteFile(m.path("u"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ type pulling struct {
 // lock reserves a reference for one pull; unlock releases the reservation. waited reports whether
 // lock had to wait for another job, and came whether the last of these jobs succeeded in pulling
 // the image.
-func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
+func (p *Puller) lock(ctx context.Context, ref string) (waited, pulled bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
 		busy, taken := p.busy[ref]
@@ -28,7 +28,7 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unloc
 			mine := &pulling{done: make(chan struct{})}
 			p.busy[ref] = mine
 			p.mu.Unlock()
-			return waited, came, func(ok bool) {
+			return waited, pulled, func(ok bool) {
 				p.mu.Lock()
 				delete(p.busy, ref)
 				p.mu.Unlock()
@@ -40,7 +40,7 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unloc
 		waited = true
 		select {
 		case <-busy.done:
-			came = busy.ok
+			pulled = busy.ok
 		case <-ctx.Done():
 			return waited, false, nil, endOf(ctx)
 		}
@@ -105,7 +105,7 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	defer p.mu.Unlock()
 	if !p.known[key.UID] {
 		p.known[key.UID] = true
-		memory{p.opt.BackOffDir}.read(&p.backOff, key.UID, time.Now())
+		backOffDir{p.opt.BackOffDir}.read(&p.backOff, key.UID, time.Now())
 	}
 	return p.backOff.Left(key, time.Now())
 }
@@ -154,7 +154,7 @@ func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 
 // keep stores a pod's back-off. If that fails, the only effect is an early retry.
 func (p *Puller) keep(uid string) {
-	_ = memory{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
+	_ = backOffDir{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
 }
 
 // sleep waits for d, or until ctx ends.

@@ -40,9 +40,9 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// here reports whether an image in back-off has become present, so that no pull is required. If it
+// imagePresent reports whether an image in back-off has become present, so that no pull is required. If it
 // has, the job uses the image.
-func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
+func (p *Puller) imagePresent(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {
 		return false
 	}

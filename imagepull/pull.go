@@ -38,7 +38,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 // try retries until the image is present, a permanent error occurs, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
-	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
+	if left := p.left(key); left > 0 && p.imagePresent(ctx, plan, j) {
 		return
 	} else if left > 0 {
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, 0))

@@ -92,7 +92,7 @@ func (w *watcher) end(p *watched) error {
 	} else {
 		stopped = nil
 	}
-	w.say(p, event.Pull{Image: p.who.Image, State: event.PullEnded})
+	w.report(p, event.Pull{Image: p.who.Image, State: event.PullEnded})
 	failed := p.failed
 	w.mu.Unlock()
 	if stopped != nil {
@@ -143,7 +143,7 @@ func (w *watcher) round(ctx context.Context) {
 		w.mu.Lock()
 		p.see(l, present)
 		if slices.Contains(w.pulls, p) {
-			w.say(p, p.progress(p.who.Image, l.at))
+			w.report(p, p.progress(p.who.Image, l.at))
 		}
 		w.mu.Unlock()
 		w.giveUp(ctx, p, l)
@@ -188,8 +188,8 @@ func (w *watcher) follow(l look) {
 	w.ingests = l.ingests
 }
 
-// say reports the progress of a pull.
-func (w *watcher) say(p *watched, pull event.Pull) {
+// report reports the progress of a pull.
+func (w *watcher) report(p *watched, pull event.Pull) {
 	if w.tell == nil {
 		return
 	}

@@ -68,12 +68,12 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	path := fieldErr.FieldPath()
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	if strings.HasPrefix(err.Error(), "duplicate") {
-		l.add(l.loosen(it.problem(object, path, "FieldDuplicate", "duplicate field \""+name+"\"")))
+		l.add(l.applyValidation(it.problem(object, path, "FieldDuplicate", "duplicate field \""+name+"\"")))
 		return
 	}
 	p := it.problem(object, path, "FieldUnknown", "unknown field \""+name+"\"")
 	p.Hint = meant(reflect.TypeOf(into), segments(path))
-	l.add(l.loosen(p))
+	l.add(l.applyValidation(p))
 }
 
 // meant returns the hint for an unknown field: a field with a very similar name, otherwise the
@@ -92,8 +92,8 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// loosen converts a problem from strict decoding to a warning if Validate is Warn.
-func (l *loader) loosen(p problem.Problem) problem.Problem {
+// applyValidation converts a problem from strict decoding to a warning if Validate is Warn.
+func (l *loader) applyValidation(p problem.Problem) problem.Problem {
 	p.Warning = l.opts.Validate == Warn
 	return p
 }
@@ -104,7 +104,7 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 		return
 	}
 	for _, d := range twice {
-		l.add(l.loosen(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
+		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
 			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first)}))
 	}
 }

@@ -107,12 +107,12 @@ func (r references) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// Differ compares the objects in two checkpoints of the same pod. live lists the changed
+// Diff compares the objects in two checkpoints of the same pod. live lists the changed
 // objects whose content a running pod receives (ConfigMap shop/web), including those that
 // were added or removed. bound lists the changed claims and volumes, with which the pod was
 // created. frozen lists the objects of live that were immutable: an API server would not allow
 // changes of their data.
-func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
+func (c Checkpoint) Diff(after Checkpoint) (live, bound, frozen []string) {
 	for name, pair := range pairs(c.ConfigMaps, after.ConfigMaps) {
 		was, is := pair[0], pair[1]
 		if was != nil && is != nil && reflect.DeepEqual(full(was.Data), full(is.Data)) && reflect.DeepEqual(full(was.BinaryData), full(is.BinaryData)) {

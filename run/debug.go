@@ -31,7 +31,7 @@ type DebugTarget struct {
 // DebugTarget finds a pod. The error is of kind Failed if the pod is not found or does not
 // run, and Runtime if the runtime does not respond.
 func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
-	seen, err := e.seePod(ctx, namespace, name)
+	seen, err := e.observePod(ctx, namespace, name)
 	if err != nil {
 		return DebugTarget{}, err
 	}

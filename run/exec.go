@@ -35,7 +35,7 @@ func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": contai
 // of kind Usage if the pod has no such container, Failed if the pod is not found or its
 // container does not run, and Runtime if the runtime does not respond.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
-	seen, err := e.seePod(ctx, namespace, name)
+	seen, err := e.observePod(ctx, namespace, name)
 	if err != nil {
 		return ExecTarget{}, err
 	}

@@ -59,7 +59,7 @@ type ForwardOptions struct {
 // port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if
 // the runtime does not respond.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
-	seen, err := e.seePod(ctx, o.Namespace, o.Name)
+	seen, err := e.observePod(ctx, o.Namespace, o.Name)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 
 // find finds the pod's sandbox. It returns errNoSandbox if the pod currently has none.
 func (f *forwarder) find(ctx context.Context) error {
-	seen, err := f.engine.seePod(ctx, f.id.Namespace, f.id.Name)
+	seen, err := f.engine.observePod(ctx, f.id.Namespace, f.id.Name)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type LogsRequest struct {
 // kind Failed if the pod, or the requested instance of the container, is not found, Usage
 // if the pod has no such container, and Runtime if the runtime does not respond.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
-	seen, err := e.seePod(ctx, r.Namespace, r.Name)
+	seen, err := e.observePod(ctx, r.Namespace, r.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -44,9 +44,9 @@ type seen struct {
 	obs *lifecycle.Observed
 }
 
-// seePod finds one pod and observes it. The error is of kind Failed if the pod is not
+// observePod finds one pod and observes it. The error is of kind Failed if the pod is not
 // found, and Runtime if the runtime does not respond.
-func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, error) {
+func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, error) {
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
 		return seen{}, err
 	}

@@ -36,7 +36,7 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 	if err != nil {
 		return nil, err
 	}
-	here, gone, err := e.stillHere(pods, locks)
+	here, gone, err := e.partitionDeleted(pods, locks)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +51,9 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 	return append(results, gone...), nil
 }
 
-// stillHere returns the pods that have not been deleted since they were found, each with
+// partitionDeleted returns the pods that have not been deleted since they were found, each with
 // its current UID, and the results of the others. The pods' locks must be held.
-func (e *Engine) stillHere(pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
+func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
 	for _, k := range pods {
 		if k.Pod == nil || store.HasCheckpoint(e.Layout(), k.ID.UID) {
 			here = append(here, k)

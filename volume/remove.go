@@ -26,9 +26,9 @@ func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(int) error { return nil })
 }
 
-// Empty is Remove for a pod that will be created again: it keeps the directory, the checkpoint, and
+// RemoveForRecreate is Remove for a pod that will be created again: it keeps the directory, the checkpoint, and
 // the files that reserve something for the pod (a range of user IDs, devices).
-func Empty(ctx context.Context, layout identity.Layout, uid string) error {
+func RemoveForRecreate(ctx context.Context, layout identity.Layout, uid string) error {
 	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
 	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
 }

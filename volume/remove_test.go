@@ -70,7 +70,7 @@ func TestEmpty(t *testing.T) {
 		treetest.Write(t, path)
 	}
 	for range 2 {
-		if err := Empty(t.Context(), plan.Layout, plan.ID.UID); err != nil {
+		if err := RemoveForRecreate(t.Context(), plan.Layout, plan.ID.UID); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range kept {

@@ -157,11 +157,11 @@ func (p Plan) Slow() bool {
 	})
 }
 
-// OfHost reports whether the plan has volumes that depend on the host: on a path of a certain type,
+// DependsOnHost reports whether the plan has volumes that depend on the host: on a path of a certain type,
 // the directory of a PersistentVolume, or a server. If such a volume fails, the pod gets no
 // sandbox, as with the kubelet. Volumes that podrun creates itself fail only if the host has a
 // problem.
-func (p Plan) OfHost() bool {
+func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
 		case SetupHostPath:

@@ -98,7 +98,7 @@ func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manife
 	if made.SecretsLost && was.Ended {
 		made.Secrets = after.Secrets // no longer required
 	}
-	live, bound, frozen := made.Differ(after)
+	live, bound, frozen := made.Diff(after)
 	t.live, t.frozen = live, frozen
 	t.Changes = slices.Concat(t.Changes, live, bound)
 	return len(bound) > 0

@@ -43,7 +43,7 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 	if c.SecretsLost {
 		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false // as they were when this command planned the pod
 	}
-	live, bound, frozen := c.Differ(l.pod.Plan.Checkpoint)
+	live, bound, frozen := c.Diff(l.pod.Plan.Checkpoint)
 	if len(manifest.Changes(c.Pod, l.pod.Plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil
 	}

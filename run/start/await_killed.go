@@ -14,7 +14,7 @@ import (
 // store.ErrChanged: the pod now has a sandbox, and the caller must decide again.
 func (st *Starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
 	known := len(st.pod.Observed.Sandboxes)
-	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
+	err = cri.RetryWhile(ctx, cri.BusyFor, func() (again bool, _ error) {
 		now, err := st.pod.Node.Observe(ctx, st.pod.Plan.ID.UID)
 		if err != nil {
 			return false, errors.Join(reserved, err)

@@ -55,7 +55,7 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 // pod's lock, and so are host volumes, because the sandbox must not be created if they are missing.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()
-	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.OfHost() {
+	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.DependsOnHost() {
 		return err
 	}
 	if err := st.Volumes.make(ctx); err != nil {

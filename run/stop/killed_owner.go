@@ -87,7 +87,7 @@ func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 // sandboxes. If podrun removed their firewall rules before that, the plugins' DEL would fail, and the
 // runtime would keep the network namespace.
 func (r *Remover) awaitRelease(ctx context.Context) error {
-	return cri.While(ctx, releaseFor, func() (again bool, err error) {
+	return cri.RetryWhile(ctx, releaseFor, func() (again bool, err error) {
 		left, err := r.attachments(ctx)
 		return len(left) > 0, err
 	})

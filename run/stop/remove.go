@@ -224,7 +224,7 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	}
 	switch {
 	case r.Stop.Recreates: // the pod's definition remains on disk
-		errs = append(errs, r.underDirLock(ctx, volume.Empty))
+		errs = append(errs, r.underDirLock(ctx, volume.RemoveForRecreate))
 	case len(o.DeleteClaims) > 0:
 		errs = append(errs, r.removeClaims(ctx, o.DeleteClaims))
 	default:
@@ -245,7 +245,7 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 // short.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	return r.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
-		if err := volume.Empty(ctx, layout, uid); err != nil {
+		if err := volume.RemoveForRecreate(ctx, layout, uid); err != nil {
 			return err
 		}
 		used := func() (map[string]bool, error) {

@@ -88,7 +88,7 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 			what = append(what, "RuntimeClass "+*name)
 		}
 	}
-	live, bound, _ := manifest.Referred(old.Object, before).Differ(manifest.Referred(p.Object, after))
+	live, bound, _ := manifest.Referred(old.Object, before).Diff(manifest.Referred(p.Object, after))
 	what = append(append(what, live...), bound...)
 	if old.Path != p.Path {
 		what = append(what, "source file")

@@ -83,7 +83,7 @@ func TestApplyKeepsUnmanagedPods(t *testing.T) {
 		for _, name := range []string{"web", "other"} {
 			t.Run(fmt.Sprintf("%s, ready %v", name, ready), func(t *testing.T) {
 				r := newRig(t)
-				stranger(t, r.rt, identity.Pod{Namespace: "default", Name: name, UID: "u-1"}, ready)
+				createForeignPod(t, r.rt, identity.Pod{Namespace: "default", Name: name, UID: "u-1"}, ready)
 				text := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-1}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
 				r.rt.ForgetCalls()
 				result := r.apply(text)
@@ -103,8 +103,8 @@ func TestApplyKeepsUnmanagedPods(t *testing.T) {
 	}
 }
 
-// stranger creates a pod that podrun does not manage, with a running container.
-func stranger(t testing.TB, rt *critest.Runtime, id identity.Pod, ready bool) {
+// createForeignPod creates a pod that podrun does not manage, with a running container.
+func createForeignPod(t testing.TB, rt *critest.Runtime, id identity.Pod, ready bool) {
 	t.Helper()
 	c := rt.Client()
 	config := &runtimeapi.PodSandboxConfig{

@@ -75,7 +75,7 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 				}
 			}
 		}
-		stranger(t, r.rt, web, true)
+		createForeignPod(t, r.rt, web, true)
 		results := r.delete(run.DeleteOptions{DeleteVolumes: true})
 		for _, result := range results {
 			if result.ID.Name == "app" {

@@ -271,7 +271,7 @@ func TestDeleteAfterReboot(t *testing.T) {
 func TestDeleteRefusesStrangers(t *testing.T) {
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
-	stranger(t, r.rt, id, true)
+	createForeignPod(t, r.rt, id, true)
 	r.rt.ForgetCalls()
 	results, err := r.engine().Delete(t.Context(), []run.Known{{ID: id}}, run.DeleteOptions{})
 	if err != nil {

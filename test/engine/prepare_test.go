@@ -19,8 +19,8 @@ var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 }}
 
-// hereOf returns the pod that an earlier apply of the text left on this host.
-func hereOf(t *testing.T, text, uid string) prepare.ExistingPod {
+// existingPod returns the pod that an earlier apply of the text left on this host.
+func existingPod(t *testing.T, text, uid string) prepare.ExistingPod {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
 	if uid == "" {
@@ -83,18 +83,18 @@ func TestChange(t *testing.T) {
 		diff []string
 	}{
 		{name: "nothing here", pod: text, want: prepare.ChangeNew, uid: own},
-		{name: "another pod here", pod: text, here: []prepare.ExistingPod{hereOf(t, other, "")}, want: prepare.ChangeNew, uid: own},
-		{name: "the same file", pod: text, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
-		{name: "the same in other words", pod: same, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
-		{name: "an image", pod: image, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeUpdate, uid: own,
+		{name: "another pod here", pod: text, here: []prepare.ExistingPod{existingPod(t, other, "")}, want: prepare.ChangeNew, uid: own},
+		{name: "the same file", pod: text, here: []prepare.ExistingPod{existingPod(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "the same in other words", pod: same, here: []prepare.ExistingPod{existingPod(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "an image", pod: image, here: []prepare.ExistingPod{existingPod(t, text, "")}, want: prepare.ChangeUpdate, uid: own,
 			diff: []string{"spec.containers[0].image"}},
-		{name: "an image, and back", pod: text, here: []prepare.ExistingPod{hereOf(t, image, own)}, want: prepare.ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
-		{name: "a command", pod: command, here: []prepare.ExistingPod{hereOf(t, text, "")}, want: prepare.ChangeReplace, old: 1},
+		{name: "an image, and back", pod: text, here: []prepare.ExistingPod{existingPod(t, image, own)}, want: prepare.ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
+		{name: "a command", pod: command, here: []prepare.ExistingPod{existingPod(t, text, "")}, want: prepare.ChangeReplace, old: 1},
 		{name: "a pod whose checkpoint is gone", pod: text, here: []prepare.ExistingPod{unknown}, want: prepare.ChangeReplace, uid: own, old: 1},
-		{name: "two of its name", pod: text, here: []prepare.ExistingPod{hereOf(t, text, ""), hereOf(t, command, "")}, want: prepare.ChangeReplace, uid: own, old: 2},
+		{name: "two of its name", pod: text, here: []prepare.ExistingPod{existingPod(t, text, ""), existingPod(t, command, "")}, want: prepare.ChangeReplace, uid: own, old: 2},
 		{name: "a UID of its own", pod: withUID, want: prepare.ChangeNew, uid: "u-7"},
-		{name: "the same UID of its own", pod: withUID, here: []prepare.ExistingPod{hereOf(t, withUID, "")}, want: prepare.ChangeUnchanged, uid: "u-7"},
-		{name: "another UID of its own", pod: withUID, here: []prepare.ExistingPod{hereOf(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
+		{name: "the same UID of its own", pod: withUID, here: []prepare.ExistingPod{existingPod(t, withUID, "")}, want: prepare.ChangeUnchanged, uid: "u-7"},
+		{name: "another UID of its own", pod: withUID, here: []prepare.ExistingPod{existingPod(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.Input{HostState: prepare.HostState{Existing: tc.here, Facts: testFacts}})

@@ -196,7 +196,7 @@ func TestUpgradeGateOff(t *testing.T) {
 	if is.Spec.Containers[0].Lifecycle != nil {
 		t.Fatal("the gate ContainerStopSignals is on: the test needs another field")
 	}
-	was := hereOf(t, text, "")
+	was := existingPod(t, text, "")
 	signal := corev1.SIGUSR1
 	was.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}
 	got := prepare.Compare(is, prepare.Input{HostState: prepare.HostState{Existing: []prepare.ExistingPod{was}, Facts: testFacts}})
