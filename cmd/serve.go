@@ -3,8 +3,10 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -35,7 +38,7 @@ type serveFlags struct {
 func newServe(a *app) *cobra.Command {
 	f := &serveFlags{}
 	c := &cobra.Command{
-		Use:   "serve [DIR|URL...]",
+		Use:   "serve [DIR|FILE|URL...]",
 		Short: "Supervise the pods of manifest directories and URLs",
 		Long: `Keep the pods of manifest directories running: start the pods of added files,
 update those of changed files, and delete those of removed files. serve restarts
@@ -45,8 +48,8 @@ that 'podrun apply' started, but not those of 'podrun run'.
 
 The directories are those of the command line, else those of 'sources' in the
 settings file, else /etc/podrun/manifests. They contain Pods and the ConfigMaps,
-Secrets, claims and classes that these refer to. An https URL is treated as a
-directory with one file. If serve cannot read a directory or URL, it keeps the pods
+Secrets, claims and classes that these refer to. A manifest (*.yaml, *.yml, *.json)
+and an https URL are treated as a directory with one file. If serve cannot read a directory or URL, it keeps the pods
 of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
@@ -90,6 +93,9 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err := errors.Join(f.api.check(), f.shutdown.check(c.Flags())); err != nil {
 		return usage(c, err)
 	}
+	if err := checkSources(dirs); err != nil {
+		return err
+	}
 	if err := requireRoot(); err != nil {
 		return err
 	}
@@ -123,6 +129,19 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 		return nil
 	}
 	return err
+}
+
+// checkSources refuses files that serve would never read. A directory that does not exist may appear later.
+func checkSources(paths []string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || info.IsDir() || info.Mode().IsRegular() && source.IsManifestName(filepath.Base(path)) {
+			continue
+		}
+		return usageHint(fmt.Errorf("%q is neither a directory nor a manifest", path),
+			"the names of manifests end in .yaml, .yml or .json and do not begin with a dot; 'podrun apply -f FILE' reads any file once")
+	}
+	return nil
 }
 
 // options returns the options of the supervisor.

@@ -180,7 +180,11 @@ func kindOfName(name string) nameKind {
 	return foreignName
 }
 
-// join returns the path of a file of a source; for a URL, the URL.
+// IsManifestName reports whether a file of this name is read: it ends in .yaml, .yml or .json, and is not hidden.
+func IsManifestName(name string) bool { return kindOfName(name) == manifestName }
+
+// join returns the path of a file of a source; for a URL, the URL. The name is empty if the source is a
+// single file.
 func join(dir, name string) string {
 	if IsRemote(dir) {
 		return dir

@@ -26,11 +26,11 @@ var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once",
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
-// list reads a directory. Files in known are not read while their attributes are unchanged.
+// list reads a directory, or a single file, whose observation has the name "". Files in known are not read while their attributes are unchanged.
 // progress counts the completed calls. All paths are relative to the directory's descriptor, so
 // that a concurrent mount or unmount does not mix two directories.
 func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
-	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	d, file, err := openSource(dir)
 	if err != nil {
 		return listing{err: cause(err)}
 	}
@@ -41,14 +41,20 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 	}
 	l := listing{identity: Identity{Device: uint64(st.Dev), Inode: st.Ino}}
 	who := permissionsOf(&st)
-	if l.err = who.refused(strict); l.err != nil {
+	if err := who.refused(strict); err != nil {
+		l.err = err
+		if file != "" {
+			l.err = fmt.Errorf("its directory is %w", err)
+		}
 		return l
 	}
 	l.expose("the directory", who)
-	names, err := l.names(ctx, d, progress)
-	if err != nil {
-		l.err = cause(err)
-		return l
+	names := []string{file}
+	if file == "" {
+		if names, err = l.names(ctx, d, progress); err != nil {
+			l.err = cause(err)
+			return l
+		}
 	}
 	base := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
 	left := int64(manifest.MaxInput)
@@ -57,7 +63,12 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 			l.err = context.Cause(ctx)
 			return l
 		}
-		o, isDir := observe(base, name, known, strict, left)
+		as := name
+		if file != "" {
+			as = ""
+		}
+		o, isDir := observe(base, name, known[as], strict, left)
+		o.name = as
 		progress.Add(1)
 		switch {
 		case isDir:
@@ -70,6 +81,19 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 		}
 	}
 	return l
+}
+
+// openSource opens a directory or, if the path is that of a single file, the directory of that file; file is
+// then its name. A path is that of a file if it has a manifest's name and is not a directory.
+func openSource(path string) (d *os.File, file string, err error) {
+	const flags = unix.O_DIRECTORY | unix.O_NONBLOCK
+	d, err = os.OpenFile(path, flags, 0)
+	name := filepath.Base(path)
+	if kindOfName(name) == manifestName && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrNotExist)) {
+		d, err = os.OpenFile(filepath.Dir(path), flags, 0)
+		return d, name, err
+	}
+	return d, "", err
 }
 
 // names reads the sorted names of manifests, a few at a time.
@@ -110,9 +134,8 @@ func (l *listing) ignore(name string) {
 	}
 }
 
-// observe reads one file of at most left bytes, unless its attributes are those in known.
-func observe(base, name string, known map[string]print, strict bool, left int64) (o observation, isDir bool) {
-	o.name = name
+// observe reads one file of at most left bytes, unless its attributes are known.
+func observe(base, name string, known print, strict bool, left int64) (o observation, isDir bool) {
 	path := filepath.Join(base, name)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -128,7 +151,7 @@ func observe(base, name string, known map[string]print, strict bool, left int64)
 		o.err = hostfile.ErrNotRegular
 	case refused != nil:
 		o.err = refused
-	case known[name] == o.print:
+	case known == o.print:
 		o.kept = true
 	case st.Size > manifest.MaxSource:
 		o.err = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)

@@ -14,7 +14,7 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	parent := filepath.Dir(path)
 	for i := range s.Dirs {
 		d := &s.Dirs[i]
-		if at := encodable(d.Path); at != parent && !(IsRemote(at) && at == path) {
+		if at := encodable(d.Path); at != parent && at != path { // a URL and a single file are their own path
 			continue
 		}
 		if d.stale {

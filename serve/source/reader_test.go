@@ -200,6 +200,48 @@ func TestReadUnmounted(t *testing.T) {
 	unmount()
 }
 
+// TestReadSingleFile: a source can be one file. Other files of its directory are not read.
+func TestReadSingleFile(t *testing.T) {
+	dir := t.TempDir()
+	do(t, os.Chmod(dir, 0o755))
+	file := filepath.Join(dir, "a.yaml")
+	write(t, file, pod("a", "1"))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "1"))
+	r := reader(t, file)
+	s, news := settled(t, r)
+	if pods(s) != "a=1" || s.Dirs[0].State != Present || s.Dirs[0].Files[0].Path != file {
+		t.Fatalf("%s; %+v; %s", pods(s), s.Dirs[0], news)
+	}
+	write(t, filepath.Join(dir, "new"), pod("a", "2"))
+	do(t, os.Rename(filepath.Join(dir, "new"), file))
+	if s, _ = settled(t, r); pods(s) != "a=2" {
+		t.Fatal("replaced:", pods(s))
+	}
+	write(t, file, "kind: [")
+	if s, news = settled(t, r); pods(s) != "a=2" || !strings.Contains(news, file) {
+		t.Fatal("invalid:", pods(s), news)
+	}
+	do(t, os.Remove(file))
+	if s, _ = settled(t, r); pods(s) != "" || s.Dirs[0].State != Present {
+		t.Fatal("removed:", pods(s), s.Dirs[0].State)
+	}
+	if may, why := s.MayDefine(file); may {
+		t.Error("the removed file still defines its pod:", why)
+	}
+	if may, _ := s.MayDefine(filepath.Join(dir, "b.yaml")); !may {
+		t.Error("another file of the directory defines no pod")
+	}
+	write(t, file, pod("a", "3"))
+	if s, _ = settled(t, r); pods(s) != "a=3" {
+		t.Fatal("created again:", pods(s))
+	}
+	do(t, os.Chmod(dir, 0o777))
+	write(t, file, pod("a", "4"))
+	if s, _ = settled(t, r); pods(s) != "a=3" || s.Dirs[0].Why != "its directory is refused, because every user can write to it (fix: chmod o-w)" {
+		t.Fatal("its directory is writable:", pods(s), s.Dirs[0].Why)
+	}
+}
+
 func TestReadVanishedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "m")
 	r := reader(t, dir)
