@@ -19,7 +19,6 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/serve"
-	"github.com/podrun/podrun/serve/source"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -135,7 +134,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 func checkSources(paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
-		if err != nil || info.IsDir() || info.Mode().IsRegular() && source.IsManifestName(filepath.Base(path)) {
+		if err != nil || info.IsDir() || info.Mode().IsRegular() && serve.IsManifestName(filepath.Base(path)) {
 			continue
 		}
 		return usageHint(fmt.Errorf("%q is neither a directory nor a manifest", path),

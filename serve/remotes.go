@@ -21,6 +21,9 @@ type RemoteOptions struct {
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return source.IsRemote(name) }
 
+// IsManifestName reports whether serve reads a file of this name (source.IsManifestName).
+func IsManifestName(name string) bool { return source.IsManifestName(name) }
+
 // Shown returns the name of a source without parts that may be credentials.
 func Shown(name string) string { return source.Shown(name) }
 
