@@ -42,6 +42,9 @@ func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 			continue
 		}
 		settle, why := settleTime(c.Container, have, obs.Previous(have))
+		if have.ProcessExited {
+			settle, why = longestSettle, fmt.Sprintf("the process of container %s has exited, and the runtime has not reported it yet", have.Name)
+		}
 		until := have.StartedAt.Add(settle)
 		// If the clock was set back, the time must not become longer.
 		if settle == 0 || until.Sub(now) > settle || !obs.ReadAt.Before(until) {

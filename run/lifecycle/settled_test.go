@@ -33,6 +33,7 @@ func TestFindUnsettled(t *testing.T) {
 		boxes           int
 		now             func(*corev1.Pod, *Observed) time.Time
 		age             time.Duration // of the observation
+		exited          bool          // the container's process
 		left            time.Duration // how long the container must still run; 0 if the pod is settled
 		why             string
 	}{
@@ -56,6 +57,8 @@ func TestFindUnsettled(t *testing.T) {
 		}},
 		{name: "observed before it had run long enough", have: "a=run", now: after(5 * time.Second), age: 5 * time.Second, left: -4 * time.Second, why: "container a has just started"},
 		{name: "observed when it had run long enough", have: "a=run", now: after(5 * time.Second), age: 4 * time.Second},
+		{name: "the runtime reports the exit late", have: "a=run", now: after(5 * time.Second), exited: true, left: 5 * time.Second, why: "the process of container a has exited, and the runtime has not reported it yet"},
+		{name: "a wrong pid does not count forever", have: "a=run", now: after(10 * time.Second), exited: true},
 		{name: "the clock was set back", have: "a=run", now: after(-time.Hour)},
 		{name: "not running", have: "a=3", now: after(0)},
 	} {
@@ -63,6 +66,7 @@ func TestFindUnsettled(t *testing.T) {
 			pod, obs := statusPod(always, strings.Fields(cmp.Or(tc.pod, "a"))...), statusObserved(t, max(tc.boxes, 1), strings.Fields(tc.have)...)
 			now := tc.now(pod, obs)
 			obs.ReadAt = now.Add(-tc.age)
+			obs.Newest("a").ProcessExited = tc.exited
 			got := FindUnsettled(pod, obs, now)
 			if got == nil {
 				got = &Unsettled{Until: now}

@@ -233,6 +233,7 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		Actual:      actualOf(st.GetResources().GetLinux()),
 		Annotations: st.GetAnnotations(),
 	}
+	c.ProcessExited = c.State == lifecycle.Running && c.PID > 0 && inHostPIDNamespace() && exitedPID(c.PID)
 	if cri.StartCanceled(st) {
 		// The exit code of a canceled start does not show whether the container must be restarted.
 		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,4 +94,24 @@ func readable(pidfd int) bool {
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && containerID != "" && strings.Contains(string(groups), containerID)
+}
+
+// initPIDNamespace is the inode of the host's PID namespace: PROC_PID_INIT_INO of the kernel.
+const initPIDNamespace = "pid:[4026531836]"
+
+// inHostPIDNamespace reports whether podrun runs in the host's PID namespace, in which a pid that the
+// runtime reports identifies the same process.
+var inHostPIDNamespace = sync.OnceValue(func() bool {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && ns == initPIDNamespace
+})
+
+// exitedPID reports whether the process has certainly exited; it may still be a zombie.
+func exitedPID(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	return readable(fd)
 }

@@ -79,3 +79,28 @@ func TestWatchPIDStop(t *testing.T) {
 		t.Error("the exit of a running process was reported")
 	}
 }
+
+// A pid identifies a running process until the process exits, also while it is a zombie.
+func TestExitedPID(t *testing.T) {
+	cmd := exec.Command("cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if exitedPID(cmd.Process.Pid) {
+		t.Error("a running process has exited")
+	}
+	stdin.Close()
+	for !exitedPID(cmd.Process.Pid) { // a zombie: cmd.Wait has not been called
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !exitedPID(cmd.Process.Pid) {
+		t.Error("a process that does not exist runs")
+	}
+}
