@@ -34,14 +34,21 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: fillHint(hint, rest)}
 		}
 		if same, ok := sameAs[words]; ok {
-			return slices.Concat(args[:at[0]], same, podrunFlags(words, rest)), nil
+			converted := slices.Concat(args[:at[0]], same, podrunFlags(words, rest))
+			if same[0] == "run" {
+				converted = imageWithDash(root, converted, at[0])
+			}
+			return converted, nil
 		}
 	}
 	if named(root, first) == nil && !slices.Contains(cobraCommands, first) {
 		return nil, unknownCommand(root, first) // otherwise cobra would report unknown flags first
 	}
-	if first == "exec" {
+	switch first {
+	case "exec":
 		return withDash(root, args, at[0]), nil
+	case "run":
+		return imageWithDash(root, args, at[0]), nil
 	}
 	return args, nil
 }
@@ -106,6 +113,34 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 		return args
 	}
 	return slices.Insert(slices.Clone(args), exec+1+words[1], "--")
+}
+
+// imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments
+// after an image are the container's. Before the word run, -v is --verbose.
+func imageWithDash(root *cobra.Command, args []string, at int) []string {
+	args = slices.Clone(args)
+	for i, arg := range args[:at] {
+		if arg == "-v" {
+			args[i] = "--verbose"
+		}
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.AddFlagSet(named(root, "run").Flags())
+	flags.AddFlagSet(root.PersistentFlags())
+	words := wordsAt(flags, args[at+1:])
+	if len(words) == 0 {
+		return args
+	}
+	image := at + 1 + words[0]
+	isInput := func(arg string) bool {
+		return arg == "--image" || strings.HasPrefix(arg, "--image=") || strings.HasPrefix(arg, "-f") || strings.HasPrefix(arg, "-k") || strings.HasPrefix(arg, "--filename") || strings.HasPrefix(arg, "--kustomize")
+	}
+	kubectl := func(arg string) bool { return arg == "--image" || strings.HasPrefix(arg, "--image=") }
+	dash := slices.Index(args, "--")
+	if slices.ContainsFunc(args[at+1:image], isInput) || slices.ContainsFunc(args[image:], kubectl) || dash >= 0 && dash <= image+1 || namesManifest(args[image]) {
+		return args
+	}
+	return slices.Insert(args, image+1, "--")
 }
 
 // knowsFlags reports whether the set has all flags before the second word.

@@ -3,7 +3,6 @@ package cmd
 // sameAs maps the first words of commands of kubectl, docker, podman, crictl and systemctl
 // to the equivalent podrun commands.
 var sameAs = map[string][]string{
-	"create":          {"apply"},
 	"replace":         {"apply"},
 	"rollout restart": {"restart"},
 	"rollout status":  {"wait"},
@@ -17,6 +16,7 @@ var sameAs = map[string][]string{
 	"container ls":    {"get"},
 	"container ps":    {"get"},
 	"container list":  {"get"},
+	"container run":   {"run"},
 	"list-units":      {"get"},
 	"rm":              {"delete"},
 	"rmp":             {"delete"},
@@ -83,12 +83,9 @@ const (
 	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
 	useMetrics  = "use 'podrun top' for CPU and memory; 'podrun serve' provides metrics: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrun/metrics'"
-	useSecret   = "run 'kubectl create secret ARGS --dry-run=client -o yaml > secret.yaml', then 'podrun apply POD.yaml --secret secret.yaml'"
-	useConfig   = "run 'kubectl create configmap ARGS --dry-run=client -o yaml > configmap.yaml', then 'podrun apply POD.yaml --configmap configmap.yaml'"
 	noNamespace = "use 'podrun apply -n NAME FILE': a namespace exists as soon as it has a pod"
 	noAccounts  = "podrun has no API server and no accounts; omit serviceAccountName in the manifest"
 	noQuota     = "podrun does not enforce quotas: limit the resources of each pod in its manifest"
-	fromKubectl = " ARGS --dry-run=client -o yaml | podrun apply -'"
 	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; 'podrun describe NAME' shows their probes and events"
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
@@ -138,14 +135,6 @@ var useInstead = map[string]string{
 	"apply edit-last-applied": useManifest,
 	"apply set-last-applied":  useManifest,
 
-	"create deployment":     "run 'kubectl create deployment" + fromKubectl,
-	"create deploy":         "run 'kubectl create deployment" + fromKubectl,
-	"create job":            "run 'kubectl create job" + fromKubectl,
-	"create cronjob":        "run 'kubectl create cronjob" + fromKubectl,
-	"create cj":             "run 'kubectl create cronjob" + fromKubectl,
-	"create configmap":      useConfig,
-	"create cm":             useConfig,
-	"create secret":         useSecret,
 	"create namespace":      noNamespace,
 	"create ns":             noNamespace,
 	"create service":        useForward,

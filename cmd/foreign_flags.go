@@ -16,15 +16,12 @@ import (
 
 // Hints that several flags share.
 const (
-	inManifest  = "podrun runs manifests: 'kubectl run NAME --image=IMAGE --dry-run=client -o yaml | podrun run -'"
 	omitCluster = "podrun uses no cluster: omit the flag: 'CMD'"
 	omitServer  = "podrun has no API server: omit the flag: 'CMD'"
 	omitFlag    = "omit the flag: 'CMD'"
 	eachSubdir  = "podrun reads a directory but not its subdirectories: name each one"
 	useGrace    = "use 'CMD --grace-period=VALUE'"
 	stopSignal  = "set lifecycle.stopSignal in the manifest; 'podrun exec NAME -- kill -VALUE 1' sends a signal to process 1 of the container"
-	setEnv      = "change the manifest: 'kubectl set env --local -f FILE VALUE -o yaml | podrun run -'"
-	setImage    = "change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun run -'"
 	useEndpoint = "use 'CMD --container-runtime-endpoint VALUE'"
 )
 
@@ -76,35 +73,9 @@ var foreignFlags = map[string]foreignFlag{
 	"logs until":       {"use --since or --since-time for the beginning, and --tail for the number of lines", true},
 	"logs u":           {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
 	"logs unit":        {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
-	"run restart":      {"use 'CMD --restart-policy=Never' or 'CMD --restart-policy=OnFailure'", true},
-	"run keep":         {"use 'CMD --rm=false', which keeps the pod", false},
-	"run log-file":     {"use 'CMD > VALUE': the logs are the standard output", true},
 	"run logs":         {"run prints the logs: omit the flag: 'CMD'", false},
 	"run since":        {"run prints the logs from the beginning: 'CMD'", true},
-	"run image":        {setImage, true},
 	"run set":          {"change the manifest, or render a chart with the value: 'helm template CHART --set VALUE | podrun run -'", true},
-	"run e":            {setEnv, true},
-	"run env":          {setEnv, true},
-	"run env-file":     {"change the manifest: write a ConfigMap with the variables, and refer to it with envFrom", true},
-	"run d":            {"use 'podrun apply -f FILE', which does not wait until the pods end", false},
-	"run detach":       {"use 'podrun apply -f FILE', which does not wait until the pods end", false},
-	"run name":         {"set metadata.name in the manifest, or generateName for a new name at each run", true},
-	"run p":            {"set hostPort in the ports of the container in the manifest", true},
-	"run publish":      {"set hostPort in the ports of the container in the manifest", true},
-	"run port":         {"set hostPort in the ports of the container in the manifest", true},
-	"run volume":       {"set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it", true},
-	"run entrypoint":   {"set the container's command in the manifest", true},
-	"run command":      {"set the container's command in the manifest", false},
-	"run labels":       {"set metadata.labels in the manifest", true},
-	"run network":      {"set hostNetwork: true in the manifest for the host's network", true},
-	"run user":         {"set securityContext.runAsUser in the manifest", true},
-	"run u":            {"set securityContext.runAsUser in the manifest", true},
-	"run w":            {"set workingDir of the container in the manifest", true},
-	"run workdir":      {"set workingDir of the container in the manifest", true},
-	"run privileged":   {"set securityContext.privileged: true of the container in the manifest", false},
-	"run memory":       {"set resources.limits.memory of the container in the manifest", true},
-	"run cpus":         {"set resources.limits.cpu of the container in the manifest", true},
-	"run pull":         {"set imagePullPolicy of the container in the manifest", true},
 	"apply network":    {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
 	"apply replicas":   {noReplicas, true},
 	"apply image":      {"change the manifest: 'kubectl set image --local -f FILE *=VALUE -o yaml | podrun apply -'", true},
@@ -158,11 +129,6 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	dashed := "--" + name
 	if len(name) == 1 {
 		dashed = "-" + name
-	}
-	if c.Name() == "run" {
-		if hint := dockerRunHint(a.typed); hint != "" {
-			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun run has no flag %s: it runs manifests", dashed), Hint: hint}
-		}
 	}
 	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
 		if foreign, ok := foreignFlags[key]; ok {

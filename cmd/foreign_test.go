@@ -15,7 +15,9 @@ func TestTranslate(t *testing.T) {
 		"play kube pod.yaml":         "apply pod.yaml",
 		"kube down pod.yaml":         "delete -f pod.yaml",
 		"rm -f web":                  "delete --force web",
-		"create -f secret":           "apply -f secret", // a file with that name
+		"create -f secret":           "create -f secret", // a file with that name
+		"container run -d nginx:1 x": "run -d nginx:1 -- x",
+		"run -d nginx:1 x":           "run -d nginx:1 -- x",
 		"kill web":                   "stop --grace-period=0 web",
 		"--context prod get":         "--context prod get", // the flag is the error
 		"--help":                     "--help",
@@ -42,15 +44,14 @@ func TestTranslate(t *testing.T) {
 		"config":                     "config",
 		"-n x get ev web":            "-n x events web",
 
-		"-n top edit":             `error: podrun has no command "edit"`,
-		"gte":                     `error: "gte" is not a command of podrun (did you mean get?)`,
-		"config view":             `error: podrun has no command "config"`,
-		"service start":           `error: podrun has no command "service start"`,
-		"create cm a":             `error: podrun has no command "create cm"`,
-		"create secret generic a": `error: podrun has no command "create secret"`,
-		"image build .":           `error: podrun has no command "image build"`,
-		"frobnicate -f x":         `error: "frobnicate" is not a command of podrun`,
-		"stpo web":                `error: "stpo" is not a command of podrun (did you mean stop?)`,
+		"-n top edit":     `error: podrun has no command "edit"`,
+		"gte":             `error: "gte" is not a command of podrun (did you mean get?)`,
+		"config view":     `error: podrun has no command "config"`,
+		"service start":   `error: podrun has no command "service start"`,
+		"create sa a":     `error: podrun has no command "create sa"`,
+		"image build .":   `error: podrun has no command "image build"`,
+		"frobnicate -f x": `error: "frobnicate" is not a command of podrun`,
+		"stpo web":        `error: "stpo" is not a command of podrun (did you mean stop?)`,
 	} {
 		got, err := translate(newRoot(newApp(Streams{})), strings.Fields(line))
 		text := strings.Join(got, " ")

@@ -15,7 +15,7 @@ var commandGroups = []struct {
 	title    string
 	commands []string
 }{
-	{"start pods", []string{"apply", "run", "serve", "restart", "start", "diff", "plan"}},
+	{"start pods", []string{"apply", "run", "create", "serve", "restart", "start", "diff", "plan"}},
 	{"inspect pods", []string{"get", "describe", "logs", "events", "top", "wait", "explain"}},
 	{"work inside containers", []string{"exec", "attach", "debug", "port-forward", "cp"}},
 	{"stop and remove", []string{"stop", "delete", "gc"}},

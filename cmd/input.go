@@ -38,6 +38,11 @@ type inputFlags struct {
 	// pods.
 	continueOnError, allowEmpty bool
 	invalid                     error
+	// generated is an object that the command line defines, in place of files.
+	generated *manifest.Source
+	// env and images change the pods (manifest.Options).
+	env    []corev1.EnvVar
+	images map[string]string
 }
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
@@ -78,7 +83,7 @@ func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *ap
 // load reads and validates the manifests on the command line.
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
-	if len(names) == 0 && f.kustomize == "" {
+	if len(names) == 0 && f.kustomize == "" && f.generated == nil {
 		if !isRedirected(a.streams.In) {
 			return nil, usageHint(errors.New("specify a file"), "use '"+c.CommandPath()+" FILE', or '-' for standard input: 'kubectl kustomize DIR | "+c.CommandPath()+" -'")
 		}
@@ -151,8 +156,13 @@ func expandFiles(names []string) (out []string) {
 func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manifest.Source, error) {
 	var sources []manifest.Source
 	var failed error
+	if f.generated != nil {
+		sources = append(sources, *f.generated)
+	}
 	if len(names) > 0 {
-		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
+		var files []manifest.Source
+		files, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.allowEmpty})
+		sources = append(sources, files...)
 	}
 	if f.kustomize != "" {
 		built, err := manifest.ReadKustomization(ctx, f.kustomize)
@@ -178,6 +188,8 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 			Suffix:              run.RandomSuffix,
 			RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
 			ToEnd:               f.toCompletion,
+			Env:                 f.env,
+			Images:              f.images,
 		})
 		if f.allowEmpty {
 			problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == manifest.ReasonNoPod })

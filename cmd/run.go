@@ -3,9 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,21 +17,25 @@ import (
 
 type runFlags struct {
 	inputFlags
+	imageFlags
 	run.RunOptions
-	remove bool
-	quiet  bool
-	stdin  bool
-	tty    bool
-	policy string
-	dryRun string
+	envPairs, envFiles, setImages []string
+	keep                          bool
+	logFile                       string
+	remove                        bool
+	quiet                         bool
+	stdin                         bool
+	tty                           bool
+	policy                        string
+	dryRun                        string
 }
 
 func newRun(a *app) *cobra.Command {
 	f := &runFlags{inputFlags: inputFlags{toCompletion: true}}
 	c := &cobra.Command{
-		Use:   "run FILE...",
+		Use:   "run FILE... | IMAGE [COMMAND...]",
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
-		Long: `Run a new pod to completion: start it, stream the logs of its containers, remove
+		Long: `Run a new pod, from manifests or of an image, to completion: start it, stream the logs of its containers, remove
 it, and exit with the first non-zero exit code of its containers. With
 --exit-code-from, the run ends when that container ends, even if others still run.
 
@@ -45,16 +47,30 @@ kind ends podrun immediately. SIGTERM after SIGINT shortens the grace period to 
 With -i, the pod's container reads standard input; with -t, it has a terminal. With
 both, your terminal is connected to the container until it ends. If the pod has several
 containers, this applies to the one that the annotation
-kubectl.kubernetes.io/default-container names, or else to the first.`,
+kubectl.kubernetes.io/default-container names, or else to the first.
+
+An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is a
+manifest; otherwise it is an image, and the arguments after it are the container's. The
+flags define the pod as those of docker run, or, with --image, as those of kubectl run;
+--dry-run=client -o yaml prints the manifest. With -d, run does what 'podrun apply' does.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
-  podrun run -it shell.yaml
+  podrun run -it --rm busybox:1.36 sh
+  podrun run -v "$PWD:/src" -w /src golang:1.26 go test ./...
+  podrun run -d --name web -p 8080:80 nginx:1.27
   podrun run -o json job.yaml > result.json`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runRun(c, f, named) },
 	}
-	f.add(c.Flags())
 	flags := c.Flags()
+	f.inputFlags.add(flags)
+	f.imageFlags.add(flags)
+	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr") // of all commands, without the letter of --volume
 	addDryRun(flags, &f.dryRun)
+	flags.StringArrayVarP(&f.envPairs, "env", "e", nil, "environment `variable` of all containers: NAME=VALUE, or NAME for the value in podrun's environment; repeatable")
+	flags.StringArrayVar(&f.envFiles, "env-file", nil, "`file` with lines NAME=VALUE for --env; repeatable")
+	flags.StringArrayVar(&f.setImages, "set-image", nil, "use another image for a container of the manifest: `CONTAINER=IMAGE`, or '*=IMAGE' for all; repeatable")
+	flags.BoolVar(&f.keep, "keep", false, "keep the pods when they have ended, like --rm=false")
+	flags.StringVar(&f.logFile, "log-file", "", "also write the containers' logs to this `file`")
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a pod of the same name that is running, or that apply or serve started")
@@ -81,41 +97,78 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
+	if f.generated != nil && f.PodFlags.Restart == corev1.RestartPolicyAlways {
+		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "add -d, with which run does not wait for the end of the pod; or use --restart=OnFailure")
+	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
 	}
 	if (f.stdin || f.tty) && a.output != "" {
 		return usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
+	if f.tty && f.logFile != "" {
+		return usage(c, errors.New("-t and --log-file cannot be used together: the output of a terminal is not in the log"))
+	}
 	return nil
 }
 
-// checkNamed rejects the command lines of docker run and kubectl run.
-func (f *runFlags) checkNamed(c *cobra.Command, a *app, named []string) error {
+// prepare checks which kind of command line this is, and defines the pod of an image.
+func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []string, err error) {
+	if f.keep && c.Flags().Changed("rm") && f.remove {
+		return nil, usage(c, errors.New("--keep and --rm contradict each other"))
+	}
+	f.remove = f.remove && !f.keep
+	if f.env, err = readEnv(c.Context(), c, f.envFiles, f.envPairs); err != nil {
+		return nil, err
+	}
+	if f.images, err = parseImages(c, f.setImages); err != nil {
+		return nil, err
+	}
+	if f.isImageRun(named) {
+		return nil, f.define(c, named)
+	}
+	if err := f.checkNamed(c, named); err != nil {
+		return nil, err
+	}
+	if err := f.checkDefinition(c, a); err != nil {
+		return nil, err
+	}
+	if f.restart != "" {
+		policy, err := restartPolicy(f.restart)
+		if err != nil {
+			return nil, usage(c, err)
+		}
+		f.restartPolicy = string(policy)
+	}
+	return named, nil
+}
+
+// checkNamed rejects a command for the container of a manifest, and names of files that are
+// probably misspelled.
+func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
 		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
 			"set the container's command in the manifest, or use 'podrun apply FILE' and 'podrun exec NAME -- "+shellWords(named[dash:])+"'")
 	}
-	if hint := dockerRunHint(a.typed); hint != "" && !f.hasFiles() {
-		return usageHint(errors.New("podrun run runs manifests, not images"), hint)
-	}
-	if at := slices.IndexFunc(named, isVolume); at >= 0 && a.verbose {
-		return usageHint(fmt.Errorf("-v is --verbose: podrun run has no flag for the volume %s", shellWord(named[at])),
-			"set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it")
+	for _, name := range named {
+		if err := misspelled(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// isVolume reports whether a word is docker's SOURCE:PATH and not a file.
-func isVolume(word string) bool {
-	source, path, ok := strings.Cut(word, ":")
-	_, err := os.Stat(word)
-	return ok && err != nil && strings.Contains(source, "/") && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
-}
-
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
-	if err := f.checkNamed(c, a, named); err != nil {
+	named, err := f.prepare(c, a, named)
+	if err != nil {
 		return err
+	}
+	f.toCompletion = !f.detach
+	if f.generated != nil && f.dryRun == dryClient {
+		return a.printGenerated(c, &f.inputFlags, "pod", f.podName())
+	}
+	if f.detach {
+		return a.runDetached(c, f, named)
 	}
 	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
 		return err
@@ -123,6 +176,11 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err := f.check(c, a, named); err != nil {
 		return err
 	}
+	logFile, closeLogFile, err := openLogFile(f.logFile)
+	if err != nil {
+		return err
+	}
+	defer closeLogFile()
 	r := a.renderer()
 	r.quiet = f.quiet
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
@@ -148,6 +206,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, r, objects)
+	logs.also(logFile)
 	f.Started = logs.start
 	if interactive != "" {
 		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start

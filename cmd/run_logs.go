@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/podrun/podrun/container/podlog"
@@ -24,6 +25,27 @@ type logReader struct {
 	// json receives each line as a JSON object, interleaved with podrun's own; if it is
 	// nil, lines are not changed.
 	json io.Writer
+	// file receives the lines of --log-file; nil without it.
+	file *podlog.Merger
+}
+
+// openLogFile creates the file of --log-file. It returns nil without a name.
+func openLogFile(name string) (file *os.File, closeFile func(), err error) {
+	if name == "" {
+		return nil, func() {}, nil
+	}
+	file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
+	if err != nil {
+		return nil, nil, &problem.Error{Kind: problem.Usage, Object: "--log-file", Err: err, Hint: "specify a file in an existing directory"}
+	}
+	return file, func() { _ = file.Close() }, nil // write errors were reported by Write: the file is not synced
+}
+
+// also writes the lines to a file, too, unless it is nil.
+func (l *logReader) also(file *os.File) {
+	if file != nil {
+		l.file = podlog.NewMerger(podlog.Output{Stdout: file, Stderr: file})
+	}
 }
 
 func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects) *logReader {
@@ -54,6 +76,16 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 
 // output returns the destination of a container's log.
 func (l *logReader) output(log run.Log) podlog.Output {
+	out := l.printed(log)
+	if l.file != nil {
+		file := l.file.Output(l.prefix(log))
+		out.Stdout, out.Stderr = io.MultiWriter(out.Stdout, file.Stdout), io.MultiWriter(out.Stderr, file.Stderr)
+	}
+	return out
+}
+
+// printed returns the streams of podrun that a container's log is printed on.
+func (l *logReader) printed(log run.Log) podlog.Output {
 	if l.json == nil {
 		return l.merger.Output(l.prefix(log))
 	}

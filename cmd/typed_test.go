@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -51,22 +52,38 @@ func TestWithoutFlag(t *testing.T) {
 	}
 }
 
-func TestDockerRunHint(t *testing.T) {
+// TestImageWithDash: the arguments after an image are the container's.
+func TestImageWithDash(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"web.yaml", "job.json"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for line, want := range map[string]string{
-		"run busybox echo hi":                    `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"busybox"},"spec":{"containers":[{"args":["echo","hi"],"image":"busybox","name":"main"}]}}' | podrun run -`,
-		"run -d -m 64m -u 1:2 -v /a:/b:ro a.b/C": "", // not the name of an image
-		"run -d -m 64m -u 1:2 -v /a:/b:ro a.b/c": `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"c"},"spec":{"containers":[{"image":"a.b/c","name":"main","resources":{"limits":{"memory":"64Mi"}},"securityContext":{"runAsGroup":2,"runAsUser":1},"volumeMounts":[{"mountPath":"/b","name":"volume-1","readOnly":true}]}],"volumes":[{"hostPath":{"path":"/a"},"name":"volume-1"}]}}' | podrun apply -`,
-		"run -it x sh":                           `run: podrun run -it <(echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"args":["sh"],"image":"x","name":"main","stdin":true,"tty":true}]}}')`,
-		"run x --image=y --restart=Never -- a b": `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"args":["a","b"],"image":"y","name":"main"}],"restartPolicy":"Never"}}' | podrun run -`,
-		"run -e TOKEN x":                         `run: echo '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"env":[{"name":"TOKEN","value":"VALUE"}],"image":"x","name":"main"}]}}' | podrun run -`,
-		"run web.yaml --env A=b":                 "",
-		"run --no-such-flag x":                   "",
-		"run":                                    "",
-		"apply x":                                "",
+		"run busybox ls -l":                  "run busybox -- ls -l",
+		"run -it --rm -v /a:/b busybox:1 sh": "run -it --rm -v /a:/b busybox:1 -- sh",
+		"run -p 80:80 nginx --name web":      "run -p 80:80 nginx -- --name web",
+		"-v run nginx":                       "--verbose run nginx --",
+		"run nginx -- echo":                  "run nginx -- echo",
+		"run web --image=nginx -- echo":      "run web --image=nginx -- echo",
+		"run --image nginx web -i":           "run --image nginx web -i",
+		"run web.yaml -q":                    "run web.yaml -q",
+		"run -f web.yaml -q":                 "run -f web.yaml -q",
+		"run none.yaml -q":                   "run none.yaml -q",
+		"run web -q":                         "run web -q", // web.yaml exists
+		"run wbe -q":                         "run wbe -q", // swapped
+		"run frob -q":                        "run frob -- -q",
+		"run web.ymal -q":                    "run web.ymal -q", // of web.yaml
+		"run job:latest -q":                  "run job:latest -- -q",
+		"run Pod -q":                         "run Pod -q", // not the name of an image
+		"run --gpus all nginx":               "run --gpus all nginx",
+		"run":                                "run",
 	} {
-		t.Setenv("TOKEN", "secret")
-		if got := dockerRunHint(strings.Fields(line)); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", line, got, want)
+		args := strings.Fields(line)
+		root := newRoot(newApp(Streams{}))
+		if got := strings.Join(imageWithDash(root, args, slices.Index(args, "run")), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 	}
 }

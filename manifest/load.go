@@ -16,6 +16,8 @@ type loader struct {
 	objects  *Objects
 	problems problem.List
 	seen     map[string]Position // by "Kind namespace/name"
+	// imagesUsed are the keys of opts.Images that a container has matched.
+	imagesUsed map[string]bool
 	// The totals of all sources so far. full is true if a limit is exceeded; the rest is
 	// then ignored.
 	documents, values, containers int
@@ -27,7 +29,7 @@ type loader struct {
 // objects must be used only if there are no errors. Load is pure, and refuses hostile input
 // quickly.
 func Load(sources []Source, opts Options) (*Objects, problem.List) {
-	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}}
+	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}, imagesUsed: map[string]bool{}}
 	if l.opts.Namespace == "" {
 		l.opts.Namespace = "default"
 	}
@@ -49,6 +51,9 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	}
 	if len(l.objects.Pods) == 0 && len(l.problems.Errors()) == 0 {
 		l.add(noPod(sources, l.objects))
+	}
+	if len(l.problems.Errors()) == 0 {
+		l.problems = append(l.problems, l.unusedImages()...)
 	}
 	return l.objects, bounded(l.problems)
 }

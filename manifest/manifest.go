@@ -45,6 +45,11 @@ type Options struct {
 	// ToEnd requires that the pods complete: a pod without restartPolicy gets Never, and a pod with
 	// restartPolicy Always is a problem.
 	ToEnd bool
+	// Env replaces or adds these variables in every container and init container.
+	Env []corev1.EnvVar
+	// Images replaces images, by the name of the container or init container; AllContainers
+	// stands for every one. A name that no pod has is a problem.
+	Images map[string]string
 }
 
 // Position is the position at which an object begins. Line is 1-based.

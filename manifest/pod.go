@@ -49,6 +49,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		return
 	}
 	l.toEnd(it, object, &pod.Spec)
+	l.override(&pod.Spec)
 	l.hostPaths(it, object, &pod.Spec)
 	l.mistakes(it, object, &pod.Spec)
 	wroteDNS := pod.Spec.DNSPolicy != ""

@@ -183,7 +183,7 @@ var directories = []directory{
 	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest", "sandbox/...", "volume"},
 		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/pod", "run/lease", "run/stop", "run/start", "run/reconcile", "run"}, "the engine, where the nouns of a pod meet"},
 	{"serve", []string{"cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "run/...", "volume"}, nil, "supervision: what stays"},
-	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest", "run", "run/lifecycle", "run/prepare", "serve", "serve/systemd"}, nil, "flags to one call of run or serve, and its result to text"},
+	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest/...", "run", "run/lifecycle", "run/prepare", "serve", "serve/systemd"}, nil, "flags to one call of run or serve, and its result to text"},
 	{".", []string{"cmd", "internal/heap"}, nil, "main.go"},
 }
 

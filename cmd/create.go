@@ -1,0 +1,396 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// newCreate returns `podrun create`: apply, and kubectl's generators of manifests.
+func newCreate(a *app) *cobra.Command {
+	c := newApply(a)
+	c.Use = "create -f FILE"
+	c.Short = "Start the pods of a manifest, or create a manifest from flags"
+	c.Long = `With a file, create does what 'podrun apply' does.
+
+The subcommands create an object from flags, as those of kubectl do. With
+--dry-run=client -o yaml they print it; otherwise podrun starts its pod.`
+	c.Example = `  podrun create deployment web --image=nginx:1.27 --dry-run=client -o yaml > web.yaml
+  podrun create configmap app --from-file=app.conf --dry-run=client -o yaml > app.yaml
+  podrun create -f web.yaml --configmap app.yaml`
+	c.AddCommand(newCreateDeployment(a), newCreateJob(a), newCreateCronJob(a), newCreateConfigMap(a), newCreateSecret(a))
+	return c
+}
+
+// addGenerator adds the flags of all generators.
+func (f *applyFlags) addGenerator(c *cobra.Command, a *app) {
+	set := c.Flags()
+	addDryRun(set, &f.dryRun)
+	set.DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	set.BoolVarP(&f.quiet, "quiet", "q", false, "print neither events nor the notice about supervision")
+	set.StringVarP(&a.output, "output", "o", "", "print the object or the outcome as json, yaml or name")
+	f.wait, f.validate = string(lifecycle.GoalStarted), string(manifest.Strict)
+}
+
+// workload is a generator of an object with a pod template.
+type workload struct {
+	applyFlags
+	generate.WorkloadFlags
+}
+
+func (w *workload) add(c *cobra.Command, a *app) {
+	w.addGenerator(c, a)
+	w.Replicas = 1
+	c.Flags().StringSliceVar(&w.Images, "image", nil, "`image` of the container")
+}
+
+// check sets the name and the command, and checks the images.
+func (w *workload) check(c *cobra.Command, given []string, images int) error {
+	w.Name, w.Command = given[0], given[1:]
+	switch {
+	case len(w.Command) > 0 && c.ArgsLenAtDash() != 1:
+		return usageHint(fmt.Errorf("%s creates one object, but %d names are given", c.CommandPath(), len(given)), "write the command of the container after --: '"+c.CommandPath()+" "+shellWord(w.Name)+" --image=IMAGE -- "+shellWords(w.Command)+"'")
+	case len(w.Images) == 0:
+		return usageHint(errors.New("--image is required"), "'"+c.CommandPath()+" "+shellWord(w.Name)+" --image=IMAGE'")
+	case images > 0 && len(w.Images) > images:
+		return usage(c, errors.New("--image is given more than once"))
+	case len(w.Images) > 1 && len(w.Command) > 0:
+		return usage(c, errors.New("a command cannot be used with several images"))
+	}
+	return nil
+}
+
+// create makes an object the input of apply, or prints it.
+func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name string) error {
+	var err error
+	if f.generated, err = generatedSource(object); err != nil {
+		return err
+	}
+	if f.dryRun == dryClient {
+		return a.printGenerated(c, &f.inputFlags, kind, name)
+	}
+	return a.runApply(c, f, nil)
+}
+
+// printGenerated validates the generated object and prints it, as it was generated.
+func (a *app) printGenerated(c *cobra.Command, f *inputFlags, kind, name string) error {
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := &renderer{w: a.streams.Err, quiet: true}
+	if a.output == "" {
+		r.quiet = false
+	}
+	warn := r.warn
+	if _, err := f.load(c.Context(), a, c, nil, warn); err != nil {
+		return err
+	}
+	switch a.output {
+	case "json", "yaml":
+		return printData(a.raw.Out, a.output, json.RawMessage(f.generated.Data))
+	case "name":
+		_, err := fmt.Fprintf(a.streams.Out, "%s/%s\n", kind, name)
+		return err
+	}
+	_, err := fmt.Fprintf(a.streams.Out, "%s/%s is valid (client dry run: this host was not checked)\n", kind, name)
+	return err
+}
+
+func newCreateDeployment(a *app) *cobra.Command {
+	w := &workload{}
+	c := &cobra.Command{
+		Use:     "deployment NAME --image=IMAGE [-- COMMAND...]",
+		Aliases: []string{"deploy"},
+		Short:   "Create a Deployment, of which podrun runs one pod",
+		Example: `  podrun create deployment web --image=nginx:1.27 --port=80`,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			if err := w.check(c, given, 0); err != nil {
+				return err
+			}
+			return w.create(c, a, w.Deployment(), "deployment.apps", w.Name)
+		},
+	}
+	w.add(c, a)
+	c.Flags().Int32VarP(&w.Replicas, "replicas", "r", 1, "replicas in the manifest; podrun runs one pod")
+	c.Flags().Int32Var(&w.Port, "port", 0, "port of the container")
+	return c
+}
+
+func newCreateJob(a *app) *cobra.Command {
+	w := &workload{}
+	c := &cobra.Command{
+		Use:     "job NAME --image=IMAGE [-- COMMAND...]",
+		Short:   "Create a Job",
+		Long:    "Create a Job, and return when its pod has started. 'podrun run IMAGE COMMAND' waits for the end of the pod, and prints its logs.",
+		Example: `  podrun create job backup --image=busybox:1.36 -- tar -cf /backup/data.tar /data`,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			if err := w.check(c, given, 1); err != nil {
+				return err
+			}
+			return w.create(c, a, w.Job(), "job.batch", w.Name)
+		},
+	}
+	w.add(c, a)
+	return c
+}
+
+func newCreateCronJob(a *app) *cobra.Command {
+	w := &workload{}
+	restart := ""
+	c := &cobra.Command{
+		Use:     "cronjob NAME --image=IMAGE --schedule=SCHEDULE [-- COMMAND...]",
+		Aliases: []string{"cj"},
+		Short:   "Create a CronJob",
+		Example: `  podrun create cronjob backup --image=busybox:1.36 --schedule='0 3 * * *' --dry-run=client -o yaml -- date`,
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			if err := w.check(c, given, 1); err != nil {
+				return err
+			}
+			if w.Schedule == "" {
+				return usageHint(errors.New("--schedule is required"), "write --schedule='0 3 * * *' for every day at 3:00")
+			}
+			var err error
+			if w.WorkloadFlags.Restart, err = restartPolicy(restart); err != nil {
+				return usage(c, err)
+			}
+			return w.create(c, a, w.CronJob(), "cronjob.batch", w.Name)
+		},
+	}
+	w.add(c, a)
+	c.Flags().StringVar(&w.Schedule, "schedule", "", "`schedule` in the format of cron")
+	c.Flags().StringVar(&restart, "restart", "", "restartPolicy: OnFailure (default) or Never")
+	return c
+}
+
+// dataFlags are kubectl's flags for the content of a ConfigMap or Secret.
+type dataFlags struct {
+	applyFlags
+	literals, files, envFiles []string
+}
+
+func (f *dataFlags) add(c *cobra.Command, a *app) {
+	f.addGenerator(c, a)
+	f.allowEmpty = true
+	set := c.Flags()
+	set.StringArrayVar(&f.literals, "from-literal", nil, "`KEY=VALUE`; repeatable")
+	set.StringArrayVar(&f.files, "from-file", nil, "`[KEY=]FILE`, or a directory whose files are entries; repeatable")
+	set.StringArrayVar(&f.envFiles, "from-env-file", nil, "`file` with lines KEY=VALUE; repeatable")
+}
+
+// maxData is the maximum size of a ConfigMap or Secret in bytes
+// (corev1.MaxSecretSize).
+const maxData = corev1.MaxSecretSize
+
+// maxDataFiles is the maximum number of files in a directory of --from-file.
+const maxDataFiles = 1000
+
+// read returns the content that the flags specify.
+func (f *dataFlags) read(ctx context.Context, c *cobra.Command) (*generate.Data, error) {
+	d := generate.NewData()
+	var errs []error
+	for _, pair := range f.literals {
+		errs = append(errs, d.AddPair("from-literal", pair))
+	}
+	for _, arg := range f.files {
+		errs = append(errs, addFiles(ctx, d, arg))
+	}
+	for _, name := range f.envFiles {
+		data, err := hostfile.ReadInput(ctx, name, maxData)
+		errs = append(errs, err)
+		for _, line := range generate.Lines(string(data)) {
+			if !strings.Contains(line, "=") { // of this environment, as in kubectl
+				line += "=" + os.Getenv(line)
+			}
+			errs = append(errs, d.AddPair("from-env-file", line))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, usage(c, err)
+	}
+	return d, nil
+}
+
+// addFiles adds [KEY=]FILE, or the files of a directory.
+func addFiles(ctx context.Context, d *generate.Data, arg string) error {
+	key, path, hasKey := strings.Cut(arg, "=")
+	if !hasKey {
+		key, path = filepath.Base(arg), arg
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("--from-file: %w", err)
+	}
+	if !info.IsDir() {
+		return addFile(ctx, d, key, path)
+	}
+	if hasKey {
+		return fmt.Errorf("--from-file=%s: a directory has no single key: omit %s=", arg, key)
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("--from-file: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxDataFiles + 1)
+	if err != nil || len(names) > maxDataFiles {
+		return fmt.Errorf("--from-file=%s: an empty directory, or one with more than %d files", arg, maxDataFiles)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		file := filepath.Join(path, name)
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+			continue // as in kubectl: directories, links to nothing, devices
+		}
+		if err := addFile(ctx, d, name, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addFile(ctx context.Context, d *generate.Data, key, path string) error {
+	data, err := hostfile.ReadInput(ctx, path, maxData)
+	if err == nil {
+		err = d.Add(key, data)
+	}
+	if err != nil {
+		return fmt.Errorf("--from-file: %w", err)
+	}
+	return nil
+}
+
+// createData prints a ConfigMap or Secret. Without a pod that refers to it, podrun does not
+// store one.
+func (f *applyFlags) createData(c *cobra.Command, a *app, object any, kind, name string) error {
+	if f.dryRun == dryNone || f.dryRun == "false" {
+		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it together with the pods that refer to it, and none is given"),
+			Hint: fmt.Sprintf("add '--dry-run=client -o yaml > %s.yaml', then run 'podrun apply POD.yaml --%s %s.yaml'", name, kind, name)}
+	}
+	f.dryRun = dryClient
+	return f.create(c, a, object, kind, name)
+}
+
+func newCreateConfigMap(a *app) *cobra.Command {
+	f := &dataFlags{}
+	c := &cobra.Command{
+		Use:     "configmap NAME [--from-literal=KEY=VALUE] [--from-file=FILE] --dry-run=client -o yaml",
+		Aliases: []string{"cm"},
+		Short:   "Print a ConfigMap",
+		Example: `  podrun create configmap app --from-literal=level=debug --from-file=app.conf --dry-run=client -o yaml`,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			d, err := f.read(c.Context(), c)
+			if err != nil {
+				return err
+			}
+			return f.createData(c, a, d.ConfigMap(given[0]), "configmap", given[0])
+		},
+	}
+	f.add(c, a)
+	return c
+}
+
+func newCreateSecret(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "secret",
+		Short: "Print a Secret",
+		Args:  args(knownCommand),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newSecretGeneric(a), newSecretRegistry(a), newSecretTLS(a))
+	return c
+}
+
+func newSecretGeneric(a *app) *cobra.Command {
+	f := &dataFlags{}
+	kind := ""
+	c := &cobra.Command{
+		Use:     "generic NAME [--from-literal=KEY=VALUE] [--from-file=FILE] --dry-run=client -o yaml",
+		Short:   "Print a Secret with any content",
+		Example: `  podrun create secret generic db --from-file=password.txt --dry-run=client -o yaml`,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			d, err := f.read(c.Context(), c)
+			if err != nil {
+				return err
+			}
+			return f.createData(c, a, d.Secret(given[0], corev1.SecretType(kind)), "secret", given[0])
+		},
+	}
+	f.add(c, a)
+	c.Flags().StringVar(&kind, "type", "", "type of the Secret (default Opaque)")
+	return c
+}
+
+func newSecretRegistry(a *app) *cobra.Command {
+	f := &dataFlags{}
+	var r generate.Registry
+	c := &cobra.Command{
+		Use:   "docker-registry NAME --docker-username=USER --docker-password=PASSWORD --dry-run=client -o yaml",
+		Short: "Print a Secret with the credentials of a registry, for imagePullSecrets",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			s, err := r.Secret(given[0])
+			if err != nil {
+				return usage(c, err)
+			}
+			return f.createData(c, a, s, "secret", given[0])
+		},
+	}
+	f.addGenerator(c, a)
+	f.allowEmpty = true
+	registryFlags(c.Flags(), &r)
+	return c
+}
+
+func registryFlags(set *pflag.FlagSet, r *generate.Registry) {
+	set.StringVar(&r.Server, "docker-server", "", "host of the registry (default Docker Hub)")
+	set.StringVar(&r.Username, "docker-username", "", "user name")
+	set.StringVar(&r.Password, "docker-password", "", "password, which other users of this host can see while podrun runs")
+	set.StringVar(&r.Email, "docker-email", "", "email address")
+}
+
+func newSecretTLS(a *app) *cobra.Command {
+	f := &dataFlags{}
+	cert, key := "", ""
+	c := &cobra.Command{
+		Use:   "tls NAME --cert=FILE --key=FILE --dry-run=client -o yaml",
+		Short: "Print a Secret with a certificate and its key",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			certData, err := hostfile.ReadInput(c.Context(), cert, maxData)
+			keyData, keyErr := hostfile.ReadInput(c.Context(), key, maxData)
+			if err := errors.Join(err, keyErr); err != nil {
+				return usage(c, err)
+			}
+			s, err := generate.TLSSecret(given[0], certData, keyData)
+			if err != nil {
+				return usage(c, err)
+			}
+			return f.createData(c, a, s, "secret", given[0])
+		},
+	}
+	f.addGenerator(c, a)
+	f.allowEmpty = true
+	c.Flags().StringVar(&cert, "cert", "", "PEM `file` with the certificate")
+	c.Flags().StringVar(&key, "key", "", "PEM `file` with the key")
+	return c
+}

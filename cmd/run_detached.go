@@ -1,0 +1,29 @@
+package cmd
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// runDetached does what apply does, for run -d.
+func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
+	flags := c.Flags()
+	if flags.Changed("rm") && f.remove {
+		return usageHint(errors.New("-d and --rm cannot be used together: podrun exits before the pod ends, and no process would remove the pod"),
+			"omit --rm, and remove the pod with 'podrun delete NAME'; or omit -d")
+	}
+	for _, name := range []string{"exit-code-from", "exit-code-policy", "log-file", "replace"} {
+		if flags.Changed(name) {
+			return usageHint(errors.New("--"+name+" cannot be used with -d, which does not wait for the end of the pod"), "omit -d")
+		}
+	}
+	apply := &applyFlags{inputFlags: f.inputFlags, dryRun: f.dryRun, wait: string(lifecycle.GoalStarted), quiet: f.quiet}
+	apply.Timeout = defaultTimeout
+	if flags.Changed("timeout") {
+		apply.Timeout = f.Timeout
+	}
+	return a.runApply(c, apply, named)
+}

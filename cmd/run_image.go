@@ -1,0 +1,328 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/generate"
+)
+
+// imageFlags are the flags of run that define a pod, as those of docker run and kubectl run.
+type imageFlags struct {
+	generate.PodFlags
+	restart string // --restart, in Kubernetes' or docker's words
+	pull    string // --pull, likewise
+	port    []string
+	detach  bool
+	attach  bool
+}
+
+// definitionFlags are the flags that only define a pod, with what to do instead if the pod
+// is defined by a manifest.
+var definitionFlags = map[string]string{
+	"image":       "use --set-image: 'CMD --set-image=CONTAINER=VALUE'",
+	"name":        "set metadata.name in the manifest, or generateName for a new name at each run",
+	"publish":     "set hostPort in the ports of the container in the manifest",
+	"port":        "set containerPort in the ports of the container in the manifest",
+	"volume":      "set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it",
+	"entrypoint":  "set the container's command in the manifest",
+	"command":     "set the container's command in the manifest",
+	"label":       "set metadata.labels in the manifest",
+	"labels":      "set metadata.labels in the manifest",
+	"annotations": "set metadata.annotations in the manifest",
+	"network":     "set hostNetwork: true in the manifest for the host's network",
+	"net":         "set hostNetwork: true in the manifest for the host's network",
+	"hostname":    "set spec.hostname in the manifest",
+	"user":        "set securityContext.runAsUser in the manifest",
+	"workdir":     "set workingDir of the container in the manifest",
+	"privileged":  "set securityContext.privileged: true of the container in the manifest",
+	"read-only":   "set securityContext.readOnlyRootFilesystem: true of the container in the manifest",
+	"cap-add":     "set securityContext.capabilities.add of the container in the manifest",
+	"cap-drop":    "set securityContext.capabilities.drop of the container in the manifest",
+	"memory":      "set resources.limits.memory of the container in the manifest",
+	"cpus":        "set resources.limits.cpu of the container in the manifest",
+	"pull":        "set imagePullPolicy of the container in the manifest",
+}
+
+func (f *imageFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.Image, "image", "", "`image` of the pod NAME, as in 'kubectl run NAME --image=IMAGE -- ARGS'; does not wait for the end of the pod, except with --attach, -i or -t")
+	set.StringVar(&f.Name, "name", "", "name of the pod (default: the name of the image)")
+	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [[IP:]HOSTPORT:]PORT[/PROTOCOL]; repeatable")
+	set.StringArrayVar(&f.port, "port", nil, "`port` of the container; repeatable")
+	set.StringArrayVarP(&f.Volumes, "volume", "v", nil, "`volume`: SOURCE:PATH[:ro], where SOURCE is a path of this host or the name of a PersistentVolumeClaim; repeatable")
+	set.StringVar(&f.Entrypoint, "entrypoint", "", "`command` in place of the image's entrypoint")
+	set.BoolVar(&f.AsCommand, "command", false, "use all arguments after the image in place of its entrypoint")
+	set.StringArrayVarP(&f.Labels, "labels", "l", nil, "labels of the pod (a=b,c=d); repeatable (default run=NAME)")
+	set.StringArrayVar(&f.Notes, "annotations", nil, "annotations of the pod (a=b,c=d); repeatable")
+	set.StringVar(&f.CPUs, "cpus", "", "limit of CPUs (1.5)")
+	set.StringVarP(&f.Memory, "memory", "m", "", "limit of memory; k, m and g are powers of 1,024 as in docker (64m)")
+	set.StringVar(&f.restart, "restart", "", "restartPolicy: Never, OnFailure or Always, or docker's no, on-failure, always or unless-stopped")
+	set.StringVar(&f.pull, "pull", "", "when to pull the image: always, missing or never")
+	set.StringVarP(&f.WorkDir, "workdir", "w", "", "working directory in the container")
+	set.StringVarP(&f.User, "user", "u", "", "user of the container: UID[:GID]")
+	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod")
+	set.StringVar(&f.Network, "network", "", "host for the network of this host")
+	set.StringArrayVar(&f.CapAdd, "cap-add", nil, "`capability` to add; repeatable")
+	set.StringArrayVar(&f.CapDrop, "cap-drop", nil, "`capability` to drop; repeatable")
+	set.BoolVar(&f.Privileged, "privileged", false, "run the container privileged")
+	set.BoolVar(&f.ReadOnly, "read-only", false, "mount the container's root file system read-only")
+	set.BoolVarP(&f.detach, "detach", "d", false, "return when the pod has started, as 'podrun apply' does")
+	set.BoolVar(&f.attach, "attach", false, "with --image, wait for the end of the pod and print its logs")
+	// Synonyms of docker and kubectl.
+	set.StringVar(&f.Network, "net", "", "")
+	set.StringArrayVar(&f.Labels, "label", nil, "")
+	set.StringVar(&f.pull, "image-pull-policy", "", "")
+	for _, name := range []string{"net", "label", "image-pull-policy"} {
+		set.Lookup(name).Hidden = true
+	}
+}
+
+// namesManifest reports whether the first argument of run names a manifest and not an image. A
+// name that is probably that of a misspelled file is one, because it must not be pulled.
+func namesManifest(word string) bool {
+	if _, err := os.Stat(word); err == nil || looksLikeFile(word) || strings.Contains(word, "://") || strings.ContainsAny(word, "*?[") {
+		return true
+	}
+	if _, err := reference.ParseNormalizedNamed(word); err != nil {
+		return true
+	}
+	return likelyFile(word) != ""
+}
+
+// maxSiblings is the maximum number of files that are compared with a name.
+const maxSiblings = 1000
+
+// likelyFile returns the manifest in the same directory that was probably meant by the name of
+// a file that does not exist, or "". A name with a tag or a digest is that of an image.
+func likelyFile(word string) string {
+	dir, base := filepath.Split(word)
+	if strings.ContainsAny(base, ":@") {
+		return ""
+	}
+	d, err := os.Open(filepath.Clean("./" + dir))
+	if err != nil {
+		return ""
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(maxSiblings) // of a file there are none
+	slices.Sort(names)
+	var manifests []string
+	for _, name := range names {
+		switch stem, isManifest := withoutManifestEnding(name); {
+		case isManifest && (stem == base || stem+"." == base):
+			return dir + name
+		case isManifest:
+			manifests = append(manifests, name, stem)
+		}
+	}
+	if like := closestName(base, manifests); like != "" {
+		return dir + like
+	}
+	return ""
+}
+
+// withoutManifestEnding returns the name of a manifest without its ending.
+func withoutManifestEnding(name string) (stem string, ok bool) {
+	ending := filepath.Ext(name)
+	return strings.TrimSuffix(name, ending), slices.Contains([]string{".yaml", ".yml", ".json"}, ending)
+}
+
+// misspelled returns the error for a name of a file that does not exist, if it may be an image.
+func misspelled(word string) error {
+	if _, err := os.Stat(word); err == nil || looksLikeFile(word) {
+		return nil
+	}
+	like := likelyFile(word)
+	if like == "" {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Manifest, Object: shellWord(word), Err: fmt.Errorf("no such file or directory (did you mean %s?)", shellWord(like)),
+		Hint: "for the image of this name, add the tag: 'podrun run " + shellWord(word+":latest") + "'"}
+}
+
+// isImageRun reports whether the command line defines a pod by an image.
+func (f *runFlags) isImageRun(named []string) bool {
+	return f.Image != "" || !f.hasFiles() && len(named) > 0 && !namesManifest(named[0])
+}
+
+// checkDefinition refuses flags that define a pod if manifests do.
+func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
+	var err error
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if hint, ok := definitionFlags[flag.Name]; ok && err == nil {
+			err = usageHint(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
+				a.flagHint(c, foreignFlag{hint, flag.NoOptDefVal == ""}, typedName(a.typed, flag)))
+		}
+	})
+	return err
+}
+
+// typedName returns the name of a flag as it was typed: its letter, or the long one.
+func typedName(typed []string, flag *pflag.Flag) string {
+	if flag.Shorthand != "" && !slices.ContainsFunc(typed, func(arg string) bool { return strings.HasPrefix(arg, "--"+flag.Name) }) {
+		return flag.Shorthand
+	}
+	return flag.Name
+}
+
+// define creates the pod of an image, and makes it the input of the command. As in kubectl, the
+// first argument is the pod's name if the image is a flag.
+func (f *runFlags) define(c *cobra.Command, named []string) error {
+	p := &f.PodFlags
+	kubectl := p.Image != ""
+	switch {
+	case kubectl && f.hasFiles():
+		return usageHint(errors.New("--image cannot be used with -f or -k"), "use --set-image CONTAINER=IMAGE to replace an image of a manifest")
+	case kubectl && len(named) > 0 && c.ArgsLenAtDash() != 0:
+		if looksLikeFile(named[0]) || namesManifestFile(named[0]) {
+			return usageHint(errors.New("--image defines a pod, but "+shellWord(named[0])+" is a manifest"),
+				"use --set-image: 'podrun run "+shellWord(named[0])+" --set-image=CONTAINER="+shellWord(p.Image)+"'")
+		}
+		if p.Name != "" && p.Name != named[0] {
+			return usage(c, fmt.Errorf("--name=%s and the name %s differ", p.Name, named[0]))
+		}
+		p.Name, p.Args = named[0], named[1:]
+	case kubectl:
+		p.Args = named
+	default:
+		p.Image, p.Args = named[0], named[1:]
+	}
+	if kubectl && !f.attach && !f.stdin && !f.tty && !c.Flags().Changed("rm") {
+		f.detach = true
+	}
+	if kubectl && !c.Flags().Changed("rm") {
+		f.remove = false
+	}
+	var err error
+	if p.Restart, err = restartPolicy(f.restart); err != nil {
+		return usage(c, err)
+	}
+	switch {
+	case p.Restart == "" && kubectl && f.detach:
+		p.Restart = corev1.RestartPolicyAlways
+	case p.Restart == "":
+		p.Restart = corev1.RestartPolicyNever
+	}
+	if p.Pull, err = pullPolicy(f.pull); err != nil {
+		return usage(c, err)
+	}
+	p.Ports = append(p.Ports, f.port...)
+	p.Env, f.env = f.env, nil
+	p.Unique = !f.detach && f.remove && f.dryRun == dryNone
+	p.Stdin, p.TTY = f.stdin, f.tty
+	if p.CurrentDir, err = os.Getwd(); err != nil {
+		return &problem.Error{Kind: problem.Usage, Object: "--volume", Err: err}
+	}
+	pod, err := p.Pod()
+	if err != nil {
+		return usage(c, err)
+	}
+	f.generated, err = generatedSource(pod)
+	return err
+}
+
+// namesManifestFile reports whether a word is the path of a file.
+func namesManifestFile(word string) bool {
+	info, err := os.Stat(word)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// generatedSource returns an object as the input of a command.
+func generatedSource(object any) (*manifest.Source, error) {
+	data, err := generate.Manifest(object)
+	if err != nil {
+		return nil, fmt.Errorf("generate the manifest: %w", err)
+	}
+	return &manifest.Source{Name: "generated manifest", Data: data}, nil
+}
+
+// restartPolicy converts docker's and Kubernetes' words.
+func restartPolicy(word string) (corev1.RestartPolicy, error) {
+	policy, _, _ := strings.Cut(strings.ToLower(word), ":") // on-failure:3
+	switch policy {
+	case "":
+		return "", nil
+	case "no", "never":
+		return corev1.RestartPolicyNever, nil
+	case "on-failure", "onfailure":
+		return corev1.RestartPolicyOnFailure, nil
+	case "always", "unless-stopped":
+		return corev1.RestartPolicyAlways, nil
+	}
+	return "", fmt.Errorf("--restart=%s is not Never, OnFailure or Always", word)
+}
+
+// pullPolicy converts docker's and Kubernetes' words.
+func pullPolicy(word string) (corev1.PullPolicy, error) {
+	switch strings.ToLower(word) {
+	case "":
+		return "", nil
+	case "always":
+		return corev1.PullAlways, nil
+	case "missing", "ifnotpresent":
+		return corev1.PullIfNotPresent, nil
+	case "never":
+		return corev1.PullNever, nil
+	}
+	return "", fmt.Errorf("--pull=%s is not always, missing or never", word)
+}
+
+// maxEnvFile is the maximum size of an env file in bytes.
+const maxEnvFile = 1 << 20
+
+// readEnv returns the variables of --env-file and --env; the latter take precedence.
+func readEnv(ctx context.Context, c *cobra.Command, files, pairs []string) ([]corev1.EnvVar, error) {
+	var lines []string
+	for _, name := range files {
+		data, err := hostfile.ReadInput(ctx, name, maxEnvFile)
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Manifest, Object: "--env-file", Err: err}
+		}
+		lines = append(lines, generate.Lines(string(data))...)
+	}
+	env, err := generate.Env(append(lines, pairs...), os.LookupEnv)
+	if err != nil {
+		return nil, usage(c, err)
+	}
+	var out []corev1.EnvVar
+	for i, v := range env { // the last of several with the same name
+		if !slices.ContainsFunc(env[i+1:], func(later corev1.EnvVar) bool { return later.Name == v.Name }) {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// parseImages converts the values of --set-image.
+func parseImages(c *cobra.Command, pairs []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, pair := range pairs {
+		name, image, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || image == "" {
+			return nil, usageHint(fmt.Errorf("--set-image=%s is not of the form CONTAINER=IMAGE", pair), "'*=IMAGE' sets the image of all containers")
+		}
+		out[name] = image
+	}
+	return out, nil
+}
+
+// podName returns the name of the pod that the flags define.
+func (f *runFlags) podName() string {
+	var pod corev1.Pod
+	_ = json.Unmarshal(f.generated.Data, &pod) // it was marshaled by define
+	return pod.Name
+}

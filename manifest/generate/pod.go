@@ -1,0 +1,186 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodFlags are the flags of kubectl run and docker run. Empty fields are omitted in the pod.
+type PodFlags struct {
+	Name string // "" for the image's
+	// Unique gives each run of a pod without Name its own name, by metadata.generateName.
+	Unique     bool
+	Image      string
+	Args       []string
+	AsCommand  bool // Args replace the image's entrypoint (kubectl run --command)
+	Entrypoint string
+	Env        []corev1.EnvVar
+	Ports      []string // [[IP:]HOSTPORT:]PORT[/PROTOCOL], as of docker run -p
+	Volumes    []string // [SOURCE:]PATH[:ro], as of docker run -v
+	Labels     []string // a=b,c=d; without it, run=NAME as in kubectl
+	Notes      []string // annotations, a=b,c=d
+	CPUs       string
+	Memory     string // in docker's or Kubernetes' units
+	Restart    corev1.RestartPolicy
+	Pull       corev1.PullPolicy
+	WorkDir    string
+	User       string // UID[:GID]
+	Hostname   string
+	Network    string // "host", or one of docker's names of the default network
+	CapAdd     []string
+	CapDrop    []string
+	Privileged bool
+	ReadOnly   bool
+	Stdin, TTY bool
+	// CurrentDir is the absolute directory of relative sources of volumes.
+	CurrentDir string
+}
+
+// Pod returns the pod of the flags. The error joins all problems.
+func (f *PodFlags) Pod() (*corev1.Pod, error) {
+	name := f.Name
+	if name == "" {
+		name = nameOf(f.Image)
+	}
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c := corev1.Container{Name: name, Image: f.Image, Env: f.Env, WorkingDir: f.WorkDir, ImagePullPolicy: f.Pull,
+		Stdin: f.Stdin, StdinOnce: f.Stdin, TTY: f.TTY}
+	switch {
+	case f.Entrypoint != "":
+		c.Command, c.Args = []string{f.Entrypoint}, f.Args
+	case f.AsCommand:
+		c.Command = f.Args
+	default:
+		c.Args = f.Args
+	}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		Spec: corev1.PodSpec{RestartPolicy: f.Restart, Hostname: f.Hostname}}
+	if pod.Name = name; f.Unique && f.Name == "" {
+		pod.Name, pod.GenerateName = "", name+"-"
+	}
+	if name == "" {
+		fail(fmt.Errorf("the image %q has no name that a pod can have: use --name", f.Image))
+	}
+	var err error
+	var problems []error
+	c.Resources, problems = limits(f.CPUs, f.Memory)
+	errs = append(errs, problems...)
+	c.SecurityContext, err = f.securityContext()
+	fail(err)
+	pod.Spec.HostNetwork, err = hostNetwork(f.Network)
+	fail(err)
+	pod.Labels, err = labels("labels", f.Labels)
+	fail(err)
+	if len(f.Labels) == 0 {
+		pod.Labels = map[string]string{"run": name}
+	}
+	if len(f.Notes) > 0 {
+		pod.Annotations, err = labels("annotations", f.Notes)
+		fail(err)
+	}
+	for _, text := range f.Ports {
+		port, err := parsePort(text)
+		fail(err)
+		c.Ports = append(c.Ports, port)
+	}
+	for i, text := range f.Volumes {
+		volume, mount, err := parseVolume(text, f.CurrentDir)
+		fail(err)
+		volume.Name = "volume-" + strconv.Itoa(i+1)
+		mount.Name = volume.Name
+		pod.Spec.Volumes, c.VolumeMounts = append(pod.Spec.Volumes, volume), append(c.VolumeMounts, mount)
+	}
+	pod.Spec.Containers = []corev1.Container{c}
+	return pod, errors.Join(errs...)
+}
+
+func (f *PodFlags) securityContext() (*corev1.SecurityContext, error) {
+	var s corev1.SecurityContext
+	if f.Privileged {
+		s.Privileged = new(true)
+	}
+	if f.ReadOnly {
+		s.ReadOnlyRootFilesystem = new(true)
+	}
+	if len(f.CapAdd)+len(f.CapDrop) > 0 {
+		s.Capabilities = &corev1.Capabilities{Add: capabilities(f.CapAdd), Drop: capabilities(f.CapDrop)}
+	}
+	if f.User != "" {
+		user, group, hasGroup := strings.Cut(f.User, ":")
+		uid, err := strconv.ParseUint(user, 10, 31)
+		if err == nil {
+			s.RunAsUser = new(int64(uid))
+		}
+		if hasGroup && err == nil {
+			var gid uint64
+			gid, err = strconv.ParseUint(group, 10, 31)
+			s.RunAsGroup = new(int64(gid))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--user=%s is not of the form UID or UID:GID: a pod requires numbers", f.User)
+		}
+	}
+	if s == (corev1.SecurityContext{}) {
+		return nil, nil
+	}
+	return &s, nil
+}
+
+// capabilities converts names as docker accepts them, such as cap_net_admin.
+func capabilities(names []string) []corev1.Capability {
+	var out []corev1.Capability
+	for _, name := range names {
+		out = append(out, corev1.Capability(strings.TrimPrefix(strings.ToUpper(name), "CAP_")))
+	}
+	return out
+}
+
+// hostNetwork reports whether --network requests the host's network.
+func hostNetwork(name string) (bool, error) {
+	switch name {
+	case "host":
+		return true, nil
+	case "", "bridge", "default":
+		return false, nil
+	}
+	return false, fmt.Errorf("--network=%s is not host or bridge: the CNI configuration of the container runtime defines the network of pods", name)
+}
+
+// parsePort converts [[IP:]HOSTPORT:]PORT[/PROTOCOL].
+func parsePort(text string) (corev1.ContainerPort, error) {
+	invalid := fmt.Errorf("--publish=%s is not of the form [[IP:]HOSTPORT:]PORT[/PROTOCOL]", text)
+	rest, protocol, _ := strings.Cut(text, "/")
+	number := func(s string) int32 {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return 0
+		}
+		return int32(n)
+	}
+	var port corev1.ContainerPort
+	port.Protocol = corev1.Protocol(strings.ToUpper(protocol))
+	host := ""
+	if i := strings.LastIndex(rest, ":"); i >= 0 {
+		host, rest = rest[:i], rest[i+1:]
+		if i := strings.LastIndex(host, ":"); i >= 0 {
+			port.HostIP, host = strings.Trim(host[:i], "[]"), host[i+1:]
+		}
+		if port.HostPort = number(host); port.HostPort == 0 {
+			return port, invalid
+		}
+	}
+	if port.ContainerPort = number(rest); port.ContainerPort == 0 {
+		return port, invalid
+	}
+	return port, nil
+}

@@ -1,0 +1,45 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/podrun/podrun/internal/problem"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AllContainers is the key of Options.Images for every container.
+const AllContainers = "*"
+
+// override applies the options Env and Images. It must run before defaulting, because the
+// default of imagePullPolicy depends on the image's tag.
+func (l *loader) override(spec *corev1.PodSpec) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			for _, v := range l.opts.Env {
+				c.Env = slices.DeleteFunc(c.Env, func(have corev1.EnvVar) bool { return have.Name == v.Name })
+				c.Env = append(c.Env, v)
+			}
+			for _, key := range []string{AllContainers, c.Name} {
+				if image := l.opts.Images[key]; image != "" {
+					c.Image, l.imagesUsed[key] = image, true
+				}
+			}
+		}
+	}
+}
+
+// unusedImages returns the problems of the names in the option Images that no container has.
+func (l *loader) unusedImages() problem.List {
+	var out problem.List
+	for _, name := range slices.Sorted(maps.Keys(l.opts.Images)) {
+		if !l.imagesUsed[name] {
+			out = append(out, problem.Problem{Kind: problem.Usage, Reason: "ContainerNotFound", Message: fmt.Sprintf("--set-image: no pod has a container %q", name),
+				Hint: "write CONTAINER=IMAGE with the name of a container, or '*=IMAGE' for all"})
+		}
+	}
+	return out
+}
