@@ -14,6 +14,7 @@
 package critest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -58,6 +59,8 @@ type Runtime struct {
 	listeners    map[*listener]bool
 	wires        []net.Conn // of Serve
 	closed       bool
+	closing      context.Context // ends when the runtime is closed
+	endStreams   context.CancelFunc
 
 	busy sync.WaitGroup // processes, late effects and streams
 }
@@ -82,6 +85,7 @@ func New(opts ...Option) *Runtime {
 		files:      map[string][]byte{},
 		listeners:  map[*listener]bool{},
 	}
+	rt.closing, rt.endStreams = context.WithCancel(context.Background())
 	As(Containerd())(&rt.options)
 	for _, o := range opts {
 		o(&rt.options)
@@ -109,6 +113,7 @@ func ForTest(t testing.TB, opts ...Option) *Runtime {
 func (rt *Runtime) Close() {
 	rt.mu.Lock()
 	rt.closed = true
+	rt.endStreams()
 	for _, c := range rt.containers {
 		if c.process != nil {
 			c.process.end(exit{code: 137, reason: "Error"})

@@ -81,7 +81,8 @@ func (rt *Runtime) streamed(id string) (*container, error) {
 	return c, nil
 }
 
-// endpoint listens for one connection, until ctx ends, and returns its URL.
+// endpoint listens for one connection, until ctx ends or the runtime is closed, and returns its
+// URL. A client may never connect: an interrupted command does not.
 func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.HandlerFunc) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,6 +98,7 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 		serve(w, req)
 	})
 	context.AfterFunc(ctx, func() { server.Close() })
+	context.AfterFunc(rt.closing, func() { server.Close() })
 	rt.busy.Go(func() {
 		server.Serve(l) // returns an error only when it is closed
 	})

@@ -1,0 +1,33 @@
+package critest_test
+
+import (
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// TestCloseEndsUnusedStreams: a client that was interrupted never connects to the URL of its
+// stream.
+func TestCloseEndsUnusedStreams(t *testing.T) {
+	rt := critest.New(critest.AnyImage())
+	id, err := rt.Client().RunPodSandbox(t.Context(), podConfig(""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: id}); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		rt.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Fatal("Close did not return")
+	}
+}
