@@ -45,8 +45,8 @@ const (
 	maxSimilar      = 10 // the tenth message and later ones are aggregated
 	similarInterval = 10 * time.Minute
 	maxKnown        = 4096
-	// maxKnownBytes limits the total size of the remembered messages, because a probe's has
-	// up to 10 KiB. A complete journal has a quarter of this size.
+	// maxKnownBytes limits the total size of the remembered messages, because the message of a
+	// failed probe has up to 10 KiB. A full journal is a quarter of this size.
 	maxKnownBytes = 2 << 20
 )
 
@@ -54,10 +54,11 @@ const (
 const combined = "(combined from similar events): "
 
 // Correlator aggregates repeated events like client-go's EventCorrelator, which the kubelet
-// uses: events that differ only in their time become one, and so do events that differ only
-// in their message, from the tenth within 10 minutes on. Two things differ: it never drops
-// events because of their rate, as there is no API server to protect; and only events of the
-// same container count as similar, because the starts of ten containers are not repetitions.
+// uses: events that differ only in their time become one event, and so do the tenth and later
+// events within 10 minutes that differ only in their message. There are two differences: it
+// never drops events because of their rate, as there is no API server to protect; and only
+// events of the same container count as similar, because the starts of ten containers are not
+// repetitions.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type Correlator struct {
@@ -115,7 +116,7 @@ func (c *Correlator) Add(e Event) Event {
 // separate. If not, it records the event's message.
 func (c *Correlator) combines(group key, e Event) bool {
 	s := c.similar[group]
-	// An event that was aggregated before spans the time since it first occurred.
+	// An event that the caller has already aggregated covers the time since it first occurred.
 	if e.began().Sub(s.last) > similarInterval {
 		s.messages = nil
 	}
@@ -132,7 +133,7 @@ func (c *Correlator) combines(group key, e Event) bool {
 	return combines
 }
 
-// bound forgets the oldest events, and similar messages that are too old to count.
+// bound forgets the oldest events, and similar messages that are older than similarInterval.
 func (c *Correlator) bound(now time.Time) {
 	for len(c.known) > 1 && (len(c.known) > maxKnown || c.bytes > maxKnownBytes) {
 		var oldest key
@@ -192,7 +193,7 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		if i, ok := at[k]; ok && e.Count > 1 { // otherwise it was forgotten since
+		if i, ok := at[k]; ok && e.Count > 1 { // Count is 1 if c has forgotten the event since then
 			out[i] = e
 			continue
 		}

@@ -34,7 +34,7 @@ func Lock(ctx context.Context, f *os.File, holder string) error {
 			return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 		}
 		interval := unix.NsecToTimespec(poll.Nanoseconds())
-		_ = unix.Nanosleep(&interval, nil) // a signal only makes it shorter
+		_ = unix.Nanosleep(&interval, nil) // a signal only shortens the pause
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // MakeDirs creates a directory and its missing parents with exactly the given mode,
 // regardless of the umask: podrun.service has a strict umask, and containers and log
 // collectors of other users enter these directories. Existing directories keep their mode.
-// It follows symlinks to existing directories, but not one that another process puts in
-// place of a directory that it has just created. The error is a *fs.PathError.
+// It follows symlinks to existing directories, but not a symlink with which another process
+// replaces a directory that MakeDirs has just created. The error is a *fs.PathError.
 func MakeDirs(path string, mode fs.FileMode) error {
 	dir, err := openDirs(filepath.Clean(path), mode.Perm())
 	if err != nil {

@@ -262,7 +262,8 @@ func regular(fd int) (int64, error) {
 func openNoFollow(path string) (int, error) {
 	fd, err := unix.Open(path, readFlags|unix.O_NOFOLLOW, 0)
 	if err == unix.ELOOP {
-		// Either the link itself, or too many links in its parent directories.
+		// Either path itself is a symbolic link, or its parent directories contain too many
+		// links.
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil {
 			return fd, ErrNotRegular

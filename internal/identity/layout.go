@@ -50,14 +50,14 @@ const UserNSLength = 1 << 16
 // from starting it again.
 func (l Layout) StoppedMark(uid string) string { return filepath.Join(l.Pod(uid), "stopped") }
 
-// Restarted is the file that lists the containers that the last restart of all containers of
-// the pod stopped, as a JSON list of their IDs.
+// Restarted is the file that lists, in JSON, the IDs of the containers that podrun stopped
+// when it last restarted all containers of the pod.
 func (l Layout) Restarted(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "ended")
 }
 
 // PendingRestarts is the file that lists the containers that podrun kills, or has killed, in
-// order to restart them, with the reasons, as a JSON object by name.
+// order to restart them. It is a JSON object that maps the containers' names to the reasons.
 func (l Layout) PendingRestarts(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restarts", "pending.json")
 }

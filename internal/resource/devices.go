@@ -50,12 +50,12 @@ func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (ma
 	return out, nil
 }
 
-// devicePool contains the devices of one resource during an allocation. Used are the devices
-// of init containers that will have finished.
+// devicePool contains the devices of one resource during an allocation. Used contains the
+// devices of init containers that finish before the next container starts.
 type devicePool struct{ free, used []string }
 
 // take returns n devices, preferring the used ones. If leaves is true, the container
-// finishes before the next one starts, and its devices become used ones.
+// finishes before the next one starts, and its devices are added to used.
 func (p *devicePool) take(n int, leaves bool) ([]string, error) {
 	all := slices.Concat(p.used, p.free)
 	if n > len(all) {

@@ -29,7 +29,7 @@ var listBuffers = sync.Pool{New: func() any { return new([listBuffer]byte) }}
 // MB).
 type Listing struct {
 	ctx  context.Context
-	fd   int               // the directory, whose read position is the listing's
+	fd   int               // the directory; its read position is the position of the listing
 	buf  *[listBuffer]byte // from listBuffers; nil after Close
 	left []byte            // the part of the batch that Next has not returned yet
 	next int64             // cookie of the entry after the last one returned

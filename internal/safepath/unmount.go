@@ -44,8 +44,8 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 }
 
 // unmountOnce unmounts as many mounts as possible. One mount may hide another, so it reads
-// the mounts again after each success, until there are none or none can be unmounted. Left
-// then contains the reason.
+// the mounts again after each success, until no mount is left or none can be unmounted. In the
+// latter case, left is the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()
