@@ -31,7 +31,7 @@ type Use int
 // The uses, each of which includes the preceding ones.
 const (
 	Looks  Use = iota // examines the host and starts nothing
-	Reads             // shows something; does not start an embedded runtime for the first time since boot
+	Reads             // reads the runtime's state; does not perform the first start of an embedded runtime since boot
 	Acts              // changes pods of the root directory
 	Starts            // starts an embedded runtime if necessary, and records the choice
 )
@@ -66,9 +66,9 @@ type Survey struct {
 type ChooseInput struct {
 	Wanted  string  // auto, embedded or an endpoint
 	Use     Use     // of the command
-	Record  *Choice // nil if there is none
+	Record  *Choice // nil if no choice is recorded
 	Survey  *Survey // may be nil unless NeedsSurvey
-	Archive bool    // the binary contains one
+	Archive bool    // the binary contains an archive
 	Pods    []string
 	Install string // the commands that install a runtime, for an error; may be empty
 }
@@ -85,8 +85,9 @@ type Decision struct {
 func NeedsSurvey(wanted string, record *Choice) bool { return wanted == Auto && record == nil }
 
 // Changes reports whether Choose requires the pods of the root directory, because the
-// wanted runtime differs from the recorded one. Pods without a record belong to an
-// external runtime: podrun releases without records supported no other.
+// wanted runtime differs from the recorded one. If there are pods but no record, the pods
+// belong to an external runtime: the podrun releases that kept no record supported only
+// external runtimes.
 func Changes(wanted string, record *Choice) bool {
 	switch {
 	case wanted == Auto:
@@ -132,7 +133,7 @@ func split(in ChooseInput) error {
 	case in.Record != nil:
 		now = "the container runtime at " + in.Record.Endpoint
 	}
-	object := "container runtime " + in.Wanted // an endpoint, from any of several flags, variables and settings
+	object := "container runtime " + in.Wanted // without the source of Wanted: a flag, a variable or a setting may have specified the endpoint
 	if in.Wanted == ByFlag {
 		object = "--runtime=" + ByFlag
 	}
@@ -151,9 +152,9 @@ func shownPods(pods []string) string {
 	return text
 }
 
-// discovered selects a runtime by the survey. If an installed runtime does not answer, it
-// selects no other one: the runtime may start late at boot, and the pods would be split
-// between two.
+// discovered selects a runtime by the survey. If an installed runtime does not answer,
+// discovered does not select another one: the installed runtime may start late at boot, and
+// the pods would then be split between two runtimes.
 func discovered(in ChooseInput, starts bool) (Decision, error) {
 	s := in.Survey
 	if s == nil {
@@ -169,7 +170,7 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 				continue // left behind by a runtime that was uninstalled
 			}
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
-		case Silent: // the command's own call determines the reason
+		case Silent: // select it: the command's first call reports why it does not respond
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
 		case NoCRI:
 			without[socket.Program] = true
@@ -198,7 +199,7 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 	return Decision{}, noRuntime(s, in.Install)
 }
 
-// noRuntime returns the error for a host without a runtime; install has the commands to
+// noRuntime returns the error for a host without a runtime; install contains the commands that
 // install one.
 func noRuntime(s *Survey, install string) error {
 	var sockets []string

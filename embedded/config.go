@@ -120,14 +120,14 @@ func quoteAll(all []string) string {
 // crash, may not have them.
 var remembered = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// inherited are the variables that the daemon inherits from podrun in addition: container
-// affects AppArmor support.
+// inherited are the other variables that the daemon inherits from podrun: the variable
+// container affects AppArmor support.
 var inherited = []string{"container"}
 
 // Remember returns the variables to record, as lines NAME=VALUE, when a command with the
-// environment own starts the daemon. Its variables override recorded ones of the same
-// name, and an empty value removes one. Other lines of the record are dropped. Remember
-// is pure.
+// environment own starts the daemon. Variables in own override recorded variables of the same
+// name; a variable with an empty value is removed. Other lines of the record are dropped.
+// Remember is pure.
 func Remember(record string, own []string) string {
 	values := map[string]string{}
 	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {
@@ -148,7 +148,8 @@ func Remember(record string, own []string) string {
 // Environment returns the daemon's environment, based on podrun's and the result of
 // Remember: containers must not depend on the environment of a CI job, a user's shell or
 // a unit. PATH includes the directories in which containerd searches for optional helpers
-// such as apparmor_parser. GOGC reduces the daemon's memory, because it allocates little.
+// such as apparmor_parser. GOGC=50 reduces the daemon's memory; the more frequent collections
+// cost little, because the daemon allocates little.
 func Environment(l Layout, digest, record string, own []string) []string {
 	env := []string{
 		"PATH=" + filepath.Join(l.Unpacked(digest), "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -93,8 +93,8 @@ func remember(ctx context.Context, l Layout, own []string) (string, error) {
 
 // configure writes containerd's configuration files.
 func configure(ctx context.Context, l Layout, o StartOptions) error {
-	// In the state directory, the root user of a user namespace can access only what it
-	// requires.
+	// The modes let the root user of a user namespace access only the parts of the state
+	// directory that it requires.
 	for _, dir := range []struct {
 		path string
 		mode fs.FileMode

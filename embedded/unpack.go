@@ -237,8 +237,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// verifyAgainst verifies an unpacked archive with the digests in the archive itself, not
-// only the unpacked ones.
+// verifyAgainst verifies an unpacked archive with the digests in the archive itself: the
+// unpacked list of digests may have been changed together with the files.
 func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 	dir := l.Unpacked(a.Digest)
 	have, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)

@@ -74,7 +74,7 @@ func (a Archive) File(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = packed.Close() }() // it reads from memory: closing it cannot fail
+	defer func() { _ = packed.Close() }() // packed reads from memory: closing it cannot fail
 	files := tar.NewReader(packed)
 	for {
 		header, err := files.Next()
