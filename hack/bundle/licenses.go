@@ -16,8 +16,8 @@ import (
 )
 
 // allowed are the licenses whose terms are met by including their texts and the versions
-// of the modules (MPL-2.0: the location of the source). A person must read any other
-// license first.
+// of the modules (MPL-2.0: the location of the source). Before another license is added, a
+// person must read it.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
 // license has the license of a Go module.
@@ -28,7 +28,7 @@ type license struct {
 
 // readLicenses finds the licenses of Go and of the modules with the listed packages: the
 // files in the directory of each package and in its parents, up to the root of the
-// module. podrun's own modules have none there.
+// module. podrun's own modules have no license files in these directories.
 func readLicenses(packages, goroot string) ([]license, error) {
 	lines, err := fields(packages, 4)
 	if err != nil {
@@ -93,7 +93,7 @@ func readTexts(texts map[string]string, root, dir string) error {
 	return nil
 }
 
-// statesLicense reports whether a file name is that of a license file; LICENSE.docs is
+// statesLicense reports whether name is the name of a license file. It excludes LICENSE.docs,
 // the license of a module's documentation.
 func statesLicense(name string) bool {
 	upper := strings.ToUpper(name)

@@ -139,7 +139,7 @@ func replace(path string, content []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// created is the time in documents of the archive: a fixed time, so that builds are
+// created is the time in the documents of the archive. It is fixed, so that builds are
 // reproducible.
 var created = time.Unix(0, 0)
 

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/embedded/archive"
 )
 
-// window is the window size of the compression, in bytes, which decompression allocates:
-// twice as much would save 0.5 MB of 18.
+// window is the window size of the compression, in bytes, which decompression allocates. A
+// window of twice the size would reduce the archive only from 18 MB to 17.5 MB.
 const window = 32 << 20
 
 // order is the order of the archive's directories. The files that describe the archive

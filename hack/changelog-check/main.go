@@ -80,8 +80,8 @@ type version [3]int
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// check returns the problems of a changelog in a repository with these tags; the tags in here
-// point to the current commit.
+// check returns the problems of a changelog in a repository with these tags; here contains the
+// tags that point to the current commit.
 func check(text string, tags, here []string) []string {
 	var problems []string
 	complain := func(line int, format string, args ...any) {

@@ -143,7 +143,7 @@ func busyboxTree(path string) (tree, error) {
 	}
 	runs := path
 	if architecture != runtime.GOARCH {
-		runs = "/bin/busybox" // the busybox of this machine, which has the same commands
+		runs = "/bin/busybox" // ask this machine's busybox, which has the same commands
 	}
 	list, err := exec.Command(runs, "--list-full").Output()
 	if err != nil {

@@ -3,7 +3,8 @@
 //
 //	go run ./hack/prose -n 200 -seed 7
 //
-// The seed is printed, so that a sample can be repeated. CONTRIBUTING says how many sentences a reader may mark.
+// The seed is printed, so that a sample can be repeated. CONTRIBUTING.md states how many sentences a reader
+// may mark.
 package main
 
 import (
@@ -39,7 +40,7 @@ func main() {
 	show("comments", draw(random, comments, *n-*n/2))
 }
 
-// collect returns all sentences of the Go files, scripts' messages included, and of the documents below root.
+// collect returns all sentences of the Go files and the Markdown documents below root.
 func collect(root string) (visible, comments []sentence, err error) {
 	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		switch {

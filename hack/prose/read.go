@@ -56,7 +56,7 @@ func ofMarkdown(text, name string) (out []sentence) {
 	return out
 }
 
-// sentenceEnd is the end of a sentence that another one follows.
+// sentenceEnd matches the end of a sentence that is followed by another sentence.
 var sentenceEnd = regexp.MustCompile(`[.!?]\s+`)
 
 // split returns the sentences of a paragraph that have at least minWords words.

@@ -4,7 +4,7 @@
 //	go run ./hack/provenance -version 0.1.0 -commit HASH -arch 'amd64 arm64' -binary podrun DIR
 //
 // The subjects are the files in DIR. The output has no time and no names of machines or
-// users: a commit always produces the same. The messages are those of
+// users: the same commit always results in the same output. The messages are those of
 // github.com/in-toto/attestation, which also checks them.
 package main
 

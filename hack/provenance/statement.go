@@ -16,7 +16,7 @@ import (
 
 const (
 	predicateType = "https://slsa.dev/provenance/v1"
-	// docs/release.md describes both.
+	// docs/release.md describes both constants.
 	buildType = "https://podrun.dev/release/v1"
 	builderID = "https://podrun.dev/release/checkout/v1"
 )
@@ -41,7 +41,8 @@ type module struct{ path, version, sum string }
 // file is a file of the release, and its SHA-256 in hex.
 type file struct{ name, sha256 string }
 
-// addModule adds a module, once, sorted by path.
+// addModule adds a module unless the list contains it already, and keeps the list sorted by
+// path.
 func (b *build) addModule(m module) {
 	at, found := slices.BinarySearchFunc(b.Modules, m, func(x, y module) int {
 		return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.version, y.version))
