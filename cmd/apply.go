@@ -126,8 +126,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	return err
 }
 
-// countOutcomes returns the last line that a command prints for several pods: how many
-// had which outcome.
+// countOutcomes returns the last line that a command prints for several pods: the number of
+// pods for each outcome.
 func countOutcomes(results []run.Result) string {
 	var order []run.Outcome
 	count := map[run.Outcome]int{}
@@ -147,9 +147,9 @@ func countOutcomes(results []run.Result) string {
 	return fmt.Sprintf("%d pods: %s", len(results), strings.Join(parts, ", "))
 }
 
-// pruneRest deletes the pods that the manifest no longer contains, unless something
-// failed: other pods may depend on one that did not start, and an invalid file may
-// contain the pods that appear to be missing.
+// pruneRest deletes the pods that the manifest no longer contains, unless the command failed:
+// other pods may depend on one that did not start, and an invalid file may contain the pods
+// that appear to be missing.
 func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {

@@ -24,7 +24,7 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
-// addClaims makes directories the volumes of claims: those of --pvc, which at least one
+// addClaims assigns directories to claims: the directories of --pvc, whose claims at least one
 // pod must use, and those of the settings.
 func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
 	paths := map[string]string{}

@@ -17,7 +17,7 @@ import (
 )
 
 // completeWithin is the time limit of a completion, because the shell blocks during it.
-// Words that are not found in time are not offered.
+// The shell does not offer words that are found later.
 const completeWithin = 25 * time.Millisecond
 
 // completer is cobra's type for functions that complete a word.
@@ -135,8 +135,8 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 	_ = c.RegisterFlagCompletionFunc(f.Name, do)
 }
 
-// fixed completes to one of several words. A word that ends in = is followed by its
-// value, without a space.
+// fixed returns a completer that offers the given words. A word that ends in = is followed by
+// its value, without a space.
 func fixed(values []string) completer {
 	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
@@ -147,7 +147,7 @@ func fixed(values []string) completer {
 	}
 }
 
-// completeFields completes to a kind, or to a field of the path typed so far.
+// completeFields offers kinds or, after a path such as pod.spec., the fields of that path.
 func completeFields(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	if len(given) > 0 {
@@ -178,8 +178,8 @@ func completeManifests(*cobra.Command, []string, string) ([]string, cobra.ShellC
 // words returns the candidates for a word, or nil on any error.
 type words func(a *app, ctx context.Context, e *run.Engine, given []string) []string
 
-// completer completes to the words that read returns within completeWithin. Errors are
-// never printed to the terminal.
+// completer returns a completer that offers the words that read returns within completeWithin.
+// Errors are never printed to the terminal.
 func (a *app) completer(read words) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		return withPrefix(a.readWithLimit(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
@@ -211,8 +211,8 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 	}
 }
 
-// podCompleter completes names of pods, with or without the prefix pod/ as typed, and for
-// logs the container after the pod.
+// podCompleter offers names of pods, with the prefix pod/ if the user typed it, and, after the
+// pod of the command logs, its containers.
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named := given

@@ -28,9 +28,9 @@ func translateRequest(root *cobra.Command, args []string) []string {
 	return slices.Concat(args[:1], words, args[last:])
 }
 
-// completeCopy completes the arguments of cp as kubectl does: to paths of this host, and to
-// pods, followed by a colon. It does not list the files of containers, because that takes
-// longer than completeWithin.
+// completeCopy offers arguments of cp as kubectl does: paths on this host, and pods followed
+// by a colon. It does not list the files of containers, because that takes longer than
+// completeWithin.
 func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	remote := false // the other argument is in a pod
 	if len(given) == 1 {
@@ -49,14 +49,15 @@ func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]str
 	found = withPrefix(found, word)
 	switch {
 	case len(found) == 0 && len(given) == 0:
-		return nil, cobra.ShellCompDirectiveDefault // the shell completes to files
+		return nil, cobra.ShellCompDirectiveDefault // the shell offers files
 	case word == "" && len(given) == 0:
 		found = append(found, "./", "/")
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// podPrefixes returns NAME:, or pod/NAME: or NAMESPACE/NAME: if the word has such a prefix.
+// podPrefixes returns NAME: for each pod, with the prefix pod/ or NAMESPACE/ if the word has
+// it.
 func (a *app) podPrefixes(e *run.Engine, word string) []string {
 	namespace, prefix := a.namespaceOrDefault("default"), ""
 	if before, _, ok := strings.Cut(word, "/"); ok {
@@ -86,7 +87,7 @@ func (a *app) copyContainerWords(ctx context.Context, e *run.Engine, given []str
 }
 
 // completeForward completes the arguments of port-forward: a pod, then its ports by number
-// and name, also after LOCAL:.
+// and name, including after "LOCAL:".
 func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	named := given
 	if len(named) > 0 && isPodType(named[0]) {

@@ -22,8 +22,8 @@ func isContainerID(name string) bool {
 }
 
 // byContainerID returns the container with an ID that was given as the name of a pod, as
-// in crictl. It returns nil if notFound is not the error of a pod that was not found, if
-// the name is not an ID, or if container names another container. As in crictl, the
+// in crictl. It returns nil if notFound is an error other than a missing pod, if the name is
+// not an ID, or if the argument container names a different container. As in crictl, the
 // beginning of an ID suffices if it is unique, and the namespace matters only if -n or
 // PODRUN_NAMESPACE sets it.
 func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound error, namespace, id, container string) (*podContainer, error) {

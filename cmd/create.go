@@ -21,7 +21,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// newCreate returns `podrun create`: apply, and kubectl's generators of manifests.
+// newCreate returns `podrun create`, which does what apply does, and has kubectl's generators
+// of manifests as subcommands.
 func newCreate(a *app) *cobra.Command {
 	c := newApply(a)
 	c.Use = "create -f FILE"
@@ -75,7 +76,7 @@ func (w *workload) check(c *cobra.Command, given []string, images int) error {
 	return nil
 }
 
-// create makes an object the input of apply, or prints it.
+// create passes an object to apply as its input, or prints it if --dry-run is set.
 func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name string) error {
 	var err error
 	if f.generated, err = generatedSource(object); err != nil {
@@ -87,7 +88,7 @@ func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name str
 	return a.runApply(c, f, nil)
 }
 
-// printGenerated validates the generated object and prints it, as it was generated.
+// printGenerated validates the generated object and prints it unchanged.
 func (a *app) printGenerated(c *cobra.Command, f *inputFlags, kind, name string) error {
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (f *dataFlags) read(ctx context.Context, c *cobra.Command) (*generate.Data,
 		data, err := hostfile.ReadInput(ctx, name, maxData)
 		errs = append(errs, err)
 		for _, line := range generate.Lines(string(data)) {
-			if !strings.Contains(line, "=") { // of this environment, as in kubectl
+			if !strings.Contains(line, "=") { // take the value from podrun's environment, as kubectl does
 				line += "=" + os.Getenv(line)
 			}
 			errs = append(errs, d.AddPair("from-env-file", line))
@@ -257,7 +258,7 @@ func addFiles(ctx context.Context, d *generate.Data, arg string) error {
 	for _, name := range names {
 		file := filepath.Join(path, name)
 		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-			continue // as in kubectl: directories, links to nothing, devices
+			continue // as in kubectl: directories, dangling symlinks, devices
 		}
 		if err := addFile(ctx, d, name, file); err != nil {
 			return err

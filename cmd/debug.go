@@ -104,7 +104,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	return a.followDebug(c, engine, target)
 }
 
-// imageOr returns --image or, without it, another image.
+// imageOr returns the value of --image, or other if the flag is not set.
 func (f *debugFlags) imageOr(other string) string {
 	if f.image == "" {
 		return other

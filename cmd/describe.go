@@ -75,8 +75,8 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 	return missing
 }
 
-// readEvents reads a pod's events. It returns nil, for which no table is printed, if they
-// are not wanted. If the journal is unreadable, the pod is described anyway.
+// readEvents reads a pod's events. If they are not wanted, it returns nil, and no table is
+// printed. If the journal is unreadable, the pod is described anyway.
 func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []event.Event {
 	if !wanted {
 		return nil

@@ -78,7 +78,7 @@ func (d *description) row(depth int, cells ...string) {
 	_, _ = io.WriteString(d.out, escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
 }
 
-// list writes values below each other, next to their title.
+// list writes a title, and the values next to it, one per line.
 func (d *description) list(title string, values []string) {
 	if len(values) == 0 {
 		d.row(0, title+":", "<none>")
@@ -114,7 +114,7 @@ func (d *description) optionalRow(depth int, title, value string) {
 
 func (d *description) time(t metav1.Time) string {
 	if t.IsZero() {
-		// kubectl prints year 1 in UTC, regardless of the time zone.
+		// kubectl prints the zero time in UTC, regardless of the time zone.
 		return t.Time.Format(time.RFC1123Z)
 	}
 	return t.Time.In(d.now.Location()).Format(time.RFC1123Z)
@@ -127,7 +127,7 @@ func (d *description) since(t time.Time) string {
 	return duration.HumanDuration(d.now.Sub(t))
 }
 
-// identity writes the rows that identify the pod: name, namespace, node, labels and so on.
+// identity writes the rows that identify the pod, such as its name, namespace and node.
 func (d *description) identity(pod *corev1.Pod) {
 	d.row(0, "Name:", pod.Name)
 	d.row(0, "Namespace:", pod.Namespace)

@@ -98,7 +98,7 @@ func (a *app) diffWith(r *renderer, before *manifest.Checkpoint, p manifest.Pod,
 }
 
 // maxDiffLines is the length of YAML above which podDiff lists fields instead of lines:
-// the time to compare lines is quadratic in their number.
+// the time for comparing lines is quadratic in their number.
 const maxDiffLines = 20000
 
 // podDiff returns a unified diff of two pods, or "" if apply would change nothing. Before

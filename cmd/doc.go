@@ -3,6 +3,6 @@
 //
 // All commands follow the same rules for output: stdout carries data (what the user
 // requested: a plan, a table, logs, a JSON summary), stderr carries messages (events,
-// warnings, errors). An error is one message, with a hint for the fix on a line of its
-// own, and its exit code is defined in exit.go.
+// warnings, errors). An error is one message, followed by a line with a hint on how to fix it;
+// exit.go defines the exit codes.
 package cmd

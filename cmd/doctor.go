@@ -86,8 +86,8 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	return diagnosis.Refusal()
 }
 
-// printDiagnosis writes one line per check, each followed by its fix, and a summary; if quiet
-// is set, only the checks with a warning or a failure.
+// printDiagnosis writes one line per check, each followed by its fix, and a summary. If quiet
+// is set, it prints only the checks with a warning or a failure.
 func printDiagnosis(w io.Writer, s screen, d run.Diagnosis, quiet bool) error {
 	var b strings.Builder
 	count := map[string]int{}

@@ -77,14 +77,13 @@ type readAheadState struct {
 	facts  *run.Ahead
 }
 
-// readAheadGrace is the time by which the limit of ReadAhead exceeds the limit of the
-// command, so that the command's own limit expires first: only that one is named in the
-// error.
+// readAheadGrace is the time by which the limit of ReadAhead exceeds the limit of the command.
+// The command's limit must expire first, because the error names only that limit.
 const readAheadGrace = 5 * time.Second
 
 // readAhead starts to read the host's facts, which takes as long as reading manifests,
-// for the engine that is created afterwards; limit is that of the command. It starts no
-// runtime. The engine retries whatever fails, and reports the error.
+// for the engine that is created afterwards; limit is the time limit of the command. It starts
+// no runtime. The engine retries whatever fails, and reports the error.
 func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
 	settings, _, err := a.settings.settings()
 	if err != nil || requireRoot() != nil {

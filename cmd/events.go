@@ -77,7 +77,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	wanted := a.eventsWanted(f, named)
 	read := func(ctx context.Context) ([]event.Event, error) {
 		list, err := run.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
-		if err != nil && ctx.Err() == nil && list != nil { // the events of the other pods are shown
+		if err != nil && ctx.Err() == nil && list != nil { // show the events of the other pods
 			r.warn(problem.List{problem.WarningOf(err)})
 			err = nil
 		}
@@ -113,7 +113,7 @@ func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) boo
 	}
 }
 
-// shows reports whether the flags select events of that type.
+// shows reports whether the flags select events of e's type.
 func (f *eventsFlags) shows(e event.Event) bool {
 	return len(f.types) == 0 || slices.Contains(f.types, e.Type)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// printEvents prints events in the format of -o. First reports whether nothing has been
-// printed yet.
+// printEvents prints events in the format of -o. First is true if nothing has been printed
+// yet.
 func (a *app) printEvents(list []event.Event, f *eventsFlags, first bool) error {
 	switch a.output {
 	case "jsonl":
@@ -88,7 +88,7 @@ func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 			seen = fmt.Sprintf("%s (x%d over %s)", seen, e.Count, duration.HumanDuration(now.Sub(e.First)))
 		}
 		if c := containerOf(e.FieldPath); c != "" {
-			message = c + ": " + message // otherwise the events of two containers are the same lines
+			message = c + ": " + message // otherwise the lines for two containers would be identical
 		}
 		row(e.Namespace, seen, e.Type, e.Reason, object, message)
 	}
@@ -120,8 +120,8 @@ func coreEvent(e event.Event) corev1.Event {
 	}
 }
 
-// eventName returns the name that client-go gives an event: the pod's name and the time in
-// nanoseconds of its first occurrence, in hexadecimal.
+// eventName returns the name that client-go gives an event: the pod's name, and the time of
+// the first occurrence in nanoseconds, in hexadecimal.
 func eventName(e event.Event) string {
 	at := e.Time
 	if !e.First.IsZero() {

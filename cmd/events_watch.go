@@ -57,7 +57,7 @@ func watchEvents(ctx context.Context, w eventWatch) error {
 	var stream <-chan event.Event
 	for {
 		if stream == nil {
-			stream, _ = w.stream(ctx) // none without a supervisor
+			stream, _ = w.stream(ctx) // nil without a supervisor
 		}
 		list, err := w.read(ctx)
 		if err != nil {

@@ -139,7 +139,7 @@ func (a *app) execCode(code int, err error) error {
 	case code == 0:
 		return nil
 	default:
-		// This distinguishes the command's 120 to 125 from podrun's.
+		// The message distinguishes the command's exit codes 120 to 125 from podrun's own.
 		fmt.Fprintf(a.streams.Err, "podrun: the command exited with code %d\n", code)
 	}
 	return exitStatus(code)

@@ -30,12 +30,12 @@ const (
 	ExitTERM = 143
 )
 
-// exitRow is one line of the table that the help, docs/exit-codes.md and every command
-// share, in order of severity: if the pods of a command end with different codes, the
-// command exits with the one that is furthest down.
+// exitRow is one line of the table of exit codes, which the help, docs/exit-codes.md and all
+// commands use. The table is sorted by severity: if the pods of a command end with different
+// codes, the command exits with the last of these codes in the table.
 type exitRow struct {
 	code int
-	kind problem.Kind // empty where no problem.Error leads there
+	kind problem.Kind // empty if no problem.Error causes this code
 	text string
 }
 

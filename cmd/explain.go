@@ -67,8 +67,8 @@ func findField(path string) (fielddoc.Field, error) {
 	return f, err
 }
 
-// closestField returns the name that was probably mistyped, or "" unless there is exactly
-// one candidate.
+// closestField returns the known field that the user probably meant, or "" unless there is
+// exactly one candidate.
 func closestField(e *fielddoc.UnknownError) string {
 	for _, known := range e.Known {
 		if strings.EqualFold(known, e.Field) || known == e.Field+"s" || known+"s" == e.Field {

@@ -53,8 +53,9 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	return args, nil
 }
 
-// podrunFlags converts the arguments after a command of sameAs: flags with another name in podrun,
-// and, for commands that act on workloads, deploy/web and deployment web, whose pod is web.
+// podrunFlags converts the arguments after a command of sameAs: it renames flags that have another
+// name in podrun and, for commands that act on workloads, replaces deploy/web and deployment web
+// by the name of the pod, web.
 func podrunFlags(words string, rest []string) []string {
 	names := flagNames[words]
 	var out []string
@@ -89,8 +90,8 @@ func shorthands(names map[string]string) string {
 	return letters
 }
 
-// withDash inserts -- between the pod and the command of exec, as docker exec requires none. The
-// arguments after a command that follows the pod are the command's.
+// withDash inserts -- between the pod and the command of exec, because docker exec does not
+// require it. All arguments after the command belong to the command.
 func withDash(root *cobra.Command, args []string, exec int) []string {
 	if slices.Contains(args, "--") {
 		return args
@@ -116,7 +117,7 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 }
 
 // imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments
-// after an image are the container's. Before the word run, -v is --verbose.
+// after an image belong to the container. It replaces -v before the word run by --verbose.
 func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	args = slices.Clone(args)
 	for i, arg := range args[:at] {
@@ -143,7 +144,7 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	return slices.Insert(args, image+1, "--")
 }
 
-// knowsFlags reports whether the set has all flags before the second word.
+// knowsFlags reports whether the set contains all flags before the second word.
 func knowsFlags(set *pflag.FlagSet, args []string) bool {
 	until := len(args)
 	if words := wordsAt(set, args); len(words) == 2 {
@@ -160,7 +161,7 @@ func knowsFlags(set *pflag.FlagSet, args []string) bool {
 	return true
 }
 
-// isHelpTopic reports whether a word alone, without arguments, is that of a help topic.
+// isHelpTopic reports whether the command line consists only of the name of a help topic.
 func isHelpTopic(root *cobra.Command, word string, rest []string) bool {
 	c := named(root, word)
 	return c != nil && isTopic(c) && !slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
@@ -178,7 +179,8 @@ func unknownCommand(root *cobra.Command, word string) error {
 // cobraCommands are the commands that cobra adds when it executes one.
 var cobraCommands = []string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// isCommandName reports whether podrun has a command of this name; a help topic is none.
+// isCommandName reports whether podrun has a command of this name; help topics are not
+// commands.
 func isCommandName(root *cobra.Command, name string) bool {
 	c := named(root, name)
 	return c != nil && !isTopic(c)
@@ -224,8 +226,8 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 	return out
 }
 
-// lastShorthand returns the flag of -x, or of -it the one that may take the next argument as
-// its value. It returns nil if a letter is unknown.
+// lastShorthand returns the last flag in an argument such as -x or -it: the one that may take
+// the next argument as its value. It returns nil if a letter is unknown.
 func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 	for i := range letters {
 		flag := set.ShorthandLookup(letters[i : i+1])
@@ -241,10 +243,10 @@ func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 	return nil
 }
 
-// closestName returns the name that was probably mistyped, or "" unless there is exactly one
-// candidate. Both words have at least four letters and the same first letter, and differ
-// by one letter inserted, deleted or replaced, or by two letters swapped; for a swap, three
-// letters suffice.
+// closestName returns the name that the user probably meant, or "" unless there is exactly one
+// candidate. Both words have at least four letters and the same first letter, and differ by
+// one letter inserted, deleted or replaced, or by two letters swapped; for a swap, words of
+// three letters suffice.
 func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {

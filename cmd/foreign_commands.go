@@ -1,6 +1,6 @@
 package cmd
 
-// sameAs maps the first words of commands of kubectl, docker, podman, crictl and systemctl
+// sameAs maps commands of kubectl, docker, podman, crictl and systemctl, by their first words,
 // to the equivalent podrun commands.
 var sameAs = map[string][]string{
 	"replace":         {"apply"},
@@ -96,7 +96,7 @@ const (
 )
 
 // useInstead maps commands that podrun does not have to hints on what to use. Entries
-// with two words take precedence. FillHint replaces the words in capitals.
+// with two words take precedence. fillHint replaces the words in capitals.
 var useInstead = map[string]string{
 	"port":          useForward,
 	"pod port":      useForward,

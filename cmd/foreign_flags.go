@@ -109,8 +109,8 @@ var foreignFlags = map[string]foreignFlag{
 	"service install dry-run": {"use 'podrun service install --print'", false},
 }
 
-// flagError returns the usage error for a flag, with a hint on what to use instead, the flag
-// that was probably mistyped, or the form of its value.
+// flagError returns the usage error for a flag. Its hint states what to use instead, the flag
+// that the user probably meant, or the form of the value.
 func (a *app) flagError(c *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return a.valueError(c, missing.GetFlag(), fmt.Errorf("%s requires a value", shownFlag(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames())), "")
@@ -221,14 +221,14 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 // spokenDuration is a duration as journalctl and date accept it.
 var spokenDuration = regexp.MustCompile(`^-?([0-9]+)\s*([smhd]?)[a-z]*(\s+ago)?$`)
 
-// likelyDuration returns the duration that was probably meant.
+// likelyDuration returns the duration that the user probably meant.
 func likelyDuration(given string) string {
 	m := spokenDuration.FindStringSubmatch(strings.ToLower(strings.TrimSpace(given)))
 	switch {
 	case m == nil:
 		return "30s or 5m"
 	case m[2] == "d":
-		days, _ := strconv.Atoi(m[1]) // 0 for a number of too many digits
+		days, _ := strconv.Atoi(m[1]) // 0 if the number has too many digits
 		return strconv.Itoa(days*24) + "h"
 	case m[2] == "":
 		return m[1] + "s"

@@ -148,7 +148,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	return errors.Join(missing, a.printPods(shown, f, single))
 }
 
-// watchWithin is watch, until the time limit.
+// watchWithin is watch with the time limit of --timeout.
 func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
 	if f.timeout <= 0 {
 		return a.watch(c, f, engine, named, match)
@@ -158,7 +158,7 @@ func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, nam
 	c.SetContext(ctx)
 	err := a.watch(c, f, engine, named, match)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return nil // kubectl, too, ends with 0 when a watch expires
+		return nil // kubectl also exits with 0 when the time limit of a watch expires
 	}
 	return err
 }
@@ -202,8 +202,8 @@ func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 }
 
 // notFound returns the error for a named pod that is not on this host or, if name is
-// empty, for a selection without pods. If the name is the name of another resource type,
-// the error is that of notPods.
+// empty, for a selection without pods. If name is the name of another resource type, notFound
+// returns the error of notPods.
 func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)
@@ -239,8 +239,9 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 	})
 }
 
-// notes returns where the footnote of a table is printed, or nil for none: only once for
-// --watch, and not without headings, since a script then reads the table.
+// notes returns the writer for the footnote of a table, or nil if no footnote is printed:
+// --watch prints it only once, and a table without headings has none, because scripts read
+// such tables.
 func (a *app) notes(f *getFlags, first bool) io.Writer {
 	if f.noHeaders || !first {
 		return nil

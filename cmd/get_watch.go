@@ -46,7 +46,7 @@ func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, er
 		}
 		before = now
 		if signaled == nil {
-			signaled, _ = events(ctx) // none without a supervisor
+			signaled, _ = events(ctx) // nil without a supervisor
 		}
 		wait := watchPoll
 		if signaled != nil {
@@ -65,7 +65,7 @@ func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, er
 			case <-time.After(eventsSettle):
 			}
 			for len(signaled) > 0 {
-				<-signaled // the next read includes its change
+				<-signaled // the next read includes the change that this signal reports
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func (a *app) getSources(ctx context.Context) error {
 	return w.Flush()
 }
 
-// watch prints pods, and then their changes until a signal arrives.
+// watch prints the pods, and then each change, until a signal arrives.
 func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
 	first := true
 	read := func(ctx context.Context) ([]corev1.Pod, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// hintFor returns the hint of an error or, if it has none, one for the system error that
-// it wraps. It returns "" if neither is known.
+// hintFor returns the hint of an error or, if the error has none, a hint for the system error
+// that it wraps. It returns "" if there is no hint for either.
 func hintFor(err error) string {
 	// The error of a program in a container (Failed) is about the container's files and
 	// permissions, not this host's.
@@ -31,7 +31,7 @@ func hintFor(err error) string {
 }
 
 // systemErrors are errors that a runtime may also report as text, with the fix for each.
-// "%s" is replaced by the path, or by "this host".
+// systemHint replaces "%s" by the path, or by "this host".
 var systemErrors = []struct {
 	errno syscall.Errno
 	fix   string
@@ -84,8 +84,8 @@ func hasErrno(err error, errno syscall.Errno) bool {
 }
 
 // isOutOfInodes reports whether the file system of a path, or of its nearest existing parent
-// directory, has a lower fraction of free inodes than of free blocks. It does not compare
-// with 0, because podrun may have removed its files by the time it prints the error. A
+// directory, has a lower percentage of free inodes than of free blocks. It does not check for
+// 0 free inodes, because podrun may have removed its files by the time it prints the error. A
 // file system without a fixed number of inodes reports a total of 0.
 func isOutOfInodes(path string) bool {
 	var st unix.Statfs_t

@@ -8,7 +8,7 @@ import (
 )
 
 // ignoredFlag is a flag of a related tool that requests what the command does anyway, or that
-// has no meaning without an API server. podrun accepts it and does not list it.
+// has no meaning without an API server. podrun accepts it, but does not list it in the help.
 type ignoredFlag struct {
 	name, short string
 	values      []string // accepted values; nil for a flag without a value, [""] for any
@@ -52,8 +52,8 @@ func addIgnoredFlags(root *cobra.Command) {
 	}
 }
 
-// acceptQuiet adds -q to the commands without it: they print only data, which it does not
-// omit.
+// acceptQuiet adds -q to the commands without it. It has no effect there, because these
+// commands print only data.
 func acceptQuiet(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		if sub.Runnable() && sub.Flags().Lookup("quiet") == nil {
@@ -90,7 +90,8 @@ func (e *unsupportedValueError) Error() string {
 
 func (v *ignoredValue) String() string { return "" }
 
-// Type is not that of a flag with an effect, so that the error for a value can be specific.
+// Type returns a type that no other flag has, so that podrun can recognize an ignored flag and
+// return a specific error for its value.
 func (v *ignoredValue) Type() string { return "ignored" }
 
 var _ pflag.Value = (*ignoredValue)(nil)

@@ -203,8 +203,8 @@ FILE is a path, or - for stdin.`,
 	return c
 }
 
-// openWithin opens a file for reading. Opening a FIFO without a writer fails when ctx
-// ends.
+// openWithin opens a file for reading. If the file is a FIFO without a writer, openWithin
+// fails when ctx ends.
 func openWithin(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
 		file *os.File

@@ -99,7 +99,7 @@ func (a *app) confirmPrune(ctx context.Context, images []run.Image, force bool) 
 	fmt.Fprintf(a.streams.Err, "Remove %d images, %s? [y/N] ", len(images), megabytes(sizeOfImages(images)))
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is a no
+		line, _ := bufio.NewReader(in).ReadString('\n') // at the end of the input, line is empty, which means no
 		answer <- line
 	}()
 	select {

@@ -74,7 +74,7 @@ func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *ap
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
 	*spent = time.Since(begin)
-	if err == nil && *spent >= limit { // the process was suspended: otherwise the read would have been interrupted
+	if err == nil && *spent >= limit { // the process was suspended; otherwise the limit would have interrupted the read
 		return nil, late
 	}
 	return objects, err
@@ -121,8 +121,9 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	return objects, f.addClaims(c, objects, settings.Claims)
 }
 
-// isRedirected reports whether standard input is a file, as in podrun apply < FILE. A pipe
-// is not read without -, because that of a script may never end.
+// isRedirected reports whether standard input is a file, as in podrun apply < FILE. Without
+// the argument -, podrun does not read a pipe, because the pipe of a script may never reach
+// its end.
 func isRedirected(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	if !ok {

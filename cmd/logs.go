@@ -29,8 +29,8 @@ type logsFlags struct {
 	maxRequests   int
 }
 
-// selectedTail is the number of lines printed of each log if -l selects the pods and
-// --tail is not set, as in kubectl.
+// selectedTail is the number of lines that podrun prints from each log if -l selects the pods
+// and --tail is not set, as in kubectl.
 const selectedTail = 10
 
 func newLogs(a *app) *cobra.Command {
@@ -146,8 +146,8 @@ func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest
 	return engine.Logs(ctx, r)
 }
 
-// selectedLogs finds the logs of the matching pods. A pod without a log is a warning,
-// unless no pod has one.
+// selectedLogs finds the logs of the matching pods. It prints a warning for each pod without a
+// log; if no pod has a log, it returns an error.
 func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
 	known, err := engine.Find(ctx, run.Selector{Namespace: r.Namespace})
 	if err != nil {
@@ -185,8 +185,8 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRe
 	return out, nil
 }
 
-// names returns the pod's name and, if given, the container's. The type may precede them,
-// as in "logs pod web".
+// names returns the name of the pod and, if given, the name of the container. A resource type
+// may precede them, as in "logs pod web".
 func (f *logsFlags) names(given []string) ([]string, error) {
 	if len(given) == 0 {
 		return nil, nil // -l selects the pods

@@ -19,11 +19,11 @@ func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLo
 // pod has the workload's name.
 func isWorkloadType(word string) bool { return instead(word) == useTemplate }
 
-// podNames accepts kubectl's ways to name pods: NAME, pod/NAME, names after the word pod,
-// pods or po, and the names of workloads after their type, as in deploy/NAME or job NAME:
-// podrun runs one pod with the name of the workload. AloneIsName specifies the meaning of such a word without names: the
-// name of a pod, as in kubectl logs and kubectl exec, or all pods, as in kubectl get.
-// podNames returns nil if no pod is named. The name of another type is a usage error.
+// podNames accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
+// pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME, because podrun
+// runs one pod with the name of the workload. If aloneIsName is true, the word pod without a name is itself
+// the name of a pod, as in kubectl logs and kubectl exec; otherwise it selects all pods, as in kubectl get.
+// podNames returns nil if no pod is named. Any other resource type is a usage error.
 func podNames(given []string, aloneIsName bool) (names []string, err error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -91,7 +91,7 @@ func looksLikeFile(word string) bool {
 		strings.HasSuffix(word, "/") && !isPodType(strings.TrimSuffix(word, "/"))
 }
 
-// notPods returns the usage error for a type that podrun does not have.
+// notPods returns the usage error for a resource type that podrun does not support.
 func notPods(kind string) error {
 	hint := instead(kind)
 	if hint == "" {
@@ -100,8 +100,8 @@ func notPods(kind string) error {
 	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
 }
 
-// notPodNamed is notPods for an object with a name, which the hint contains unless it cannot
-// be a name: a URL may contain credentials.
+// notPodNamed is like notPods, but the hint contains the name of the object. It omits a text
+// that cannot be a name, such as a URL, which may contain credentials.
 func notPodNamed(kind, name string) error {
 	err := notPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {
@@ -114,7 +114,8 @@ func namesError(err error, hint string) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
 }
 
-// otherType is a Kubernetes type that podrun does not have, and a hint on what to use.
+// otherType is a resource type that podrun does not support, with a hint on what to use
+// instead.
 type otherType struct {
 	names []string // resource name, singular, short names
 	use   string
@@ -156,8 +157,8 @@ var otherTypes = []otherType{
 	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
 }
 
-// instead returns the hint for a type that podrun does not have, or "" for an unknown
-// type.
+// instead returns the hint for a resource type that podrun does not support, or "" for an
+// unknown type.
 func instead(kind string) string {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps
 	for _, t := range otherTypes {

@@ -43,14 +43,13 @@ func printData(w io.Writer, format string, v any) error {
 }
 
 // renderer writes each event when it happens, as a line of text or, with -o json, as a
-// JSON object. Both are written to stderr, which is for messages; the JSON summary is
-// written to stdout.
+// JSON object. Events go to stderr, which is for messages; the JSON summary goes to stdout.
 type renderer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	json bool
-	// raw is w without escaping, and screen returns how lines are fitted to it; both are
-	// nil if lines are not changed.
+	// raw is w without escaping, and screen returns the screen to which lines are fitted; both
+	// are nil if the renderer does not change lines.
 	raw    io.Writer
 	screen func() screen
 	// severalPods reports whether the command processes several pods, so that lines include the
@@ -58,7 +57,7 @@ type renderer struct {
 	severalPods bool
 	// quiet omits events.
 	quiet bool
-	// live shows the pulls under way.
+	// live shows the running pulls.
 	live live
 	// repeats counts recurring events.
 	repeats repeats
@@ -91,7 +90,7 @@ func (r *renderer) event(e event.Event) {
 	}
 }
 
-// println writes a line, in which the first word is colored as a status.
+// println writes a line. If it begins with status, println colors that word.
 func (r *renderer) println(text, status string) {
 	if r.screen == nil {
 		fmt.Fprintln(r.w, text)
@@ -136,7 +135,7 @@ func containerOf(fieldPath string) string {
 	return strings.TrimSuffix(rest, "}")
 }
 
-// shownProblems returns problems with their texts as shownText returns them.
+// shownProblems applies shownText to the texts of problems.
 func shownProblems(l problem.List) problem.List {
 	out := slices.Clone(l)
 	for i := range out {

@@ -46,8 +46,8 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the selected pods; call check first. Each named pod that is not on this host
-// is an error, as is a selection without pods, unless goneIsFine is set.
+// pods finds the selected pods; call check first. It returns an error for each named pod that
+// is not on this host and for a selection without pods, unless goneIsFine is set.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	namespace := a.namespaceOrDefault("default")
 	selectors := []run.Selector{{Namespace: namespace}}

@@ -114,13 +114,13 @@ type planList struct {
 // planInvocation replaces the random ID of an invocation of apply.
 const planInvocation = "(invocation)"
 
-// planEngine returns the engine for plan, which requires no runtime if the facts are read
-// from a file.
+// planEngine returns the engine for plan, which does not require a runtime if --facts names a
+// file.
 func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
 		engine, closeAll, err := a.engine(ctx, r, run.RuntimeReads)
 		if err == nil {
-			engine.Invocation = planInvocation // the same plan each time
+			engine.Invocation = planInvocation // so that the plan does not differ between invocations
 		}
 		return engine, closeAll, err
 	}

@@ -55,9 +55,9 @@ func summarize(pod *corev1.Pod) podSummary {
 	return s
 }
 
-// addInits adds the init containers, up to and including the first unfinished one, and
-// reports whether there is one. It also returns the restarts of those of them that are
-// sidecars, as kubectl counts them.
+// addInits adds the init containers up to and including the first unfinished one. Initializing
+// is true if there is an unfinished one. Sidecars contains the restarts of the sidecars among
+// these containers, as kubectl counts them.
 func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
@@ -88,9 +88,9 @@ func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializin
 	return sidecars, false
 }
 
-// addApps adds the app containers. The first in the list that has a status to show
-// determines the pod's, and restarts of init containers other than sidecars no longer
-// count.
+// addApps adds the app containers. The first app container in the list with a reason
+// determines the status of the pod. Like kubectl, addApps drops the restarts of init
+// containers that are not sidecars.
 func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
 	s.restarts, s.restarted = sidecars.restarts, sidecars.restarted
 	running, failure := false, ""
@@ -112,7 +112,7 @@ func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
 	if s.status != "Completed" {
 		return
 	}
-	switch { // a container has completed, but perhaps not the pod
+	switch { // a container has completed, but the pod may not have
 	case running && hasCondition(pod, corev1.PodReady):
 		s.status = "Running"
 	case failure != "":

@@ -21,8 +21,8 @@ import (
 // plainOutputs are the values of -o of get that take no template.
 var plainOutputs = []string{"wide", "json", "yaml", "name"}
 
-// templateOutputs are the values that take a template, as in jsonpath={.metadata.name},
-// or with -file the name of a file.
+// templateOutputs are the values of -o that take a template, as in jsonpath={.metadata.name},
+// or, with the suffix -file, the name of a file that contains the template.
 var templateOutputs = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
 
 // maxTemplate is the maximum size of a template file in bytes.
@@ -55,8 +55,7 @@ type podPrinter interface {
 // adapted wraps a printer of k8s.io/cli-runtime.
 type adapted struct{ printers.ResourcePrinter }
 
-// PrintObj removes the debugging aid that these printers append to an error: the whole
-// object.
+// PrintObj removes the whole object, which these printers append to an error for debugging.
 func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	err := p.ResourcePrinter.PrintObj(o, w)
 	if err == nil {

@@ -53,9 +53,8 @@ func idsOf(pods []run.Known) []identity.Pod {
 	return out
 }
 
-// onPods calls do with the selected pods, within the timeout, and reports the results.
-// Undo is the time for which do may continue after a signal, or 0 if it stops
-// immediately.
+// onPods calls do with the selected pods and the timeout, and reports the results. Undo is how
+// long do may continue after a signal, or 0 if do stops immediately.
 func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
@@ -72,7 +71,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 	if err != nil {
 		return err
 	}
-	if len(pods) == 0 { // --all: as with delete, there is nothing to do
+	if len(pods) == 0 { // --all without pods is not an error, as in delete
 		r.note("no pods found")
 		return a.report(c.Context(), nil)
 	}

@@ -31,8 +31,8 @@ type Streams struct {
 
 // app is the state that all commands share.
 type app struct {
-	// streams escape text; raw are the same streams for data: output of containers, JSON
-	// and YAML.
+	// streams escape what is written to them, for text; raw are the same streams without
+	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams
 	// rawTerminal is set while a process in a container uses the terminal.
 	rawTerminal atomic.Bool
@@ -54,7 +54,8 @@ type app struct {
 	allowKubelet bool
 	// commandLine identifies this invocation to other podrun processes, in locks.
 	commandLine string
-	// typed are the arguments, as commands of podrun.
+	// typed are the arguments after their conversion to commands and flags of podrun
+	// (translate).
 	typed []string
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
@@ -69,7 +70,7 @@ type app struct {
 	// observedAt maps the UIDs of unsupervised pods to the times at which their states were
 	// observed (run.View).
 	observedAt map[types.UID]time.Time
-	// work is the work that signals interrupt.
+	// work is the command's work, which signals interrupt.
 	work work
 }
 
@@ -136,13 +137,13 @@ func (a *app) printErrors(err error) {
 	})
 }
 
-// messageHues are the colors of the words that messages begin with.
+// messageHues are the words with which messages begin, and their colors.
 var messageHues = []struct {
 	word string
 	hue  hue
 }{{"podrun:", red}, {"hint:", yellow}, {"warning:", yellow}}
 
-// printColored writes lines to stderr, and colors the words that messages begin with.
+// printColored writes lines to stderr, and colors the words of messageHues at their beginning.
 func (a *app) printColored(text string) {
 	s := a.screenOf(a.errTerminal)
 	if !s.color || a.rawTerminal.Load() {
@@ -168,7 +169,7 @@ func newApp(streams Streams) *app {
 	return a
 }
 
-// exitStatus is an error that was reported already: only its exit code is used.
+// exitStatus is an error that the command has already reported: only its exit code is used.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -205,7 +206,7 @@ from the same YAML that a cluster accepts.`,
 			}
 			return a.loadSettings(c)
 		},
-		// Cobra's own check of the command's name would exit with another code than a
+		// With Cobra's own check of the command's name, the exit code would not be that of a
 		// usage error.
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -252,12 +253,12 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 }
 
-// withoutSettings are the commands that do not require valid settings. Of these, version
-// reads the settings if it queries the runtime, and service if it installs.
+// withoutSettings are the commands that do not require valid settings. Of these commands,
+// version reads the settings if it queries the runtime, and service reads them for install.
 var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// loadSettings reads the settings before a command runs, so that an invalid file has the
-// same effect on all commands, and stores those that belong to the app.
+// loadSettings reads the settings before a command runs, so that an invalid file has the same
+// effect on all commands. It copies some of the settings to the app.
 func (a *app) loadSettings(c *cobra.Command) error {
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
@@ -276,7 +277,7 @@ func (a *app) loadSettings(c *cobra.Command) error {
 	return nil
 }
 
-// usage wraps err in a usage error, unless it is one with a hint of its own.
+// usage wraps err in a usage error, unless err already is a usage error with a hint.
 func usage(c *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Usage && e.Hint != "" {
 		return err
@@ -284,7 +285,7 @@ func usage(c *cobra.Command, err error) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
 }
 
-// usageHint returns a usage error with a hint of its own.
+// usageHint wraps err in a usage error with the given hint.
 func usageHint(err error, hint string) error {
 	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
 }
@@ -326,9 +327,9 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// shownText returns the text of an error or a warning, parts of which come from runtimes
-// and registries, with bounded lines and without the credentials of URLs, also of URLs in
-// places where none belongs (podrun image pull https://…).
+// shownText returns the text of an error or a warning, with bounded lines and without the
+// credentials of URLs: parts of the text come from runtimes and registries, and a user may
+// have typed a URL instead of another argument (podrun image pull https://…).
 func shownText(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(problem.ShownURLs(text)) {

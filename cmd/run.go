@@ -64,7 +64,7 @@ flags define the pod as those of docker run, or, with --image, as those of kubec
 	flags := c.Flags()
 	f.inputFlags.add(flags)
 	f.imageFlags.add(flags)
-	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr") // of all commands, without the letter of --volume
+	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr") // the global flag without its shorthand -v, which is --volume here
 	addDryRun(flags, &f.dryRun)
 	flags.StringArrayVarP(&f.envPairs, "env", "e", nil, "environment `variable` of all containers: NAME=VALUE, or NAME for the value in podrun's environment; repeatable")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "`file` with lines NAME=VALUE for --env; repeatable")
@@ -112,7 +112,8 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	return nil
 }
 
-// prepare checks which kind of command line this is, and defines the pod of an image.
+// prepare determines whether the command line names an image or manifests; if it names an
+// image, prepare creates the pod.
 func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []string, err error) {
 	if f.keep && c.Flags().Changed("rm") && f.remove {
 		return nil, usage(c, errors.New("--keep and --rm contradict each other"))
@@ -143,8 +144,8 @@ func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []str
 	return named, nil
 }
 
-// checkNamed rejects a command for the container of a manifest, and names of files that are
-// probably misspelled.
+// checkNamed rejects arguments after --, because a manifest sets the command of its
+// containers, and names of files that are probably misspelled.
 func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
 		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
@@ -261,7 +262,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
 	}
-	if f.invalid != nil { // files that --continue left out
+	if f.invalid != nil { // files that --continue omitted
 		errs = append(errs, f.invalid)
 		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
 	}
@@ -281,7 +282,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err != nil {
 		a.printErrors(err)
 	}
-	if !a.jsonMessages { // the summary includes it
+	if !a.jsonMessages { // the JSON summary contains the source of the exit code
 		a.printExitSource(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
@@ -300,13 +301,14 @@ func (a *app) printExitSource(results []run.RunResult, code int) {
 	}
 }
 
-// podCode returns the exit code of one pod, and the error if the code is podrun's.
+// podCode returns the exit code of one pod. If the code is one of podrun's own, it also
+// returns the error.
 func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, error) {
 	if r.Err != nil {
 		return exitCode(r.Err), r.Err
 	}
 	if from != "" && !hasContainer(r.Status, from) {
-		return ExitOK, nil // another pod has the container
+		return ExitOK, nil // the container of --exit-code-from belongs to another pod
 	}
 	code, ok := lifecycle.ExitCode(r.Status, r.Containers, policy, from)
 	if ok {

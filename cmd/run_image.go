@@ -21,18 +21,19 @@ import (
 	"github.com/podrun/podrun/manifest/generate"
 )
 
-// imageFlags are the flags of run that define a pod, as those of docker run and kubectl run.
+// imageFlags are the flags of run that define a pod, like the flags of docker run and kubectl
+// run.
 type imageFlags struct {
 	generate.PodFlags
-	restart string // --restart, in Kubernetes' or docker's words
-	pull    string // --pull, likewise
+	restart string // --restart, as a value of Kubernetes or of docker
+	pull    string // --pull, as a value of Kubernetes or of docker
 	port    []string
 	detach  bool
 	attach  bool
 }
 
-// definitionFlags are the flags that only define a pod, with what to do instead if the pod
-// is defined by a manifest.
+// definitionFlags maps the flags that only define a pod to hints on what to do instead if a
+// manifest defines the pod.
 var definitionFlags = map[string]string{
 	"image":       "use --set-image: 'CMD --set-image=CONTAINER=VALUE'",
 	"name":        "set metadata.name in the manifest, or generateName for a new name at each run",
@@ -82,7 +83,7 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.ReadOnly, "read-only", false, "mount the container's root file system read-only")
 	set.BoolVarP(&f.detach, "detach", "d", false, "return when the pod has started, as 'podrun apply' does")
 	set.BoolVar(&f.attach, "attach", false, "with --image, wait for the end of the pod and print its logs")
-	// Synonyms of docker and kubectl.
+	// Names that docker and kubectl use for these flags.
 	set.StringVar(&f.Network, "net", "", "")
 	set.StringArrayVar(&f.Labels, "label", nil, "")
 	set.StringVar(&f.pull, "image-pull-policy", "", "")
@@ -91,8 +92,9 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	}
 }
 
-// namesManifest reports whether the first argument of run names a manifest and not an image. A
-// name that is probably that of a misspelled file is one, because it must not be pulled.
+// namesManifest reports whether the first argument of run names a manifest rather than an
+// image. A name that is probably a misspelled file counts as a manifest, because podrun must
+// not pull it.
 func namesManifest(word string) bool {
 	if _, err := os.Stat(word); err == nil || looksLikeFile(word) || strings.Contains(word, "://") || strings.ContainsAny(word, "*?[") {
 		return true
@@ -103,11 +105,12 @@ func namesManifest(word string) bool {
 	return likelyFile(word) != ""
 }
 
-// maxSiblings is the maximum number of files that are compared with a name.
+// maxSiblings is the maximum number of files that likelyFile compares with a name.
 const maxSiblings = 1000
 
-// likelyFile returns the manifest in the same directory that was probably meant by the name of
-// a file that does not exist, or "". A name with a tag or a digest is that of an image.
+// likelyFile returns the manifest that the user probably meant by the name of a file that does
+// not exist: a manifest in the same directory with a similar name, or "". A name with a tag or
+// a digest is the name of an image.
 func likelyFile(word string) string {
 	dir, base := filepath.Split(word)
 	if strings.ContainsAny(base, ":@") {
@@ -118,7 +121,7 @@ func likelyFile(word string) string {
 		return ""
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(maxSiblings) // of a file there are none
+	names, _ := d.Readdirnames(maxSiblings) // dir may be a file, which has no entries
 	slices.Sort(names)
 	var manifests []string
 	for _, name := range names {
@@ -135,13 +138,15 @@ func likelyFile(word string) string {
 	return ""
 }
 
-// withoutManifestEnding returns the name of a manifest without its ending.
+// withoutManifestEnding returns a file name without its extension, and whether it is the
+// extension of a manifest.
 func withoutManifestEnding(name string) (stem string, ok bool) {
 	ending := filepath.Ext(name)
 	return strings.TrimSuffix(name, ending), slices.Contains([]string{".yaml", ".yml", ".json"}, ending)
 }
 
-// misspelled returns the error for a name of a file that does not exist, if it may be an image.
+// misspelled returns the error for a word that is probably the misspelled name of a file, but
+// that may also be an image.
 func misspelled(word string) error {
 	if _, err := os.Stat(word); err == nil || looksLikeFile(word) {
 		return nil
@@ -171,7 +176,7 @@ func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 	return err
 }
 
-// typedName returns the name of a flag as it was typed: its letter, or the long one.
+// typedName returns a flag as the user typed it: its shorthand or its long name.
 func typedName(typed []string, flag *pflag.Flag) string {
 	if flag.Shorthand != "" && !slices.ContainsFunc(typed, func(arg string) bool { return strings.HasPrefix(arg, "--"+flag.Name) }) {
 		return flag.Shorthand
@@ -179,8 +184,8 @@ func typedName(typed []string, flag *pflag.Flag) string {
 	return flag.Name
 }
 
-// define creates the pod of an image, and makes it the input of the command. As in kubectl, the
-// first argument is the pod's name if the image is a flag.
+// define creates the pod of an image, and makes it the input of the command. If --image is set,
+// the first argument is the name of the pod, as in kubectl.
 func (f *runFlags) define(c *cobra.Command, named []string) error {
 	p := &f.PodFlags
 	kubectl := p.Image != ""
@@ -250,7 +255,7 @@ func generatedSource(object any) (*manifest.Source, error) {
 	return &manifest.Source{Name: "generated manifest", Data: data}, nil
 }
 
-// restartPolicy converts docker's and Kubernetes' words.
+// restartPolicy converts a restart policy of docker or Kubernetes.
 func restartPolicy(word string) (corev1.RestartPolicy, error) {
 	policy, _, _ := strings.Cut(strings.ToLower(word), ":") // on-failure:3
 	switch policy {
@@ -266,7 +271,7 @@ func restartPolicy(word string) (corev1.RestartPolicy, error) {
 	return "", fmt.Errorf("--restart=%s is not Never, OnFailure or Always", word)
 }
 
-// pullPolicy converts docker's and Kubernetes' words.
+// pullPolicy converts a pull policy of docker or Kubernetes.
 func pullPolicy(word string) (corev1.PullPolicy, error) {
 	switch strings.ToLower(word) {
 	case "":
@@ -299,7 +304,7 @@ func readEnv(ctx context.Context, c *cobra.Command, files, pairs []string) ([]co
 		return nil, usage(c, err)
 	}
 	var out []corev1.EnvVar
-	for i, v := range env { // the last of several with the same name
+	for i, v := range env { // the last of several variables with the same name takes precedence
 		if !slices.ContainsFunc(env[i+1:], func(later corev1.EnvVar) bool { return later.Name == v.Name }) {
 			out = append(out, v)
 		}
@@ -323,6 +328,6 @@ func parseImages(c *cobra.Command, pairs []string) (map[string]string, error) {
 // podName returns the name of the pod that the flags define.
 func (f *runFlags) podName() string {
 	var pod corev1.Pod
-	_ = json.Unmarshal(f.generated.Data, &pod) // it was marshaled by define
+	_ = json.Unmarshal(f.generated.Data, &pod) // define marshaled it
 	return pod.Name
 }

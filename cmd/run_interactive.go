@@ -50,9 +50,9 @@ type attacher struct {
 	quiet     bool
 }
 
-// start does for one run of a container what logReader.start does. With a terminal, the
-// output is read from the attached streams; otherwise from the log, which also has the
-// output from before podrun attached.
+// start does what logReader.start does, for one run of a container. With a terminal, it reads
+// the output from the attached streams; otherwise from the log, which also contains the output
+// from before podrun attached.
 func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	if log.Container != i.container {
 		if i.tty {
@@ -67,7 +67,7 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	ctx, cancel := context.WithCancel(i.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if i.attach(ctx, log) { // too late to attach: the log has its output
+		if i.attach(ctx, log) { // it was too late to attach, but the log contains the output
 			i.logReader.start(log, exited)()
 		}
 	})

@@ -22,8 +22,8 @@ type logReader struct {
 	merger *podlog.Merger
 	warn   func(error)
 	prefix func(run.Log) string
-	// json receives each line as a JSON object, interleaved with podrun's own; if it is
-	// nil, lines are not changed.
+	// json receives each line as a JSON object, between podrun's own objects; if it is nil,
+	// lines are not changed.
 	json io.Writer
 	// file receives the lines of --log-file; nil without it.
 	file *podlog.Merger
@@ -38,10 +38,10 @@ func openLogFile(name string) (file *os.File, closeFile func(), err error) {
 	if err != nil {
 		return nil, nil, &problem.Error{Kind: problem.Usage, Object: "--log-file", Err: err, Hint: "specify a file in an existing directory"}
 	}
-	return file, func() { _ = file.Close() }, nil // write errors were reported by Write: the file is not synced
+	return file, func() { _ = file.Close() }, nil // Write has reported write errors, and the file is not synced
 }
 
-// also writes the lines to a file, too, unless it is nil.
+// also makes l write the lines to file, too, unless file is nil.
 func (l *logReader) also(file *os.File) {
 	if file != nil {
 		l.file = podlog.NewMerger(podlog.Output{Stdout: file, Stderr: file})
@@ -84,7 +84,7 @@ func (l *logReader) output(log run.Log) podlog.Output {
 	return out
 }
 
-// printed returns the streams of podrun that a container's log is printed on.
+// printed returns the streams of podrun to which a container's log is printed.
 func (l *logReader) printed(log run.Log) podlog.Output {
 	if l.json == nil {
 		return l.merger.Output(l.prefix(log))
@@ -128,8 +128,8 @@ func (l *logLines) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// start reads a container's log until the container has exited. Call the returned
-// function when everything has stopped: it waits until the log has been read.
+// start reads a container's log until the container has exited. Call the returned function
+// when all containers have stopped: it waits until the log has been read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup
 	last := make(chan struct{})

@@ -151,7 +151,7 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil { // without the runtime, which may fail to start, its pods are removed anyway
+		if err != nil { // the runtime may not be able to start: remove it, and the pods, anyway
 			a.renderer().warn(problem.List{problem.WarningOf(err)})
 		}
 	}

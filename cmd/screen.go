@@ -37,7 +37,8 @@ func isTerminal(w io.Writer) *os.File {
 }
 
 // screenOf returns the current screen of a terminal, or the zero screen for nil. It
-// honors NO_COLOR (no-color.org); a dumb terminal would print escape sequences.
+// honors NO_COLOR (no-color.org), and uses no colors on a dumb terminal, which would print
+// escape sequences.
 func (a *app) screenOf(terminal *os.File) screen {
 	s := screen{color: a.color == colorAlways}
 	if terminal == nil {
@@ -223,7 +224,7 @@ func wrapLine(line []rune, width int) (out []string) {
 			at--
 		}
 		if at <= begin {
-			at = room // a word longer than the line
+			at = room // a word that is longer than the line
 		}
 		out = append(out, prefix+strings.TrimRight(string(line[:at]), " "))
 		line = []rune(strings.TrimLeft(string(line[at:]), " "))
@@ -232,8 +233,8 @@ func wrapLine(line []rune, width int) (out []string) {
 	return append(out, prefix+string(line))
 }
 
-// secondColumn returns the position after the first gap of at least two spaces, apart
-// from the indentation, or a small indentation if there is no gap.
+// secondColumn returns the position after the first gap of at least two spaces that follows
+// the indentation. If there is no gap, it returns a small indentation.
 func secondColumn(line []rune) int {
 	text := string(line)
 	margin := len(text) - len(strings.TrimLeft(text, " "))
@@ -245,9 +246,9 @@ func secondColumn(line []rune) int {
 	return len(line) - utf8.RuneCountInString(rest)
 }
 
-// fitPull fits the image and the progress of its pull to a line of that width. The
-// progress takes precedence; a name is truncated at its beginning, because its end is
-// more specific.
+// fitPull fits the name of an image and the progress of its pull to a line of the given width.
+// The progress takes precedence; a name is truncated at its beginning, because its end is more
+// specific.
 func fitPull(name, message string, width int) string {
 	n, m := []rune(name), []rune(message)
 	room := width - len(m) - 2

@@ -130,7 +130,8 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	return err
 }
 
-// checkSources refuses files that serve would never read. A directory that does not exist may appear later.
+// checkSources rejects paths that serve would never read. It accepts a path that does not exist, because a
+// directory may appear there later.
 func checkSources(paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -234,7 +235,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 	}
 }
 
-// callEvery calls do and returns its error; it calls each at intervals until do returns.
+// callEvery calls do and returns its error. While do runs, it calls each at intervals.
 func callEvery(interval time.Duration, each func(), do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -250,8 +251,8 @@ func callEvery(interval time.Duration, each func(), do func() error) error {
 	}
 }
 
-// reloads sends the new settings after each SIGHUP. It reports invalid settings, and the
-// previous ones remain in effect.
+// reloads sends the new settings after each SIGHUP. If they are invalid, it reports the error,
+// and the previous settings remain in effect.
 func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 	out := make(chan *run.Node)
 	signals := make(chan os.Signal, 1)

@@ -50,7 +50,7 @@ func (f *apiFlags) check() error {
 	return nil
 }
 
-// options returns the engine's options for the API.
+// options returns the options of the supervisor's API.
 func (f *apiFlags) options(settings nodeconfig.Settings) serve.APIOptions {
 	o := serve.APIOptions{Socket: serve.APISocket{Path: f.socket, Group: f.group}, Status: serve.APISocket{Path: f.readOnly}, Listen: f.listen}
 	layout := settings.Layout()

@@ -141,8 +141,8 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	return nil
 }
 
-// service returns the service of this host, which requires root, or with --prefix that of
-// another root file system.
+// service returns the service on this host, which requires root, or, with --prefix, the
+// service in another root file system.
 func (a *app) service(f *serviceFlags) (systemd.Service, error) {
 	if f.prefix != "" {
 		prefix, err := filepath.Abs(f.prefix)

@@ -148,7 +148,7 @@ func (o *oneOf) Set(v string) error {
 func (f *settingsFlags) checkedText(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
 	v := &parsedText{text: def, check: func(text string) error { return into(&nodeconfig.Settings{}, text) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // parse checked it
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // Set has already checked the value
 }
 
 // parsedText is a flag's value that is validated when it is set.
@@ -173,10 +173,11 @@ func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings,
 func (f *settingsFlags) checkedStrings(name, usage string, into func(*nodeconfig.Settings, []string) error) {
 	v := &checkedStrings{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedStrings.Set checked it
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedStrings.Set has already checked the values
 }
 
-// checkedStrings is the value of a flag that may be repeated or have commas.
+// checkedStrings is the value of a flag that may be repeated, or contain several values
+// separated by commas.
 type checkedStrings struct {
 	list  []string
 	check func([]string) error
@@ -250,9 +251,9 @@ func (f *settingsFlags) duration(name string, def time.Duration, usage string, i
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
 
-// settings merges the defaults, the file, the environment and the flags, each overriding
-// the one before it. The problems are warnings about the file. A command reads the file
-// only once, because it may be a pipe.
+// settings merges the defaults, the file, the environment and the flags, each of which
+// overrides the previous ones. It also returns warnings about the file. A command reads the
+// file only once, because it may be a pipe.
 func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	if f.merged == nil {
 		return f.reload()
@@ -260,8 +261,8 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	return f.merged.Settings, f.merged.notes, nil
 }
 
-// reload is settings, but reads the file again, for SIGHUP. After an error, the previous
-// settings remain in effect.
+// reload does what settings does, but reads the file again, for SIGHUP. After an error, the
+// previous settings remain in effect.
 func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	s, notes, err := f.file()
 	if err != nil {
@@ -283,8 +284,8 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 }
 
 // oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same
-// thing: the source with the higher precedence wins. CONTAINER_RUNTIME_ENDPOINT, crictl's
-// variable, is used only if neither is set.
+// thing: the flag whose source has the higher precedence takes effect.
+// CONTAINER_RUNTIME_ENDPOINT, crictl's variable, is used only if neither is set.
 func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
 	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {

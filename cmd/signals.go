@@ -18,10 +18,10 @@ import (
 )
 
 // duplicateInterval is the interval within which two equal signals count as one: timeout(1)
-// signals its child and then its process group, about 0.2 ms later.
+// signals its child and, about 0.2 ms later, its process group.
 const duplicateInterval = 100 * time.Millisecond
 
-// verdict is the effect of a signal, given the signals before it.
+// verdict is the effect of a signal, which depends on the previous signals.
 type verdict string
 
 const (
@@ -64,7 +64,7 @@ func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
 	return noEffect
 }
 
-// work is the work that signals interrupt.
+// work is the work of a command, which signals interrupt.
 type work struct {
 	speedUp chan struct{} // closed when podrun is about to be killed
 
@@ -103,8 +103,8 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			case stopWork:
 				callWithin(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
-				before.at = time.Now() // an equal signal may have arrived during the print
-			case speedUp: // once: the next SIGTERM abandons
+				before.at = time.Now() // an equal signal may have arrived while podrun printed the message
+			case speedUp: // happens only once: the next SIGTERM abandons the work
 				close(a.work.speedUp)
 			case abandonWork:
 				a.work.mu.Lock()
@@ -131,7 +131,7 @@ func callWithin(limit time.Duration, do func()) {
 	}
 }
 
-// trackWork registers the pods on which the command works, and the time for which it may
+// trackWork registers the pods on which the command works, and how long the command may
 // continue after a signal, or 0 if it stops immediately.
 func (a *app) trackWork(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
@@ -177,10 +177,10 @@ func (a *app) printAbandoned() {
 
 // surviveBrokenPipes lets a command that changes pods finish its work when the reader of its
 // output exits (podrun restart web
-// head -3): later output is discarded. By default, Go ends a process whose standard
-// output or error is a broken pipe.
+// head -3): podrun discards later output. By default, Go ends a process whose standard output
+// or error is a broken pipe.
 func (a *app) surviveBrokenPipes() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // now a write returns EPIPE
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
 	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {
 		if terminalOf(*w) == nil {
 			*w = pipe{*w}

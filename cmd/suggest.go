@@ -15,8 +15,8 @@ import (
 // suggestLimit is the time for which suggest waits for the runtime.
 const suggestLimit = 2 * time.Second
 
-// suggest adds what was probably meant to the error for a pod that was not found: a pod
-// with a similar name, a pod of another namespace, or the container with this ID.
+// suggest adds a hint to the error for a pod that was not found, with what the user probably
+// meant: a pod with a similar name, a pod in another namespace, or the container with this ID.
 func (a *app) suggest(err error) error {
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok || e.Err != problem.ErrNotFound || a.stored == nil {
@@ -31,7 +31,7 @@ func (a *app) suggest(err error) error {
 	return err
 }
 
-// likelyPod returns the hint for a name that no pod of the namespace has.
+// likelyPod returns the hint for a name if the namespace contains no pod with that name.
 func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	namespace := a.namespaceOrDefault("default")
 	if strings.Trim(namespace, "0123456789") == "" && slices.Contains(a.typed, "logs") {
@@ -74,8 +74,8 @@ func (a *app) withName(name, other string) string {
 	return "'podrun get' lists the pods"
 }
 
-// closestPod returns the name of a pod that was probably meant: one that differs by one letter,
-// or begins with what was typed, if there is only one.
+// closestPod returns the pod that the user probably meant: the only one whose name differs by
+// one letter or begins with the typed text, or "".
 func closestPod(typed string, names []string) string {
 	typed = strings.TrimSuffix(typed, ".service")
 	if slices.Contains(names, typed) {
@@ -93,7 +93,8 @@ func closestPod(typed string, names []string) string {
 	return found
 }
 
-// podOfContainer returns the hint for the ID of a container, which crictl users type.
+// podOfContainer returns the hint for the ID of a container, which users of crictl may type
+// instead of a name.
 func (a *app) podOfContainer(id string) string {
 	const list = "podrun commands take the names of pods; " +
 		"'podrun get -A -o custom-columns=POD:.metadata.name,ID:.status.containerStatuses[*].containerID' lists them with the IDs of their containers"

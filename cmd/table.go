@@ -18,7 +18,7 @@ type tableOptions struct {
 	Wide       bool // IP and NODE
 	Namespaces bool // NAMESPACE, for -A
 	Now        time.Time
-	KnownAt    map[types.UID]time.Time // by UID, the time since which a pod's state may have changed unobserved
+	KnownAt    map[types.UID]time.Time // maps UIDs of pods to the time since which their states may have changed unobserved
 	NoHeaders  bool
 	Notes      io.Writer // for the footnote that explains KnownAt; nil for none
 	// LabelColumns are label keys, each of which adds a column with its values;
@@ -41,7 +41,7 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 		defer fmt.Fprintln(o.Notes, s.wrap(note))
 	}
 	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		s.width = 0 // the terminal wraps the lines: the last columns were requested
+		s.width = 0 // do not truncate lines, because the user requested the last columns: the terminal wraps them
 	}
 	if err := s.table(w, rows); err != nil {
 		return fmt.Errorf("print pods: %w", err)
@@ -81,8 +81,8 @@ func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) s
 	return rows
 }
 
-// podColumns selects the cells that the options request: the first is the namespace, the
-// last two require -o wide.
+// podColumns selects the cells that the options request: the first cell is the namespace, and
+// the last two are for -o wide.
 func podColumns(o tableOptions, cells ...string) []string {
 	if !o.Wide {
 		cells = cells[:len(cells)-2]
@@ -117,8 +117,8 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 	return out
 }
 
-// asOf returns a suffix for a state that was observed at that time and may have changed
-// since; zero means now.
+// asOf returns a suffix for a state that was observed at the time known and may have changed
+// since then, or "" if known is zero, which means now.
 func asOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""
@@ -134,8 +134,8 @@ func asOfMark(known, _ time.Time) string {
 	return "*"
 }
 
-// asOfNote returns the footnote for the states that may have changed since they were
-// observed, which have that mark, or "" if there is none.
+// asOfNote returns the footnote that explains the mark of states that may have changed since
+// they were observed, or "" if no state has the mark.
 func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 	var old []corev1.Pod
 	for _, p := range pods {

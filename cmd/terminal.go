@@ -51,15 +51,15 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(escape(text))
 }
 
-// indented indents the second and later lines of a text, so that text from outside cannot
-// imitate a line of podrun.
+// indented indents the second and later lines of a text, so that a text that podrun did not
+// write cannot imitate a line of podrun.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
 }
 
 // textWriter escapes what is written to a stream. Commands write all text through one;
-// data bypasses it (app.raw): logs and output of containers, JSON and YAML. A call must
-// not end within a character.
+// data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write
+// must contain only whole characters.
 type textWriter struct {
 	to  *io.Writer
 	raw *atomic.Bool // the terminal is raw: a newline does not return the cursor to column 0

@@ -48,7 +48,7 @@ request, if that was at most 30 s ago.`,
 	return c
 }
 
-// isContainerType reports whether a word after top is the one for containers.
+// isContainerType reports whether a word after top means containers.
 func isContainerType(word string) bool {
 	return slices.Contains([]string{"container", "containers"}, strings.ToLower(word))
 }

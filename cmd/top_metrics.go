@@ -12,23 +12,23 @@ import (
 // k8s.io/metrics.
 const metricsVersion = "metrics.k8s.io/v1beta1"
 
-// containerMetrics is ContainerMetrics. Usage omits unknown figures.
+// containerMetrics is ContainerMetrics of the API. Usage omits unknown figures.
 type containerMetrics struct {
 	Name  string              `json:"name"`
 	Usage corev1.ResourceList `json:"usage"`
 }
 
-// podMetric is PodMetrics.
+// podMetric is PodMetrics of the API.
 type podMetric struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Timestamp         metav1.Time `json:"timestamp"`
-	// Window is omitted if podrun serve measured.
+	// Window is omitted if podrun serve measured the usage.
 	Window     *metav1.Duration   `json:"window,omitempty"`
 	Containers []containerMetrics `json:"containers"`
 }
 
-// podMetricsList is PodMetricsList.
+// podMetricsList is PodMetricsList of the API.
 type podMetricsList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`

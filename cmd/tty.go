@@ -48,7 +48,7 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 	streams.Sizes = terminalSizes(ctx, in)
 	restore = sync.OnceFunc(func() {
 		cancel()
-		_ = term.Restore(int(in.Fd()), before) // fails if the terminal is gone
+		_ = term.Restore(int(in.Fd()), before) // fails if the terminal no longer exists
 		a.rawTerminal.Store(false)
 	})
 	a.work.setRestore(restore)

@@ -8,11 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// placeholders are the words of hints that the arguments replace.
+// placeholders matches the words in hints that fillHint replaces.
 var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG)\b(\.tar\b)?`)
 
-// fillHint replaces NAME, IMAGE, FILE and similar words of a hint by those of the refused
-// command line, so that the hint can be pasted. Words without a replacement remain.
+// fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the
+// rejected command line, so that users can paste the hint. A word without a value remains.
 func fillHint(hint string, rest []string) string {
 	names, file := operands(rest)
 	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
@@ -48,8 +48,8 @@ func fillHint(hint string, rest []string) string {
 var valueFlags = []string{"-n", "--namespace", "-c", "--container", "-o", "--output", "-l", "--selector", "-s", "--signal", "-t", "-u", "-p",
 	"--replicas", "--root-dir", "--runtime", "--config", "--type", "--port", "--tail", "--since"}
 
-// operands returns the names among the arguments of a refused command, without the type in
-// deploy/web or deployment web and without .service, and the manifest, if one is named.
+// operands returns the names of objects and the manifest in the arguments of a rejected
+// command. Names have neither their type (deploy/web, deployment web) nor the suffix .service.
 func operands(rest []string) (names []string, file string) {
 	for i := 0; i < len(rest) && rest[i] != "--"; i++ {
 		word := rest[i]
@@ -100,7 +100,8 @@ func tagOf(rest []string) string {
 	return ""
 }
 
-// withoutDryRun returns arguments of kubectl create without those that hints add.
+// withoutDryRun returns the arguments of kubectl create without --dry-run and -o, which the
+// hints contain already.
 func withoutDryRun(rest []string) []string {
 	var out []string
 	for i := 0; i < len(rest); i++ {

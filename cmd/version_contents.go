@@ -13,8 +13,8 @@ import (
 // size.
 const maxContents = 16 << 20
 
-// printLicenses prints the licenses of podrun and its embedded runtime. A build without
-// the runtime has no license texts: they are as large as some commands.
+// printLicenses prints the licenses of podrun and its embedded runtime. A build without the
+// runtime contains no license texts, because of their size.
 func (a *app) printLicenses() error {
 	if runtimeArchive, ok := archive.Open(); ok {
 		text, err := runtimeArchive.File(archive.Licenses, maxContents)
