@@ -106,6 +106,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return err
 	}
+	f.explainInterrupt(objects, results, named, engine.Remaining)
 	if f.prune {
 		pruned, err := f.pruneRest(a, c, engine, objects, results)
 		if err != nil {

@@ -140,7 +140,7 @@ func (a *app) execCode(code int, err error) error {
 		return nil
 	default:
 		// The message distinguishes the command's exit codes 120 to 125 from podrun's own.
-		fmt.Fprintf(a.streams.Err, "podrun: the command exited with code %d\n", code)
+		fmt.Fprintf(a.streams.Err, "podrun: the command exited with %d\n", code)
 	}
 	return exitStatus(code)
 }

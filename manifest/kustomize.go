@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,10 +43,8 @@ const maxComplaint = 10 << 10
 // ends, it wraps the cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	object := "kustomization " + problem.ShownURL(dir)
-	if info, err := os.Stat(dir); err == nil && info.IsDir() && !hasKustomization(dir) {
-		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object,
-			Err:  errors.New("the directory has no " + strings.Join(kustomizationFiles[:2], ", ") + " or " + kustomizationFiles[2]),
-			Hint: "use -f to read the manifests of a directory"}
+	if err := checkKustomizationDir(object, dir); err != nil {
+		return Source{}, err
 	}
 	words := kustomizer()
 	if words == nil {
@@ -63,15 +63,62 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	case out.Cut():
 		err = fmt.Errorf("its output is larger than %d MiB", MaxInput>>20)
 	case err != nil:
-		if text := strings.TrimSpace(complaint.String()); text != "" {
+		if text := kustomizeMessage(complaint.String()); text != "" {
 			err = errors.New(text)
 		}
 		err = fmt.Errorf("%s %s: %w", filepath.Base(words[0]), words[1], err)
 	}
 	if err != nil {
-		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object, Err: err}
+		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object, Err: err,
+			Hint: "'" + filepath.Base(words[0]) + " " + words[1] + " " + problem.ShownURL(dir) + "' shows its complete output"}
 	}
 	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
+}
+
+// checkKustomizationDir returns an error for a directory without a kustomization, a file, and a path that does not
+// exist; kustomize's own messages for these do not say what to use. Kustomize also reads repositories, whose
+// addresses do not exist as paths: it reports invalid ones.
+func checkKustomizationDir(object, dir string) error {
+	e := &problem.Error{Kind: problem.Manifest, Object: object}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isRepository(dir):
+		e.Err, e.Hint = errors.New("no such directory"), "check the path; -k takes a directory with a kustomization.yaml, -f a manifest"
+	case err != nil:
+		return nil
+	case !info.IsDir() && slices.Contains(kustomizationFiles, filepath.Base(dir)):
+		e.Err, e.Hint = errors.New("is a file, not a directory"), "use -k "+problem.ShownURL(filepath.Dir(dir))
+	case !info.IsDir():
+		e.Err, e.Hint = errors.New("is a file, not a directory"), "use -f "+problem.ShownURL(dir)
+	case !hasKustomization(dir):
+		e.Err = errors.New("the directory has no " + strings.Join(kustomizationFiles[:2], ", ") + " or " + kustomizationFiles[2])
+		e.Hint = "use -f " + problem.ShownURL(dir) + " to read the manifests of the directory"
+	default:
+		return nil
+	}
+	return e
+}
+
+// isRepository reports whether kustomize may take a path for the address of a Git repository.
+func isRepository(path string) bool {
+	return strings.ContainsAny(path, ":?@") || strings.Contains(path, "//") || strings.HasPrefix(path, "github.com/")
+}
+
+// klogFailure matches the line that kubectl logs when a command fails.
+var klogFailure = regexp.MustCompile(`^E\d{4} .*\] "command failed" err=(".*")$`)
+
+// kustomizeMessage returns the message in the stderr of kustomize or kubectl, without the header of kubectl's log.
+func kustomizeMessage(stderr string) string {
+	text := strings.TrimSpace(stderr)
+	if m := klogFailure.FindStringSubmatch(text); m != nil {
+		if message, err := strconv.Unquote(m[1]); err == nil {
+			text = message
+		}
+	}
+	if prefix := "error: "; len(text) > len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {
+		return text[len(prefix):] // the error of kustomize, or of another version of kubectl
+	}
+	return text
 }
 
 // kustomizer returns the installed program with its subcommand, or nil if there is none.

@@ -26,6 +26,13 @@ func TestReadKustomization(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("prod", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("prod/kustomization.yaml", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	fails := func(kind problem.Kind, want string) {
 		t.Helper()
 		_, err := ReadKustomization(t.Context(), "prod")
@@ -53,12 +60,11 @@ EOF
 			t.Errorf("%s: %v, %v", name, objects, problems)
 		}
 	}
-	empty := t.TempDir()
-	if _, err := ReadKustomization(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "the directory has no kustomization.yaml, kustomization.yml or Kustomization") {
-		t.Errorf("a directory without a kustomization: %v", err)
-	}
-	install("kustomize", "echo 'no such resource' >&2; exit 1\n")
+	install("kustomize", "echo 'Error: no such resource' >&2; exit 1\n")
 	fails(problem.Manifest, "kustomize build: no such resource")
+	install("kustomize", `echo 'E1126 14:38:49.072825   15490 run.go:72] "command failed" err="resource \"a\" is missing"' >&2; exit 1
+`)
+	fails(problem.Manifest, `kustomize build: resource "a" is missing`)
 	install("kustomize", "head -c 100000000 /dev/zero; sleep 600\n")
 	fails(problem.Manifest, "its output is larger than")
 
@@ -68,5 +74,36 @@ EOF
 	stop(ended)
 	if _, err := ReadKustomization(stopped, "prod"); !errors.Is(err, ended) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCheckKustomizationDir: paths that kustomize cannot build have hints with the flag to use.
+func TestCheckKustomizationDir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"empty", "prod"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"web.yaml", "prod/kustomization.yml"} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, want := range map[string][2]string{
+		"empty":                  {"kustomization empty: the directory has no kustomization.yaml, kustomization.yml or Kustomization", "use -f empty to read the manifests of the directory"},
+		"prod":                   {},
+		"web.yaml":               {"kustomization web.yaml: is a file, not a directory", "use -f web.yaml"},
+		"prod/kustomization.yml": {"kustomization prod/kustomization.yml: is a file, not a directory", "use -k prod"},
+		"prdo":                   {"kustomization prdo: no such directory", "check the path; -k takes a directory with a kustomization.yaml, -f a manifest"},
+		"github.com/example/web": {},
+		"git@example.com:web":    {},
+	} {
+		err := checkKustomizationDir("kustomization "+dir, dir)
+		e, _ := errors.AsType[*problem.Error](err)
+		switch {
+		case want[0] == "" && err != nil, want[0] != "" && (e == nil || e.Error() != want[0] || e.Hint != want[1]):
+			t.Errorf("%s: %v, want %q", dir, err, want)
+		}
 	}
 }

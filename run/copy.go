@@ -148,7 +148,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 }
 
 // errTar is the error of a tar that ran and failed.
-var errTar = errors.New("tar exited with code")
+var errTar = errors.New("tar exited with")
 
 // explainTar replaces the error of a tar that failed because the container has no such file
 // or directory. Test is the operator of test(1): -e or -d.

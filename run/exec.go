@@ -73,7 +73,7 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	case c.State == lifecycle.Created:
 		err.Err = errors.New("is not running: it has not been started yet")
 	case c.State == lifecycle.Exited:
-		err.Err = fmt.Errorf("is not running: it exited with code %d%s", c.ExitCode, inParentheses(c.Reason))
+		err.Err = fmt.Errorf("is not running: it exited with %d%s", c.ExitCode, inParentheses(c.Reason))
 		err.Hint = t.endedHint()
 	default:
 		err.Err = errors.New("is not running: the runtime reports its state as unknown")
@@ -139,7 +139,7 @@ func (e *Engine) explainEnded(ctx context.Context, t ExecTarget, err error) erro
 	}
 	resp, unknown := e.Client.ContainerStatus(ctx, t.ID, false)
 	if status := resp.GetStatus(); unknown == nil && status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		fault.Err = fmt.Errorf("%w with code %d%s", ErrEnded, status.GetExitCode(), inParentheses(status.GetReason()))
+		fault.Err = fmt.Errorf("%w with %d%s", ErrEnded, status.GetExitCode(), inParentheses(status.GetReason()))
 	}
 	return err
 }

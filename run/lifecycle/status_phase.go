@@ -16,7 +16,7 @@ type tally struct {
 	waiting        int  // app containers and sidecars that have never run
 	stopped        int  // app containers that exited, in this attempt or the last one
 	restarting     int  // the part of stopped that will be started again
-	succeeded      int  // the part of stopped whose current attempt exited with code 0
+	succeeded      int  // the part of stopped whose current attempt exited with 0
 }
 
 // phaseOf returns the phase by the kubelet's rules. Sidecars never delay completion: their exits are

@@ -106,11 +106,11 @@ func TestExecContainerEnds(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Second} {
 		o.Timeout = limit
 		_, err = e.Exec(t.Context(), target, o)
-		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited with code 137")
+		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited with 137")
 		wantHint(t, err, "'podrun logs web -c app' shows its output; 'podrun restart web' starts the pod again")
 	}
 	_, err = e.ExecTarget(t.Context(), "default", "web", "app")
-	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with code 137")
+	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with 137")
 	wantHint(t, err, "'podrun restart web' starts the pod again")
 }
 

@@ -1,0 +1,83 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+// explainInterrupt adds a hint to the last pod whose start a signal interrupted: whether podrun keeps pods, and
+// the commands that continue their start, show and remove them. Remaining returns the pods of a list that
+// podrun has not removed.
+func (f *applyFlags) explainInterrupt(objects *manifest.Objects, results []run.Result, named []string, remaining func([]identity.Pod) []string) {
+	last := -1
+	var kept []identity.Pod
+	for i, r := range results {
+		if _, interrupted := errors.AsType[SignalError](r.Err); !interrupted {
+			continue
+		}
+		last = i
+		if len(remaining([]identity.Pod{r.ID})) > 0 {
+			kept = append(kept, r.ID)
+		}
+	}
+	if last < 0 {
+		return
+	}
+	hint := "podrun removed what it had created; run the command again to start the pod"
+	if len(kept) > 0 {
+		hint = keptHint(kept, f.filesOf(objects, named))
+	}
+	results[last].Err = &problem.Error{Kind: problem.Failed, Err: results[last].Err, Hint: hint}
+}
+
+// filesOf returns the input as arguments of delete. It is empty if delete cannot find the pods in the input.
+func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []string) {
+	files := slices.Concat(f.files, named)
+	generated := slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return p.Object.GenerateName != "" })
+	if generated || slices.Contains(files, "-") {
+		return nil
+	}
+	for _, file := range files {
+		args = append(args, "-f", file)
+	}
+	if f.kustomize != "" {
+		args = append(args, "-k", f.kustomize)
+	}
+	return args
+}
+
+// keptHint returns the hint for pods that remain after a signal. Files are arguments of delete that select the
+// pods; without them, it takes their names.
+func keptHint(kept []identity.Pod, files []string) string {
+	var names, namespace []string
+	for _, id := range kept {
+		names = append(names, id.Name)
+	}
+	first := kept[0].Namespace
+	severalNamespaces := slices.ContainsFunc(kept, func(id identity.Pod) bool { return id.Namespace != first })
+	if first != "default" && !severalNamespaces {
+		namespace = []string{"-n", first}
+	}
+	show := "podrun get " + shellWords(append(names, namespace...))
+	remove := "podrun delete " + shellWords(append(names, namespace...))
+	if len(files) > 0 {
+		remove = "podrun delete " + shellWords(append(files, namespace...))
+	}
+	if severalNamespaces {
+		show = "podrun get -A"
+	}
+	if severalNamespaces && len(files) == 0 {
+		remove = "podrun delete NAME -n NAMESPACE"
+	}
+	state := "the pod remains: run the command again to continue its start, '%s' shows it, '%s' removes it"
+	if len(kept) > 1 {
+		state = "the pods remain: run the command again to continue their start, '%s' shows them, '%s' removes them"
+	}
+	return fmt.Sprintf(state, show, remove)
+}
