@@ -134,7 +134,8 @@ func (r *Remover) removeStopped(ctx context.Context) error {
 		return err
 	}
 	for _, c := range r.Pod.Observed.Containers {
-		if err := r.Pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
+		remove := func() error { return r.Pod.Node.Client.RemoveContainer(ctx, c.ID) }
+		if err := duringOutage(ctx, remove); err != nil {
 			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
 		}
 	}

@@ -260,10 +260,12 @@ func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	})
 }
 
+// removeSandboxes removes the observed sandboxes of the pod. It continues after errors.
 func (r *Remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
 	for _, sb := range r.Pod.Observed.Sandboxes {
-		if err := r.Pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+		remove := func() error { return r.Pod.Node.Client.RemovePodSandbox(ctx, sb.ID) }
+		if err := duringOutage(ctx, remove); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}

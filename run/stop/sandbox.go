@@ -32,10 +32,14 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 // stopSandbox stops a sandbox. If the last owner was killed, the runtime may not have started the
 // sandbox's task; stopSandbox then deletes the task.
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
-	err := s.pod.Node.Client.StopPodSandbox(ctx, id)
-	if err != nil {
-		s.lease.Lock.NoteUnreleased([]string{id})
-	} else if s.lease.Lock.Killed {
+	err := duringOutage(ctx, func() error {
+		err := s.pod.Node.Client.StopPodSandbox(ctx, id)
+		if err != nil { // the next attempt does not remove what an interrupted network plugin left behind
+			s.lease.Lock.NoteUnreleased([]string{id})
+		}
+		return err
+	})
+	if err == nil && s.lease.Lock.Killed {
 		err = s.pod.Node.Client.DeleteUnstartedTask(ctx, id)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -13,22 +14,26 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 
-// stopOutage makes the runtime refuse connections after the first StopContainer, like a
+// stopOutage makes the runtime refuse connections from the first StopContainer on, like a
 // restarting containerd, until the returned function is called. A call takes a millisecond.
-func (r *rig) stopOutage() (end func()) {
+func (r *rig) stopOutage() (end func()) { return r.outageFrom(&runtimeapi.StopContainerRequest{}) }
+
+// outageFrom is like stopOutage, from the first request of the same type as first on.
+func (r *rig) outageFrom(first proto.Message) (end func()) {
 	var begun atomic.Bool
 	refused := critest.Fault{When: critest.Before, Delay: time.Millisecond}
 	refused.Match = func(req proto.Message) bool {
-		if _, is := req.(*runtimeapi.StopContainerRequest); is {
+		if reflect.TypeOf(req) == reflect.TypeOf(first) {
 			begun.Store(true)
 		}
 		return begun.Load()
 	}
 	var clear []func()
-	for _, method := range []string{"StopContainer", "ContainerStatus"} {
+	for _, method := range allMethods {
 		clear = append(clear, r.rt.Fault(method, refused))
 	}
 	return func() {
@@ -39,11 +44,14 @@ func (r *rig) stopOutage() (end func()) {
 }
 
 // stopPauses returns the times between the calls of StopContainer, in units of 100 ms.
-func stopPauses(rt *critest.Runtime) []int {
+func stopPauses(rt *critest.Runtime) []int { return pauses(rt, "StopContainer") }
+
+// pauses returns the times between the calls of a method, in units of 100 ms.
+func pauses(rt *critest.Runtime, method string) []int {
 	var out []int
 	var last time.Time
 	for _, c := range rt.Calls() {
-		if c.Method != "StopContainer" {
+		if c.Method != method {
 			continue
 		}
 		if !last.IsZero() {
@@ -133,4 +141,79 @@ func TestStopThatFailsLateIsRetried(t *testing.T) {
 		r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Delay: 20 * time.Second, Times: 1})
 		r.mustDelete()
 	})
+}
+
+// sandboxCalls are the calls with which a delete ends a pod's sandbox.
+var sandboxCalls = map[string]proto.Message{
+	"StopPodSandbox":   &runtimeapi.StopPodSandboxRequest{},
+	"RemovePodSandbox": &runtimeapi.RemovePodSandboxRequest{},
+}
+
+// A delete failed if the runtime was restarted while the delete stopped or removed the sandbox.
+func TestDeleteSandboxInOutage(t *testing.T) {
+	for method, first := range sandboxCalls {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				r.rt.ForgetCalls()
+				time.AfterFunc(8*time.Second, r.outageFrom(first))
+				r.mustDelete()
+				if got, want := pauses(r.rt, method), []int{1, 2, 4, 8, 16, 20, 20, 20}; !slices.Equal(got, want) {
+					t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
+				}
+			})
+		})
+	}
+}
+
+// TestDeleteSandboxInLongOutage: a delete fails 15 s after its first failed call, and another one
+// removes the pod.
+func TestDeleteSandboxInLongOutage(t *testing.T) {
+	for method, first := range sandboxCalls {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				known := r.known()
+				end := r.outageFrom(first)
+				begun := time.Now()
+				results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
+				took := time.Since(begun)
+				if err != nil || len(results) != 1 || kindOf(results[0].Err) != problem.Runtime {
+					t.Errorf("%v, %v", results, err)
+				}
+				if took < 15*time.Second || took > 18*time.Second {
+					t.Errorf("took %s", took)
+				}
+				end()
+				r.noLockHeld()
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestDeleteSandboxInOutageIsInterrupted: an interrupted command does not wait for the next attempt.
+func TestDeleteSandboxInOutageIsInterrupted(t *testing.T) {
+	for method, first := range sandboxCalls {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				known := r.known()
+				end := r.outageFrom(first)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				why := errors.New("interrupted")
+				time.AfterFunc(4*time.Second, func() { cancel(why) })
+				begun := time.Now()
+				results, err := r.engine().Delete(ctx, known, run.DeleteOptions{})
+				if took := time.Since(begun); err != nil || len(results) != 1 || !errors.Is(results[0].Err, why) || took > 4*time.Second+100*time.Millisecond {
+					t.Errorf("%v, %v after %s", results, err, took)
+				}
+				end()
+				r.mustDelete()
+			})
+		})
+	}
 }
