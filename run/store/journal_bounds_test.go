@@ -256,6 +256,9 @@ func TestJournalThatIsNone(t *testing.T) {
 // TestJournalOnAReadOnlyFileSystem: a pod can be deleted even if the file system cannot be written.
 // Events are passed on, and Close returns the failure.
 func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: mounts a file system")
+	}
 	j, layout, seen := testJournal(t)
 	makePodDir(t, layout)
 	if err := unix.Mount("tmpfs", layout.Pod("u1"), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {

@@ -86,6 +86,8 @@ func (s step) mishaps() []mishap {
 
 // stepsOf lists the calls of do if no call fails.
 func stepsOf(t *testing.T, do func(*rig)) []step {
+	t.Helper()
+	requireRoot(t) // a skip in the bubble would not skip the caller
 	var out []step
 	synctest.Test(t, func(t *testing.T) {
 		r := faultRig(t, step{})

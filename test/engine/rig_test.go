@@ -47,12 +47,18 @@ type rig struct {
 	warnings []string
 }
 
-// newRig returns a host on which every image of registry.example is present.
-func newRig(t testing.TB, opts ...critest.Option) *rig {
+// requireRoot skips a test that makes control groups and mounts if it does not run as root.
+func requireRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
+}
+
+// newRig returns a host on which every image of registry.example is present.
+func newRig(t testing.TB, opts ...critest.Option) *rig {
+	t.Helper()
+	requireRoot(t)
 	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(memoryDir(t))}
 	for _, name := range []string{"app", "web", "db", "setup"} {
 		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1", Entrypoint: []string{"/server"}})
