@@ -43,7 +43,7 @@ kubectl.kubernetes.io/default-container names, or else the first.`,
 }
 
 func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error {
-	named, err := podNames(given, true)
+	named, err := podRefs(given, true)
 	if err != nil {
 		return err
 	}
@@ -55,11 +55,16 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
+	namespace := a.namespaceOrDefault("default")
+	name, err := named[0].Resolve(engine.Layout(), namespace)
+	if err != nil {
+		return err
+	}
 	say := a.streams.Err
 	if f.quiet {
 		say = io.Discard
 	}
-	target, err := a.execTarget(c.Context(), engine, a.namespaceOrDefault("default"), named[0], f.container, say)
+	target, err := a.execTarget(c.Context(), engine, namespace, name, f.container, say)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]str
 	remote := false // the other argument is in a pod
 	if len(given) == 1 {
 		p, err := parsePodPath(given[0])
-		remote = err == nil && p.pod != ""
+		remote = err == nil && p.remote()
 	}
 	switch {
 	case len(given) > 1:
@@ -76,11 +76,11 @@ func (a *app) podPrefixes(e *run.Engine, word string) []string {
 // copyContainerWords returns the containers of the pod that an argument of cp names.
 func (a *app) copyContainerWords(ctx context.Context, e *run.Engine, given []string) []string {
 	for _, spec := range given {
-		if p, err := parsePodPath(spec); err == nil && p.pod != "" {
+		if p, err := parsePodPath(spec); err == nil && p.remote() {
 			if p.namespace != "" {
 				a.namespace = p.namespace
 			}
-			return a.containerWords(ctx, e, []string{p.pod})
+			return a.containerWords(ctx, e, []string{p.pod.Name})
 		}
 	}
 	return nil
@@ -113,12 +113,12 @@ func (a *app) completeForward(c *cobra.Command, given []string, word string) ([]
 
 // storedPod returns the pod that the arguments name, from its checkpoint, or nil.
 func (a *app) storedPod(e *run.Engine, given []string) *corev1.Pod {
-	names, err := podNames(given, true)
-	if err != nil || len(names) == 0 {
+	refs, err := podRefs(given, true)
+	if err != nil || len(refs) == 0 {
 		return nil
 	}
 	for _, p := range storedPods(e, a.namespaceOrDefault("default")) {
-		if p.Name == names[0] {
+		if p.Name == refs[0].Name {
 			return e.StoredPod(p)
 		}
 	}

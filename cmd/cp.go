@@ -42,8 +42,15 @@ this host that contains a colon as ./PATH.`,
 	return c
 }
 
-// podPath is a path in a pod, or on this host if pod is empty.
-type podPath struct{ namespace, pod, path string }
+// podPath is a path in a pod, or on this host if pod has no name.
+type podPath struct {
+	namespace string
+	pod       run.Ref
+	path      string
+}
+
+// remote reports whether the path is in a pod.
+func (p podPath) remote() bool { return p.pod.Name != "" }
 
 // parsePodPath parses [[NAMESPACE/]POD:]PATH.
 func parsePodPath(spec string) (podPath, error) {
@@ -52,15 +59,14 @@ func parsePodPath(spec string) (podPath, error) {
 		return podPath{path: spec}, nil
 	}
 	p := podPath{path: path}
-	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) {
+	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) && workloadKind(namespace) == "" {
 		p.namespace, pod = namespace, name
 	}
-	names, err := podNames([]string{pod}, true)
+	ref, err := podRef(pod)
 	if err != nil {
 		return p, err
 	}
-	p.pod = names[0]
-	if p.pod == "" || path == "" {
+	if p.pod = ref; path == "" {
 		return p, fmt.Errorf("%q is not POD:PATH", spec)
 	}
 	return p, nil
@@ -77,11 +83,11 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	}
 	remote := from
 	switch {
-	case from.pod != "" && to.pod != "":
-		return usageHint(errors.New("one of SRC and DST must be on this host"), "use a pipe: 'podrun cp "+shellWord(src)+" - | podrun cp - "+shellWord(to.pod)+":"+shellWord(path.Dir(to.path))+"'")
-	case from.pod == "" && to.pod == "":
+	case from.remote() && to.remote():
+		return usageHint(errors.New("one of SRC and DST must be on this host"), "use a pipe: 'podrun cp "+shellWord(src)+" - | podrun cp - "+shellWord(to.pod.Name)+":"+shellWord(path.Dir(to.path))+"'")
+	case !from.remote() && !to.remote():
 		return usageHint(errors.New("neither SRC nor DST is in a pod"), "name the pod: 'podrun cp "+shellWord(src)+" POD:"+shellWord(dst)+"' or 'podrun cp POD:"+shellWord(src)+" "+shellWord(dst)+"'")
-	case to.pod != "":
+	case to.remote():
 		remote = to
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
@@ -93,12 +99,16 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	if namespace == "" {
 		namespace = a.namespaceOrDefault("default")
 	}
-	target, err := a.execTarget(c.Context(), engine, namespace, remote.pod, f.container, a.streams.Err)
+	name, err := remote.pod.Resolve(engine.Layout(), namespace)
+	if err != nil {
+		return err
+	}
+	target, err := a.execTarget(c.Context(), engine, namespace, name, f.container, a.streams.Err)
 	if err != nil {
 		return err
 	}
 	o := run.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
-	if from.pod != "" {
+	if from.remote() {
 		var archive io.Writer
 		if to.path == "-" {
 			archive = a.raw.Out

@@ -62,7 +62,7 @@ not affect the pod's phase or exit code. It ends with the pod.`,
 }
 
 func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
-	name, command, err := f.check(c, given)
+	named, command, err := f.check(c, given)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,12 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	pod, err := engine.DebugTarget(c.Context(), a.namespaceOrDefault("default"), name)
+	namespace := a.namespaceOrDefault("default")
+	name, err := named.Resolve(engine.Layout(), namespace)
+	if err != nil {
+		return err
+	}
+	pod, err := engine.DebugTarget(c.Context(), namespace, name)
 	if err != nil {
 		return err
 	}
@@ -112,19 +117,18 @@ func (f *debugFlags) imageOr(other string) string {
 	return shellWord(f.image)
 }
 
-// check validates the command line, and returns the pod's name and the arguments after
-// --.
-func (f *debugFlags) check(c *cobra.Command, given []string) (name string, command []string, err error) {
+// check validates the command line, and returns the named pod and the arguments after --.
+func (f *debugFlags) check(c *cobra.Command, given []string) (named run.Ref, command []string, err error) {
 	words := given
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		words, command = given[:dash], given[dash:]
 	}
 	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
-		return "", nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
+		return run.Ref{}, nil, usageHint(errors.New("podrun does not debug nodes: it runs on this host"), "use a shell of this host, or 'podrun debug -it NAME --image="+f.imageOr("busybox:1.36")+"' for a pod")
 	}
-	named, err := podNames(words, true)
+	refs, err := podRefs(words, true)
 	if err != nil {
-		return "", nil, err
+		return run.Ref{}, nil, err
 	}
 	if !c.Flags().Changed("attach") {
 		f.attach = f.stdin
@@ -132,10 +136,10 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (name string, comma
 	switch {
 	case f.copyTo != "":
 		err = usageHint(errors.New("--copy-to is not supported: podrun does not copy pods"), "apply the manifest under another name, or omit --copy-to")
-	case len(named) != 1:
-		err = fmt.Errorf("give one pod name, not %d; put -- before the command", len(named))
+	case len(refs) != 1:
+		err = fmt.Errorf("give one pod name, not %d; put -- before the command", len(refs))
 	case f.image == "":
-		err = usageHint(errors.New("give the image of the ephemeral container with --image"), "use 'podrun debug -it "+named[0]+" --image=busybox:1.36'")
+		err = usageHint(errors.New("give the image of the ephemeral container with --image"), "use 'podrun debug -it "+refs[0].Name+" --image=busybox:1.36'")
 	case f.tty && !f.stdin:
 		err = usageHint(errors.New("-t requires -i"), "use -it")
 	case !slices.Contains([]string{"", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}, f.policy):
@@ -144,9 +148,9 @@ func (f *debugFlags) check(c *cobra.Command, given []string) (name string, comma
 		err = fmt.Errorf("--timeout=%s is negative", f.timeout)
 	}
 	if err != nil {
-		return "", nil, usage(c, err)
+		return run.Ref{}, nil, usage(c, err)
 	}
-	return named[0], command, nil
+	return refs[0], command, nil
 }
 
 // ephemeral returns the container that the flags describe.

@@ -67,7 +67,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if f.all && len(given) == 1 && given[0] == "all" {
 		given = nil // kubectl delete all --all: podrun has no other types
 	}
-	named, err := podNames(given, false)
+	named, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return usage(c, err)
 	}
 	r := a.renderer()
-	selectors, err := f.selectors(c, a, named, r)
+	selectors, err := f.selectors(c, a)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,18 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	ctx, cancel := run.WithRest(c.Context(), f.Timeout, f.Spent)
 	defer cancel()
 	f.Basics = engine.ReadBasics(ctx)
-	var missing error
 	f.Found = !f.all && f.labels == ""
 	if len(named) == 0 && !c.Flags().Changed("ignore-not-found") {
 		f.ignoreMissing = true
+	}
+	var missing error
+	for _, ref := range named {
+		name, err := ref.Resolve(engine.Layout(), a.namespaceOrDefault("default"))
+		if err != nil {
+			missing = errors.Join(missing, f.missingRef(a, ref, err))
+			continue
+		}
+		selectors = append(selectors, run.Selector{Namespace: a.namespaceOrDefault("default"), Names: []string{name}})
 	}
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
 	if err != nil {
@@ -131,16 +139,22 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 }
 
 // missing reports pods that were not found, as an error unless --ignore-not-found is set.
-func (f *deleteFlags) missing(a *app, sel run.Selector) (err error) {
+func (f *deleteFlags) missing(a *app, sel run.Selector) error {
 	f.Found = false
-	for _, name := range sel.Names {
-		if f.ignoreMissing {
-			fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
-		} else {
-			err = notFound(name)
-		}
+	if len(sel.Names) == 0 {
+		return nil
 	}
-	return err
+	return f.missingRef(a, run.Ref{Name: sel.Names[0]}, notFound(sel.Names[0]))
+}
+
+// missingRef reports a named pod that was not found.
+func (f *deleteFlags) missingRef(a *app, ref run.Ref, err error) error {
+	f.Found = false
+	if !f.ignoreMissing {
+		return err
+	}
+	fmt.Fprintf(a.streams.Err, "%s not found\n", ref)
+	return nil
 }
 
 // knownPods returns the pods as objects, with only their names if the checkpoint is
@@ -158,7 +172,7 @@ func knownPods(known []run.Known) []corev1.Pod {
 }
 
 // check rejects contradictory flags and sets the grace period.
-func (f *deleteFlags) check(c *cobra.Command, named []string) error {
+func (f *deleteFlags) check(c *cobra.Command, named []run.Ref) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
@@ -186,8 +200,8 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	return nil
 }
 
-// selectors returns one selector for each pod, or set of pods, to delete.
-func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
+// selectors returns one selector for each set of pods, and for each pod of the files, to delete.
+func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error) {
 	namespace := a.namespaceOrDefault("default")
 	if f.all || f.labels != "" {
 		if f.allNamespaces {
@@ -195,17 +209,14 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 		}
 		return []run.Selector{{Namespace: namespace}}, nil
 	}
-	var out []run.Selector
-	for _, name := range named {
-		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
-	}
 	if !f.hasFiles() {
-		return out, nil
+		return nil, nil
 	}
 	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, nil, func(problem.List) {})
 	if err != nil {
 		return nil, err
 	}
+	var out []run.Selector
 	for _, p := range objects.Pods {
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 	}

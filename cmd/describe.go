@@ -37,7 +37,7 @@ and events. Without a NAME, show all pods of the namespace.`,
 }
 
 func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) error {
-	named, err := podNames(given, false)
+	refs, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		return err
 	}
 	defer closeAll()
-	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
+	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, refs)
 	if err != nil || missing != nil && len(pods) == 0 {
 		return errors.Join(err, missing)
 	}

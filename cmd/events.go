@@ -51,7 +51,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	if f.of != "" {
 		given = append(given, f.of)
 	}
-	named, err := podNames(given, false)
+	refs, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,10 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	}
 	r := &renderer{w: a.streams.Err}
 	a.warnAbout(r, notes)
+	named, missing := resolve(settings.Layout(), a.namespaceRead(f.allNamespaces), refs)
+	if missing != nil {
+		return missing
+	}
 	wanted := a.eventsWanted(f, named)
 	read := func(ctx context.Context) ([]event.Event, error) {
 		list, err := run.EventsOf(ctx, settings.Layout(), func(id identity.Pod) bool { return wanted(event.Event{Namespace: id.Namespace, Pod: id.Name}) })
@@ -104,10 +108,7 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 
 // eventsWanted returns a function that selects the events of the named pods.
 func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) bool {
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace := a.namespaceOrDefault("default")
 	return func(e event.Event) bool {
 		return (f.allNamespaces || e.Namespace == namespace) && (len(named) == 0 || slices.Contains(named, e.Pod))
 	}

@@ -64,7 +64,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	case f.timeout < 0:
 		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
 	}
-	named, err := podNames(given[:dash], true)
+	named, err := podRefs(given[:dash], true)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,12 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	target, err := a.execTarget(c.Context(), engine, a.namespaceOrDefault("default"), named[0], f.container, a.streams.Err)
+	namespace := a.namespaceOrDefault("default")
+	name, err := named[0].Resolve(engine.Layout(), namespace)
+	if err != nil {
+		return err
+	}
+	target, err := a.execTarget(c.Context(), engine, namespace, name, f.container, a.streams.Err)
 	if err != nil {
 		return err
 	}

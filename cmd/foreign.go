@@ -54,8 +54,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 }
 
 // podrunFlags converts the arguments after a command of sameAs: it renames flags that have another
-// name in podrun and, for commands that act on workloads, replaces deploy/web and deployment web
-// by the name of the pod, web.
+// name in podrun.
 func podrunFlags(words string, rest []string) []string {
 	names := flagNames[words]
 	var out []string
@@ -69,9 +68,6 @@ func podrunFlags(words string, rest []string) []string {
 			for _, letter := range letters {
 				out = append(out, names["-"+string(letter)])
 			}
-		case strings.HasPrefix(words, "rollout ") && instead(arg) != "" && len(out) == 0:
-		case strings.HasPrefix(words, "rollout "):
-			out = append(out, arg[strings.Index(arg, "/")+1:])
 		default:
 			out = append(out, arg)
 		}

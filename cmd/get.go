@@ -76,7 +76,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if len(given) == 1 && strings.EqualFold(given[0], "all") {
 		given = nil // kubectl get all: podrun has no other types
 	}
-	named, err := podNames(given, false)
+	refs, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	}
 	watching := f.watch || f.watchOnly
 	switch {
-	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(named) > 0):
+	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(refs) > 0):
 		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
 	case watching && f.fieldSelector != "":
 		return usageHint(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
@@ -118,9 +118,9 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	}
 	defer closeAll()
 	if watching {
-		return a.watchWithin(c, f, engine, named, match)
+		return a.watchWithin(c, f, engine, refs, match)
 	}
-	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
+	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, refs)
 	if f.ignoreMissing {
 		missing = nil
 	}
@@ -138,8 +138,8 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 			return usage(c, fmt.Errorf("--sort-by: %w", err))
 		}
 	}
-	single := len(named) == 1 && len(shown) == 1
-	if f.ignoreMissing && len(named) > 0 && len(shown) == 0 {
+	single := len(refs) == 1 && len(shown) == 1
+	if f.ignoreMissing && len(refs) > 0 && len(shown) == 0 {
 		return nil // as in kubectl
 	}
 	if byTemplate != nil {
@@ -149,23 +149,27 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 }
 
 // watchWithin is watch with the time limit of --timeout.
-func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
+func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, refs []run.Ref, match func(map[string]string) bool) error {
 	if f.timeout <= 0 {
-		return a.watch(c, f, engine, named, match)
+		return a.watch(c, f, engine, refs, match)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	c.SetContext(ctx)
-	err := a.watch(c, f, engine, named, match)
+	err := a.watch(c, f, engine, refs, match)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return nil // kubectl also exits with 0 when the time limit of a watch expires
 	}
 	return err
 }
 
-// readPods reads the pods of the namespace, or the named pods (podNames). Missing joins
+// readPods reads the pods of the namespace, or the named pods (podRefs). Missing joins
 // the errors of the named pods that do not exist; the other pods are returned.
-func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) (pods []corev1.Pod, missing, err error) {
+func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, refs []run.Ref) (pods []corev1.Pod, missing, err error) {
+	named, missing := resolve(e.Layout(), a.namespaceRead(allNamespaces), refs)
+	if len(refs) > 0 && len(named) == 0 {
+		return nil, missing, nil
+	}
 	if pods, err = a.findPods(ctx, e, allNamespaces, named); err != nil {
 		return nil, nil, err
 	}
@@ -177,16 +181,17 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	return pods, missing, nil
 }
 
+// namespaceRead returns the namespace whose pods a command reads, or "" for all of them.
+func (a *app) namespaceRead(all bool) string {
+	if all {
+		return ""
+	}
+	return a.namespaceOrDefault("default")
+}
+
 // findPods reads the pods of the namespace, or those of the named pods that exist.
 func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
-	sel := run.Selector{Namespace: a.namespace, Names: named}
-	if sel.Namespace == "" && !allNamespaces {
-		sel.Namespace = "default"
-	}
-	if allNamespaces {
-		sel.Namespace = ""
-	}
-	views, err := e.Pods(ctx, sel)
+	views, err := e.Pods(ctx, run.Selector{Namespace: a.namespaceRead(allNamespaces), Names: named})
 	if err != nil {
 		return nil, err
 	}

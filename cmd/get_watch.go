@@ -138,7 +138,11 @@ func (a *app) getSources(ctx context.Context) error {
 }
 
 // watch prints the pods, and then each change, until a signal arrives.
-func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
+func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, refs []run.Ref, match func(map[string]string) bool) error {
+	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
+	if missing != nil {
+		return missing
+	}
 	first := true
 	read := func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := a.findPods(ctx, engine, f.allNamespaces, named)

@@ -69,15 +69,15 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	if err != nil {
 		return err
 	}
-	named, err := f.names(given)
+	named, container, err := f.names(given)
 	if err != nil {
 		return err
 	}
-	if len(named) == 2 {
+	if container != "" {
 		if f.container != "" {
 			return usage(c, errors.New("the container is given both as an argument and with -c"))
 		}
-		f.container = named[1]
+		f.container = container
 	}
 	opts, err := f.options(time.Now())
 	if err != nil {
@@ -91,8 +91,10 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	request := run.LogsRequest{Namespace: a.namespaceOrDefault("default"), Container: f.container,
 		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers}
 	var logs []run.Log
-	if len(named) > 0 {
-		request.Name = named[0]
+	if named.Name != "" {
+		if request.Name, err = named.Resolve(engine.Layout(), request.Namespace); err != nil {
+			return err
+		}
 		logs, err = a.podLogs(c.Context(), engine, request)
 	} else {
 		logs, err = a.selectedLogs(c.Context(), engine, request, match)
@@ -185,26 +187,27 @@ func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRe
 	return out, nil
 }
 
-// names returns the name of the pod and, if given, the name of the container. A resource type
+// names returns the named pod and, if given, the name of the container. A resource type
 // may precede them, as in "logs pod web".
-func (f *logsFlags) names(given []string) ([]string, error) {
+func (f *logsFlags) names(given []string) (pod run.Ref, container string, err error) {
 	if len(given) == 0 {
-		return nil, nil // -l selects the pods
+		return run.Ref{}, "", nil // -l selects the pods
 	}
-	rest := []string{}
-	if isPodType(given[0]) && len(given) > 1 {
-		given = given[1:]
-	} else if len(given) > 1 && instead(given[0]) != "" {
-		return nil, notPods(given[0])
+	named := given[:1]
+	if len(given) > 1 && (isPodType(given[0]) || instead(given[0]) != "") {
+		named = given[:2]
 	}
-	name, err := podName(given[0])
+	refs, err := podRefs(named, true)
 	if err != nil {
-		return nil, err
+		return run.Ref{}, "", err
 	}
-	if rest = given[1:]; len(rest) > 1 {
-		return nil, namesError(fmt.Errorf("%d names are given", len(given)), "name one pod and, after it or with -c, a container")
+	switch rest := given[len(named):]; len(rest) {
+	case 0:
+		return refs[0], "", nil
+	case 1:
+		return refs[0], rest[0], nil
 	}
-	return append([]string{name}, rest...), nil
+	return run.Ref{}, "", namesError(fmt.Errorf("%d names are given", len(given)-len(named)+1), "name one pod and, after it or with -c, a container")
 }
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
 )
 
 // podTypes are kubectl's names of the pod resource (plural, singular and short); case is
@@ -15,23 +17,32 @@ var podTypes = []string{"pod", "pods", "po"}
 
 func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
 
-// isWorkloadType reports whether a word is a type of workload (deploy, job.batch), whose only
-// pod has the workload's name.
-func isWorkloadType(word string) bool { return instead(word) == useTemplate }
+// workloadKind returns the kind of workload that a word names (deploy, job.batch), or "".
+func workloadKind(word string) string {
+	word, _, _ = strings.Cut(strings.ToLower(word), ".") // deployments.apps
+	for _, w := range workloadTypes {
+		if slices.Contains(w.names, word) {
+			return w.kind
+		}
+	}
+	return ""
+}
 
-// podNames accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
-// pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME, because podrun
-// runs one pod with the name of the workload. If aloneIsName is true, the word pod without a name is itself
-// the name of a pod, as in kubectl logs and kubectl exec; otherwise it selects all pods, as in kubectl get.
-// podNames returns nil if no pod is named. Any other resource type is a usage error.
-func podNames(given []string, aloneIsName bool) (names []string, err error) {
+// podRefs accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
+// pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME. If aloneIsName
+// is true, the word pod without a name is itself the name of a pod, as in kubectl logs and kubectl exec;
+// otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any other
+// resource type is a usage error.
+func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
-	first := given[0]
+	first, kind := given[0], ""
 	switch {
-	case isPodType(first) && (len(given) > 1 || !aloneIsName), isWorkloadType(first) && len(given) > 1:
+	case isPodType(first) && (len(given) > 1 || !aloneIsName):
 		given = given[1:]
+	case workloadKind(first) != "" && len(given) > 1:
+		given, kind = given[1:], workloadKind(first)
 	case len(given) > 1 && instead(first) != "":
 		return nil, notPodNamed(first, given[1])
 	case strings.Contains(first, ",") && !strings.Contains(first, "/"):
@@ -41,13 +52,30 @@ func podNames(given []string, aloneIsName bool) (names []string, err error) {
 		given = given[1:]
 	}
 	for _, word := range given {
-		name, err := podName(word)
+		ref, err := podRef(word)
 		if err != nil {
 			return nil, err
 		}
+		if !strings.Contains(word, "/") {
+			ref.Kind = kind
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// resolve returns the names of the pods that refs name in the namespace. Missing joins the
+// errors of workloads that do not define the pod of their name.
+func resolve(layout identity.Layout, namespace string, refs []run.Ref) (names []string, missing error) {
+	for _, ref := range refs {
+		name, err := ref.Resolve(layout, namespace)
+		if err != nil {
+			missing = errors.Join(missing, err)
+			continue
+		}
 		names = append(names, name)
 	}
-	return names, nil
+	return names, missing
 }
 
 // podTypeList rejects a list of types, such as pods,services, that includes types other
@@ -61,22 +89,22 @@ func podTypeList(list string) error {
 	return nil
 }
 
-// podName returns the name in NAME or pod/NAME.
-func podName(word string) (string, error) {
+// podRef parses NAME, pod/NAME or deploy/NAME.
+func podRef(word string) (run.Ref, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
 	case word == "":
-		return "", namesError(errors.New("the name of a pod is empty"), "'podrun get' lists the pods")
+		return run.Ref{}, namesError(errors.New("the name of a pod is empty"), "'podrun get' lists the pods")
 	case !ok && !looksLikeFile(word):
-		return word, nil
+		return run.Ref{Name: word}, nil
 	case looksLikeFile(word):
-		return "", namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
-	case !isPodType(kind) && (!isWorkloadType(kind) || name == ""):
-		return "", notPodNamed(kind, name)
+		return run.Ref{}, namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
+	case !isPodType(kind) && (workloadKind(kind) == "" || name == ""):
+		return run.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
-		return "", namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
+		return run.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
 	}
-	return name, nil
+	return run.Ref{Kind: workloadKind(kind), Name: name}, nil
 }
 
 // looksLikeFile reports whether a word looks like a path, or - for standard input, rather
@@ -125,14 +153,23 @@ const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o
 
 const useTemplate = "podrun runs a workload as one pod with the same name: 'podrun get' lists the pods"
 
+// workloadTypes are the kinds from whose template podrun creates a pod, with kubectl's names of
+// their types: plural, singular and short.
+var workloadTypes = []struct {
+	kind  string
+	names []string
+}{
+	{"Deployment", []string{"deployments", "deployment", "deploy"}},
+	{"ReplicaSet", []string{"replicasets", "replicaset", "rs"}},
+	{"StatefulSet", []string{"statefulsets", "statefulset", "sts"}},
+	{"DaemonSet", []string{"daemonsets", "daemonset", "ds"}},
+	{"Job", []string{"jobs", "job"}},
+	{"CronJob", []string{"cronjobs", "cronjob", "cj"}},
+	{"ReplicationController", []string{"replicationcontrollers", "replicationcontroller", "rc"}},
+	{"PodTemplate", []string{"podtemplates", "podtemplate"}},
+}
+
 var otherTypes = []otherType{
-	{[]string{"deployments", "deployment", "deploy"}, useTemplate},
-	{[]string{"replicasets", "replicaset", "rs"}, useTemplate},
-	{[]string{"statefulsets", "statefulset", "sts"}, useTemplate},
-	{[]string{"daemonsets", "daemonset", "ds"}, useTemplate},
-	{[]string{"jobs", "job"}, useTemplate},
-	{[]string{"cronjobs", "cronjob", "cj"}, useTemplate},
-	{[]string{"replicationcontrollers", "replicationcontroller", "rc"}, useTemplate},
 	{[]string{"services", "service", "svc"}, useAddress},
 	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
@@ -160,6 +197,9 @@ var otherTypes = []otherType{
 // instead returns the hint for a resource type that podrun does not support, or "" for an
 // unknown type.
 func instead(kind string) string {
+	if workloadKind(kind) != "" {
+		return useTemplate
+	}
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps
 	for _, t := range otherTypes {
 		if slices.Contains(t.names, kind) {

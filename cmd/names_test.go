@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPodNames(t *testing.T) {
+func TestPodRefs(t *testing.T) {
 	tests := []struct {
 		given       string
 		aloneIsName bool
@@ -30,8 +30,12 @@ func TestPodNames(t *testing.T) {
 		{given: "pod/svc", want: "svc"},
 		{given: "pods,po", want: ""},
 		{given: "web.example", want: "web.example"},
-		{given: "deploy/web job.batch/db", want: "web db"},
-		{given: "Deployment web", want: "web"},
+		{given: "deploy/web job.batch/db", want: "deployment/web job/db"},
+		{given: "Deployment web db", want: "deployment/web deployment/db"},
+		{given: "deployments.v1.apps/web", want: "deployment/web"},
+		{given: "sts/a ds/b rs/c cj/d rc/e", want: "statefulset/a daemonset/b replicaset/c cronjob/d replicationcontroller/e"},
+		{given: "job pod/web", want: "web"},
+		{given: "web deploy/db pod/x", want: "web deployment/db x"},
 		{given: "job", want: "job"}, // a pod may have this name
 		{given: "job/a/b", err: "not of the form pod/NAME"},
 
@@ -48,20 +52,24 @@ func TestPodNames(t *testing.T) {
 		{given: "-", err: "not a valid pod name"},
 	}
 	for _, test := range tests {
-		got, err := podNames(strings.Fields(test.given), test.aloneIsName)
+		got, err := podRefs(strings.Fields(test.given), test.aloneIsName)
 		if test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("podNames(%q) = %q, %v; want an error with %q", test.given, got, err, test.err)
+				t.Errorf("podRefs(%q) = %v, %v; want an error with %q", test.given, got, err, test.err)
 			} else if exitCode(err) != ExitUsage {
-				t.Errorf("podNames(%q): exit code %d, want %d", test.given, exitCode(err), ExitUsage)
+				t.Errorf("podRefs(%q): exit code %d, want %d", test.given, exitCode(err), ExitUsage)
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(got, strings.Fields(test.want)) {
-			t.Errorf("podNames(%q) = %q, %v; want %q", test.given, got, err, test.want)
+		var words []string
+		for _, ref := range got {
+			words = append(words, strings.TrimPrefix(ref.String(), "pod/"))
+		}
+		if err != nil || !slices.Equal(words, strings.Fields(test.want)) {
+			t.Errorf("podRefs(%q) = %q, %v; want %q", test.given, words, err, test.want)
 		}
 	}
-	if _, err := podNames([]string{""}, false); err == nil {
+	if _, err := podRefs([]string{""}, false); err == nil {
 		t.Error("an empty name is accepted")
 	}
 }

@@ -16,7 +16,7 @@ type pickFlags struct {
 	selector string
 	all      bool
 
-	names []string
+	named []run.Ref
 	match func(map[string]string) bool
 }
 
@@ -29,20 +29,20 @@ func (f *pickFlags) add(set *pflag.FlagSet) {
 // contradictory flags.
 func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	several := f.all || f.selector != ""
-	names, err := podNames(given, !several)
+	named, err := podRefs(given, !several)
 	if err != nil {
 		return err
 	}
 	switch {
-	case several && len(names) > 0:
-		return usageHint(errors.New("--all and -l cannot be used with names"), "omit "+shellWords(names)+" for all pods, or omit --all and -l for those pods")
-	case !several && len(names) == 0:
+	case several && len(named) > 0:
+		return usageHint(errors.New("--all and -l cannot be used with names"), "omit "+shellWords(given)+" for all pods, or omit --all and -l for those pods")
+	case !several && len(named) == 0:
 		return usageHint(errors.New("specify pods by name, -l SELECTOR or --all"), "'podrun get' lists the pods; use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all of the namespace")
 	}
 	if f.match, err = parseSelector(f.selector); err != nil {
 		return usage(c, err)
 	}
-	f.names = names
+	f.named = named
 	return nil
 }
 
@@ -51,13 +51,13 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	namespace := a.namespaceOrDefault("default")
 	selectors := []run.Selector{{Namespace: namespace}}
-	if len(f.names) > 0 {
+	if len(f.named) > 0 {
 		selectors = nil
 	}
-	for _, name := range f.names {
+	names, missing := resolve(e.Layout(), namespace, f.named)
+	for _, name := range names {
 		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
 	}
-	var missing error
 	pods, err := findAll(ctx, e, selectors, func(sel run.Selector) {
 		if len(sel.Names) > 0 {
 			missing = errors.Join(missing, notFound(sel.Names[0]))
@@ -66,7 +66,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 	if err != nil {
 		return nil, err
 	}
-	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.names) == 0 && !f.matches(k) })
+	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.named) == 0 && !f.matches(k) })
 	if len(pods) == 0 && missing == nil {
 		missing = notFound("")
 	}

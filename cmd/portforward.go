@@ -46,11 +46,11 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		}
 		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' for port 80 of the pod at port 8080 of this host; 'podrun describe "+name+"' shows the ports")
 	}
-	named, err := podNames(given[:1], true)
+	named, err := podRef(given[0])
 	if err != nil {
 		return err
 	}
-	o := run.ForwardOptions{Namespace: a.namespaceOrDefault("default"), Name: named[0], Addresses: addresses}
+	o := run.ForwardOptions{Namespace: a.namespaceOrDefault("default"), Addresses: addresses}
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {
@@ -77,6 +77,9 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		return err
 	}
 	defer closeAll()
+	if o.Name, err = named.Resolve(engine.Layout(), o.Namespace); err != nil {
+		return err
+	}
 	return engine.Forward(c.Context(), o)
 }
 

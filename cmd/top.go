@@ -57,7 +57,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if len(given) > 0 && isContainerType(given[0]) {
 		f.containers, given = true, given[1:]
 	}
-	named, err := podNames(given, false)
+	refs, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	switch {
 	case err != nil:
 		return usage(c, err)
-	case len(named) > 0 && (f.allNamespaces || f.selector != ""):
+	case len(refs) > 0 && (f.allNamespaces || f.selector != ""):
 		return usage(c, errors.New("names cannot be used with -A or -l"))
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
@@ -76,10 +76,12 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	sel := run.Selector{Namespace: a.namespaceOrDefault("default"), Names: named}
-	if f.allNamespaces {
-		sel.Namespace = ""
+	sel := run.Selector{Namespace: a.namespaceRead(f.allNamespaces)}
+	named, missing := resolve(engine.Layout(), sel.Namespace, refs)
+	if missing != nil {
+		return missing
 	}
+	sel.Names = named
 	pods, err := serve.Top(c.Context(), engine, sel)
 	if err != nil {
 		return err

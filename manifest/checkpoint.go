@@ -22,6 +22,8 @@ type Checkpoint struct {
 	Claims       []*corev1.PersistentVolumeClaim
 	Volumes      []*corev1.PersistentVolume
 	RuntimeClass *nodev1.RuntimeClass // nil if the pod uses none
+	// Definition is the object that defines the pod; nil if an older release wrote the checkpoint.
+	Definition *Definition
 
 	// InMemory is true if the pod's Secrets are kept in memory only. SecretsLost is true if
 	// they have been lost; the Secrets then have no data. Marshal writes neither field.
@@ -46,7 +48,7 @@ func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
 		return nil, fmt.Errorf("a checkpoint without a pod")
 	}
-	pod := *c.Pod
+	pod := storedPod{Pod: *c.Pod, Definition: c.Definition}
 	pod.TypeMeta = typeMeta("v1", "Pod")
 	objects := []any{pod}
 	for _, o := range c.ConfigMaps {
@@ -141,8 +143,10 @@ func (c *Checkpoint) take(raw []byte) error {
 	h, _ := readHeader(raw)
 	switch h.Kind {
 	case "Pod":
-		c.Pod = new(corev1.Pod)
-		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.Pod)
+		var stored storedPod
+		err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &stored)
+		c.Pod, c.Definition = &stored.Pod, stored.Definition
+		return err
 	case "ConfigMap":
 		c.ConfigMaps = append(c.ConfigMaps, new(corev1.ConfigMap))
 		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.ConfigMaps[len(c.ConfigMaps)-1])

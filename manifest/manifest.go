@@ -64,6 +64,8 @@ type Pod struct {
 	Position Position
 	From     string // "Deployment web" if created from a pod template, otherwise ""
 	NodeName string // spec.nodeName in the file, which podrun replaces by this host
+	// Definition is the object that defines the pod; nil for a checkpoint of an older release.
+	Definition *Definition
 	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. It is not known for a
 	// checkpoint.
 	WroteDNSPolicy bool

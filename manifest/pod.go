@@ -21,13 +21,14 @@ import (
 func (l *loader) pod(it item, h header) {
 	var pod corev1.Pod
 	if l.decode(it, l.objectName(h), &pod) {
-		l.takePod(it, &pod, h.Kind)
+		l.takePod(it, &pod, definedByPod())
 	}
 }
 
 // takePod defaults and validates a pod that was decoded, or created from the template of an
 // object of another kind.
-func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
+func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
+	kind := by.Kind
 	l.serverFields(&pod.ObjectMeta, true)
 	pod.TypeMeta = typeMeta("v1", "Pod")
 	pod.Status = corev1.PodStatus{}
@@ -58,7 +59,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	if len(l.problems.Errors()) > before || !l.claim(it, "Pod", qualified(&pod.ObjectMeta)) {
 		return
 	}
-	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, WroteDNSPolicy: wroteDNS, item: it}
+	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, Definition: by, WroteDNSPolicy: wroteDNS, item: it}
 	if kind != "Pod" {
 		out.From = kind + " " + pod.Name
 	}

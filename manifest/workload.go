@@ -75,6 +75,11 @@ func (l *loader) workload(it item, h header) {
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace,
 		Labels: template.Labels, Annotations: template.Annotations,
 	}, Spec: template.Spec}
+	by, err := newDefinition(h.Kind, w, obj)
+	if err != nil {
+		l.add(it.problem(l.objectName(h), "", "FieldValueInvalid", err.Error()))
+		return
+	}
 	before := len(l.problems)
 	l.validateWorkload(it, h, w, obj.(runtime.Object).DeepCopyObject())
 	it.rename = [][2]string{{"spec", w.template + ".spec"}, {"metadata.labels", w.template + ".metadata.labels"}, {"metadata.annotations", w.template + ".metadata.annotations"}}
@@ -84,7 +89,7 @@ func (l *loader) workload(it item, h header) {
 	note := it.problem(l.objectName(h), "", "PodTemplate", fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind))
 	note.Warning = true
 	l.add(note)
-	l.takePod(it, pod, h.Kind)
+	l.takePod(it, pod, by)
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
 

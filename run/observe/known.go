@@ -7,6 +7,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -14,6 +15,9 @@ import (
 type Known struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // from the checkpoint; nil if the checkpoint is missing or corrupt
+	// Definition is the object that defines the pod; nil if there is no readable checkpoint, or an older
+	// release wrote it.
+	Definition *manifest.Definition
 	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if the checkpoint is
 	// readable or missing. Such a pod can only be shown and deleted.
 	Broken error
@@ -42,7 +46,7 @@ func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	case c == nil:
 		return Known{ID: id}
 	}
-	k := Known{ID: id, Pod: c.Pod}
+	k := Known{ID: id, Pod: c.Pod, Definition: c.Definition}
 	if c.SecretsLost {
 		k.LostSecrets = store.LostSecrets(id)
 	}

@@ -55,12 +55,14 @@ type Plan struct {
 
 // PlanInput is the input of NewPlan.
 type PlanInput struct {
-	Pod      *corev1.Pod // defaulted and validated
-	UID      string      // of the new pod
-	Objects  *manifest.Objects
-	Facts    host.Facts
-	Settings nodeconfig.Settings
-	Handler  string // the runtime handler of its RuntimeClass
+	Pod *corev1.Pod // defaulted and validated
+	UID string      // of the new pod
+	// Definition is the object that defines the pod; nil if it is not known.
+	Definition *manifest.Definition
+	Objects    *manifest.Objects
+	Facts      host.Facts
+	Settings   nodeconfig.Settings
+	Handler    string // the runtime handler of its RuntimeClass
 	// Allocatable is the capacity of this host for pods (admission.Allocatable).
 	Allocatable corev1.ResourceList
 	Invocation  string // the random ID of this podrun process
@@ -94,6 +96,7 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	p.Images = images
 	problems = append(problems, p.planContainers(in)...)
 	p.Checkpoint = manifest.Referred(pod, in.Objects)
+	p.Checkpoint.Definition = in.Definition
 	problems = append(problems, p.planStartOrder(in.Settings)...)
 	return p, append(problems, p.planPullSecrets()...)
 }

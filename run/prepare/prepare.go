@@ -72,6 +72,13 @@ type Target struct {
 	Was       ExistingPod // the existing pod, if the change is an update
 }
 
+// DefinitionChanged reports whether another object defines the same pod, or the object has changed
+// outside its pod template.
+func (t Target) DefinitionChanged() bool {
+	is := t.Plan.Checkpoint.Definition
+	return is != nil && !is.Equal(t.Was.Made.Definition)
+}
+
 // HostState contains the state of this host that planning requires.
 type HostState struct {
 	Facts      host.Facts
@@ -124,7 +131,7 @@ func All(in Input) ([]Target, problem.List) {
 		handler, found := RuntimeHandler(pod, of.Objects)
 		pod = in.withUserNamespace(&t, t.withoutEphemeral(will), handler)
 		plan, more := NewPlan(PlanInput{
-			Pod: pod, UID: t.UID, Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.UID, Definition: mp.Definition, Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if !mp.WroteDNSPolicy {

@@ -23,6 +23,10 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
 		return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
 	}
+	if t.Change == prepare.ChangeUnchanged && t.DefinitionChanged() {
+		a.recordDefinition()
+		return nil
+	}
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
@@ -45,6 +49,15 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 		return err
 	}
 	return a.reserveReplacement(ctx, again)
+}
+
+// recordDefinition records another object that defines the same pod, such as a Deployment instead of a
+// Pod. Only the commands that accept the names of workloads use it: a failure is a warning, because an
+// unchanged pod must not depend on a disk that is full.
+func (a *applying) recordDefinition() {
+	if err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint); err != nil {
+		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
 }
 
 // reserveReplacement reserves the resources of a pod whose predecessor was removed. If the pod is created

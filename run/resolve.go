@@ -1,0 +1,56 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Ref names a pod: by its own name, or by the object of a manifest that defines it.
+type Ref struct {
+	Kind string // the kind of a workload, such as Deployment; "" or Pod for the name of a pod
+	Name string
+}
+
+// String returns the reference as kubectl prints it: deployment/web.
+func (r Ref) String() string {
+	if r.Kind == "" {
+		return "pod/" + r.Name
+	}
+	return strings.ToLower(r.Kind) + "/" + r.Name
+}
+
+// Resolve returns the name of the pod that a reference names. It reads the pod's checkpoint, but does
+// not call the runtime. The error, of kind Failed, means that an object of another kind defines the pod
+// of this name. For a pod that has no readable checkpoint, or that an older release created, Resolve
+// returns the name: the kind of its definition is not known. Namespace is "" for all namespaces.
+func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err error) {
+	if r.Kind == "" || r.Kind == "Pod" {
+		return r.Name, nil
+	}
+	stored, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: r.Name})
+	if err != nil {
+		return "", err
+	}
+	sel := Selector{Namespace: namespace, Names: []string{r.Name}}
+	for _, id := range stored {
+		if !sel.Matches(id) {
+			continue
+		}
+		k := observe.ReadKnown(layout, id)
+		if k.Definition.DefinedBy(r.Kind) {
+			return r.Name, nil
+		}
+		err = &problem.Error{Kind: problem.Failed, Object: strings.ToLower(r.Kind) + " " + r.Name, Err: errors.New("not found"),
+			Hint: fmt.Sprintf("a %s defines the pod %s: use %s", k.Definition.Kind, r.Name, Ref{Kind: k.Definition.Kind, Name: r.Name})}
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.Name, nil
+}
