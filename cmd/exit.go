@@ -42,8 +42,8 @@ type exitRow struct {
 var exitTable = []exitRow{
 	{ExitOK, "", "success"},
 	{ExitFailed, problem.Failed, "the pod failed for a reason other than a container's exit code: a failed hook, an init container that may not be restarted, a pod that had already failed"},
-	{ExitNotExecutable, problem.NotExecutable, "the command of a container, or that of exec, cannot be executed"},
-	{ExitNotFound, problem.NotFound, "the command of a container, or that of exec, was not found"},
+	{ExitNotExecutable, problem.NotExecutable, "the command of a container, or the command of exec, cannot be executed"},
+	{ExitNotFound, problem.NotFound, "the command of a container, or the command of exec, was not found"},
 	{ExitUsage, problem.Usage, "the command line is wrong"},
 	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
 	{ExitRefused, problem.Refused, "this host cannot run the pod or its policy forbids it: ports, resources, placement, security"},
