@@ -29,7 +29,7 @@ func newCreate(a *app) *cobra.Command {
 	c.Short = "Start the pods of a manifest, or create a manifest from flags"
 	c.Long = `With a file, create does what 'podrun apply' does.
 
-The subcommands create an object from flags, as those of kubectl do. With
+The subcommands create an object from flags, as kubectl's subcommands do. With
 --dry-run=client -o yaml they print it; otherwise podrun starts its pod.`
 	c.Example = `  podrun create deployment web --image=nginx:1.27 --dry-run=client -o yaml > web.yaml
   podrun create configmap app --from-file=app.conf --dry-run=client -o yaml > app.yaml
@@ -117,7 +117,7 @@ func newCreateDeployment(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "deployment NAME --image=IMAGE [-- COMMAND...]",
 		Aliases: []string{"deploy"},
-		Short:   "Create a Deployment, of which podrun runs one pod",
+		Short:   "Create a Deployment; podrun runs one pod for it",
 		Example: `  podrun create deployment web --image=nginx:1.27 --port=80`,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, given []string) error {

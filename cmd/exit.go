@@ -141,8 +141,8 @@ func exitHelp() string {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
 	}
 	b.WriteString(`
-If the pods of a command end with different codes, the command exits with the one that
-is furthest down in this table. A container may itself exit with 120 to 125; the last line
+If the pods of a command end with different codes, the command exits with the code that
+is last in this table. A container may itself exit with 120 to 125; the last line
 on stderr, and "reason" in the JSON summary, show whether the code is podrun's.
 `)
 	return b.String()

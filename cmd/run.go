@@ -35,9 +35,10 @@ func newRun(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE... | IMAGE [COMMAND...]",
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
-		Long: `Run a new pod, from manifests or of an image, to completion: start it, stream the logs of its containers, remove
-it, and exit with the first non-zero exit code of its containers. With
---exit-code-from, the run ends when that container ends, even if others still run.
+		Long: `Run a new pod, defined by manifests or by an image and flags, to completion: start it,
+stream the logs of its containers, remove it, and exit with the first non-zero exit code
+of its containers. With --exit-code-from, the run ends when that container ends, even if
+others still run.
 
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
@@ -46,13 +47,14 @@ kind ends podrun immediately. SIGTERM after SIGINT shortens the grace period to 
 
 With -i, the pod's container reads standard input; with -t, it has a terminal. With
 both, your terminal is connected to the container until it ends. If the pod has several
-containers, this applies to the one that the annotation
-kubectl.kubernetes.io/default-container names, or else to the first.
+containers, -i and -t apply to the container that the annotation
+kubectl.kubernetes.io/default-container names, or else to the first container.
 
 An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is a
 manifest; otherwise it is an image, and the arguments after it are the container's. The
-flags define the pod as those of docker run, or, with --image, as those of kubectl run;
---dry-run=client -o yaml prints the manifest. With -d, run does what 'podrun apply' does.`,
+flags that define the pod are those of docker run or, with --image, those of kubectl
+run; --dry-run=client -o yaml prints the manifest. With -d, run does what 'podrun apply'
+does.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it --rm busybox:1.36 sh
@@ -98,7 +100,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
 	if f.generated != nil && f.PodFlags.Restart == corev1.RestartPolicyAlways {
-		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "add -d, with which run does not wait for the end of the pod; or use --restart=OnFailure")
+		return usageHint(fmt.Errorf("--restart=%s: the pod would not end", f.restart), "add -d, so that run does not wait until the pod ends, or use --restart=OnFailure")
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))

@@ -17,7 +17,7 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	for _, name := range []string{"exit-code-from", "exit-code-policy", "log-file", "replace"} {
 		if flags.Changed(name) {
-			return usageHint(errors.New("--"+name+" cannot be used with -d, which does not wait for the end of the pod"), "omit -d")
+			return usageHint(errors.New("--"+name+" cannot be used with -d, which does not wait until the pod ends"), "omit -d")
 		}
 	}
 	apply := &applyFlags{inputFlags: f.inputFlags, dryRun: f.dryRun, wait: string(lifecycle.GoalStarted), quiet: f.quiet}

@@ -60,7 +60,7 @@ var definitionFlags = map[string]string{
 }
 
 func (f *imageFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.Image, "image", "", "`image` of the pod NAME, as in 'kubectl run NAME --image=IMAGE -- ARGS'; does not wait for the end of the pod, except with --attach, -i or -t")
+	set.StringVar(&f.Image, "image", "", "`image` of the pod NAME, as in 'kubectl run NAME --image=IMAGE -- ARGS'; run then returns when the pod has started, unless --attach, -i or -t is set")
 	set.StringVar(&f.Name, "name", "", "name of the pod (default: the name of the image)")
 	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [[IP:]HOSTPORT:]PORT[/PROTOCOL]; repeatable")
 	set.StringArrayVar(&f.port, "port", nil, "`port` of the container; repeatable")
@@ -70,19 +70,19 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.Labels, "labels", "l", nil, "labels of the pod (a=b,c=d); repeatable (default run=NAME)")
 	set.StringArrayVar(&f.Notes, "annotations", nil, "annotations of the pod (a=b,c=d); repeatable")
 	set.StringVar(&f.CPUs, "cpus", "", "limit of CPUs (1.5)")
-	set.StringVarP(&f.Memory, "memory", "m", "", "limit of memory; k, m and g are powers of 1,024 as in docker (64m)")
+	set.StringVarP(&f.Memory, "memory", "m", "", "limit of memory; k, m and g are powers of 1,024, as in docker (64m)")
 	set.StringVar(&f.restart, "restart", "", "restartPolicy: Never, OnFailure or Always, or docker's no, on-failure, always or unless-stopped")
 	set.StringVar(&f.pull, "pull", "", "when to pull the image: always, missing or never")
 	set.StringVarP(&f.WorkDir, "workdir", "w", "", "working directory in the container")
 	set.StringVarP(&f.User, "user", "u", "", "user of the container: UID[:GID]")
 	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod")
-	set.StringVar(&f.Network, "network", "", "host for the network of this host")
+	set.StringVar(&f.Network, "network", "", "network of the pod: host for the network of this host")
 	set.StringArrayVar(&f.CapAdd, "cap-add", nil, "`capability` to add; repeatable")
 	set.StringArrayVar(&f.CapDrop, "cap-drop", nil, "`capability` to drop; repeatable")
 	set.BoolVar(&f.Privileged, "privileged", false, "run the container privileged")
 	set.BoolVar(&f.ReadOnly, "read-only", false, "mount the container's root file system read-only")
 	set.BoolVarP(&f.detach, "detach", "d", false, "return when the pod has started, as 'podrun apply' does")
-	set.BoolVar(&f.attach, "attach", false, "with --image, wait for the end of the pod and print its logs")
+	set.BoolVar(&f.attach, "attach", false, "with --image, wait until the pod ends and print its logs")
 	// Names that docker and kubectl use for these flags.
 	set.StringVar(&f.Network, "net", "", "")
 	set.StringArrayVar(&f.Labels, "label", nil, "")

@@ -22,8 +22,8 @@ func topics(global *pflag.FlagSet) []*cobra.Command {
 // isTopic reports whether c is a help topic.
 func isTopic(c *cobra.Command) bool { return !c.Runnable() && !c.HasSubCommands() }
 
-const configHelp = `Every command reads /etc/podrun/config.yaml if it exists, or the file of --config,
-which must then exist. A flag takes precedence over its environment variable, the
+const configHelp = `Every command reads /etc/podrun/config.yaml if it exists, or the file that --config
+names, which must exist. A flag takes precedence over its environment variable, the
 variable over the file, and the file over the default.
 
 The file holds one or both of these documents:
@@ -109,9 +109,9 @@ root.
 
   --pod-security=baseline|restricted   enforces the Pod Security Standards
   --allow-privileged=false             refuses privileged containers
-  --allowed-unsafe-sysctls             none by default
-  --seccomp-default                    the runtime's profile for pods that set none
-  hostUsers: false (in the pod)        a user namespace
+  --allowed-unsafe-sysctls             allows unsafe sysctls; none by default
+  --seccomp-default                    uses the runtime's profile for pods that set none
+  hostUsers: false (in the pod)        runs the pod in a user namespace
 
 Containers are not trusted. podrun limits how much it reads of their output: files
 in volumes, logs, termination messages and terminals. Symbolic links in volumes

@@ -18,14 +18,13 @@ func newWait(a *app) *cobra.Command {
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
 have completed or are deleted. Values are not case-sensitive; condition=TYPE=False
-waits until the condition is false. Of a Job or Deployment, wait accepts the conditions
-complete, failed and available, which mean the pod's phase or readiness. While it waits, podrun restarts the pods'
-containers and runs their probes.
+waits until the condition is false. For a Job or Deployment, wait also accepts the
+conditions complete, failed and available, which mean the phase or the readiness of
+its pod. While it waits, podrun restarts the pods' containers and runs their probes.
 
-A container that has just started, and has no readiness probe, counts as ready when
-it has run for a second. A container that was restarted after an exit counts as ready
-when it has run longer than before that exit, or for 10 seconds: a crash loop is not
-ready.
+A container without a readiness probe counts as ready when it has run for a second.
+A container that was restarted after an exit counts as ready when it has run longer
+than before that exit, or for 10 seconds: a crash loop is not ready.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
 --for=completed, the exit code is that of the pod, as with 'podrun run'.`,

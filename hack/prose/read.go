@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,24 +13,25 @@ import (
 // minWords excludes headings, keys and formats, which are not sentences.
 const minWords = 4
 
-// ofGo returns the string literals of a Go file that are sentences, unless it is a test, and its comments.
+// testPackages are packages that only tests use. Their messages are not visible to users.
+var testPackages = []string{"test/", "cri/critest/", "internal/treetest/"}
+
+// isTest reports whether a Go file is a test or belongs to a package that only tests use.
+func isTest(name string) bool {
+	return strings.HasSuffix(name, "_test.go") ||
+		slices.ContainsFunc(testPackages, func(dir string) bool { return strings.HasPrefix(name, dir) })
+}
+
+// ofGo returns the strings of a Go file that are sentences, unless it is a test, and its comments.
 func ofGo(path, name string) (visible, comments []sentence, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(name, "test/") {
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.Field: // struct tags
-				return n.Tag == nil
-			case *ast.BasicLit:
-				if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
-					visible = append(visible, split(text, name, fset.Position(n.Pos()).Line)...)
-				}
-			}
-			return true
+	if !isTest(name) {
+		visible = stringsOf(file, func(pos token.Pos, text string) []sentence {
+			return split(text, name, fset.Position(pos).Line)
 		})
 	}
 	for _, group := range file.Comments {
@@ -38,21 +40,79 @@ func ofGo(path, name string) (visible, comments []sentence, err error) {
 	return visible, comments, nil
 }
 
-// ofMarkdown returns the sentences of a document, without its code blocks.
-func ofMarkdown(text, name string) (out []sentence) {
-	code := false
-	for i, line := range strings.Split(text, "\n") {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			code = !code
-			continue
+// stringsOf returns the sentences of the string literals in a syntax tree. It joins literals that
+// the code concatenates, with %s in place of other operands. It omits struct tags.
+func stringsOf(tree ast.Node, split func(pos token.Pos, text string) []sentence) (out []sentence) {
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			return n.Tag == nil
+		case *ast.BinaryExpr:
+			text, literals, others := concatenated(n)
+			if literals == 0 {
+				return true
+			}
+			out = append(out, split(n.Pos(), text)...)
+			for _, other := range others {
+				out = append(out, stringsOf(other, split)...)
+			}
+			return false
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
+				out = append(out, split(n.Pos(), text)...)
+			}
 		}
-		if code || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t") {
-			continue
+		return true
+	})
+	return out
+}
+
+// concatenated returns the text of an expression with %s in place of the operands that are not
+// literals, the number of literals, and the other operands.
+func concatenated(e ast.Expr) (text string, literals int, others []ast.Expr) {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			left, n, more := concatenated(e.X)
+			right, m, rest := concatenated(e.Y)
+			return left + right, n + m, append(more, rest...)
 		}
-		for _, cell := range strings.Split(line, " | ") {
-			out = append(out, split(cell, name, i+1)...)
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(e.Value); e.Kind == token.STRING && err == nil {
+			return s, 1, nil
 		}
 	}
+	return "%s", 0, []ast.Expr{e}
+}
+
+// block matches the beginning of a block of Markdown that does not continue the previous line.
+var block = regexp.MustCompile(`^(#|\||<|>|[-*] |\d+\. )`)
+
+// ofMarkdown returns the sentences of a document, without its code blocks. It joins the lines of a
+// paragraph, and treats each cell of a table as a paragraph.
+func ofMarkdown(text, name string) (out []sentence) {
+	code, paragraph, begin := false, "", 0
+	flush := func() {
+		for _, cell := range strings.Split(paragraph, " | ") {
+			out = append(out, split(cell, name, begin)...)
+		}
+		paragraph = ""
+	}
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			code = !code
+			flush()
+		case code, strings.HasPrefix(line, "    "), strings.HasPrefix(line, "\t"), strings.TrimSpace(line) == "":
+			flush()
+		case paragraph != "" && !block.MatchString(line):
+			paragraph += " " + line
+		default:
+			flush()
+			paragraph, begin = line, i+1
+		}
+	}
+	flush()
 	return out
 }
 

@@ -14,13 +14,15 @@ func texts(sentences []sentence) (out []string) {
 	return out
 }
 
-// Comments, messages and documents are found; code blocks, struct tags, keys, and the messages of tests are not.
+// Comments, messages and documents are found, with concatenated strings and wrapped lines as one
+// sentence; code blocks, struct tags, keys, and the messages of tests are not.
 func TestCollect(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{
-		"a.go":              "// Package a has two sentences here. Here is the second one.\npackage a\n\nconst m = \"remove the pod first\"\n\ntype t struct {\n\tf int `json:\"a b c d\"`\n}\n",
+		"a.go":              "// Package a has two sentences here. Here is the second one.\npackage a\n\nconst m = \"remove the pod \" + name + \" first\"\n\ntype t struct {\n\tf int `json:\"a b c d\"`\n}\n",
+		"cri/critest/a.go":  "package critest\n\nconst w = \"this text is not visible\"\n",
 		"a_test.go":         "package a\n\nconst w = \"this text is not visible\"\n",
-		"b.md":              "# A heading\n\nRun this command as root.\n\n```\nthis is a code block\n```\n\n| one cell of a table | another cell of the table |\n",
+		"b.md":              "# A heading\n\nRun this command\nas root.\n\n```\nthis is a code block\n```\n\n| one cell of a table | another cell of the table |\n",
 		"testdata/x/doc.md": "Test data is not a document.\n",
 	} {
 		path := filepath.Join(root, name)
@@ -38,7 +40,7 @@ func TestCollect(t *testing.T) {
 	if got, want := texts(comments), []string{"Package a has two sentences here.", "Here is the second one."}; !slices.Equal(got, want) {
 		t.Errorf("comments: got %q, want %q", got, want)
 	}
-	if got, want := texts(visible), []string{"remove the pod first", "Run this command as root.", "| one cell of a table", "another cell of the table |"}; !slices.Equal(got, want) {
+	if got, want := texts(visible), []string{"remove the pod %s first", "Run this command as root.", "| one cell of a table", "another cell of the table |"}; !slices.Equal(got, want) {
 		t.Errorf("user-visible: got %q, want %q", got, want)
 	}
 }
