@@ -42,7 +42,7 @@ func supported(detail string) (values []string) {
 
 var quoted = lazy(`"([^"]*)"`)
 
-// validName returns the RFC 1123 subdomain that a name probably meant, or "".
+// validName returns the RFC 1123 subdomain that the author of a name probably intended, or "".
 func validName(name string) string {
 	name = strings.Trim(notInName().ReplaceAllString(strings.ToLower(name), "-"), "-.")
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -53,8 +53,8 @@ func validName(name string) string {
 
 var notInName = lazy(`[^a-z0-9.]+`)
 
-// quantityHint returns the quantities that a value with another program's unit probably
-// meant: 64MB is 64M or 64Mi.
+// quantityHint suggests quantities for a value that has a unit of another program: 64M or 64Mi
+// for 64MB.
 func quantityHint(value string) string {
 	m := byteUnit().FindStringSubmatch(strings.Trim(value, `"`))
 	if m == nil {

@@ -7,10 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeepReferred returns o with additional ConfigMaps and Secrets from the existing pod's checkpoint
-// c, those to which pod refers and which are not in o, and the names of these objects (ConfigMap
+// KeepReferred returns o with additional ConfigMaps and Secrets: those in c, the checkpoint of the
+// existing pod, to which pod refers and which are not in o. It also returns their names (ConfigMap
 // shop/web). With kubectl, they would still be in the API server; podrun has no API server, so the
-// checkpoint has the only copy. Lost Secrets are not kept. KeepReferred does not change o.
+// checkpoint has the only copy. KeepReferred does not add Secrets if their values are lost.
+// KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())
 	out := *o

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ServeClaims makes paths of this host the volumes of claims, by the claim's name, in the
-// namespaces of the pods that use the claims. It returns the names that no pod uses. A path
-// that containers use as a device becomes a block volume.
+// ServeClaims binds claims to volumes that are paths of this host: paths maps names of claims
+// to such paths. The claims are in the namespaces of the pods that use them. ServeClaims
+// returns the names that no pod uses. A path that containers use as a device becomes a block
+// volume.
 func (o *Objects) ServeClaims(paths map[string]string) (unused []string) {
 	used := map[string]bool{}
 	for _, p := range o.Pods {

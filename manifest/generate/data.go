@@ -34,7 +34,8 @@ func (d *Data) Add(key string, value []byte) error {
 	return nil
 }
 
-// AddPair adds an entry of the form KEY=VALUE. Flag is the flag that has it as its value.
+// AddPair adds an entry of the form KEY=VALUE. The argument flag is the name of the flag from
+// which the pair comes, for errors.
 func (d *Data) AddPair(flag, pair string) error {
 	key, value, ok := strings.Cut(pair, "=")
 	if !ok || key == "" {

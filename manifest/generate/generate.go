@@ -78,7 +78,8 @@ func quantity(flag, given, text string) (apiresource.Quantity, error) {
 // memoryUnits are docker's units, which are powers of 1,024: in Kubernetes, m is a thousandth.
 var memoryUnits = map[byte]string{'b': "", 'k': "Ki", 'm': "Mi", 'g': "Gi"}
 
-// memory converts docker's 64m to 64Mi. Other texts are those of Kubernetes.
+// memory converts a quantity in docker's units (64m) to Kubernetes' units (64Mi). It returns
+// any other text unchanged.
 func memory(text string) string {
 	lower := strings.ToLower(text)
 	if trimmed := strings.TrimSuffix(lower, "b"); len(trimmed) > 1 && strings.IndexByte("kmg", trimmed[len(trimmed)-1]) >= 0 {
@@ -117,8 +118,8 @@ func limits(cpus, mem string) (corev1.ResourceRequirements, []error) {
 	return corev1.ResourceRequirements{Limits: list}, errs
 }
 
-// Env converts NAME=VALUE and NAME, whose value lookup returns. Like docker, it omits a
-// variable that lookup does not know.
+// Env converts pairs of the forms NAME=VALUE and NAME. For the latter, lookup returns the
+// value. Like docker, Env omits variables that lookup does not find.
 func Env(pairs []string, lookup func(string) (string, bool)) ([]corev1.EnvVar, error) {
 	var out []corev1.EnvVar
 	for _, pair := range pairs {

@@ -12,36 +12,38 @@ import (
 
 // PodFlags are the flags of kubectl run and docker run. Empty fields are omitted in the pod.
 type PodFlags struct {
-	Name string // "" for the image's
-	// Unique gives each run of a pod without Name its own name, by metadata.generateName.
+	Name string // "" to derive it from the image's name
+	// Unique sets metadata.generateName instead of a name if Name is "", so that each run has
+	// its own name.
 	Unique     bool
 	Image      string
 	Args       []string
 	AsCommand  bool // Args replace the image's entrypoint (kubectl run --command)
 	Entrypoint string
 	Env        []corev1.EnvVar
-	Ports      []string // [[IP:]HOSTPORT:]PORT[/PROTOCOL], as of docker run -p
-	Volumes    []string // [SOURCE:]PATH[:ro], as of docker run -v
-	Labels     []string // a=b,c=d; without it, run=NAME as in kubectl
+	Ports      []string // [[IP:]HOSTPORT:]PORT[/PROTOCOL], as for docker run -p
+	Volumes    []string // [SOURCE:]PATH[:ro], as for docker run -v
+	Labels     []string // a=b,c=d; if empty, run=NAME as in kubectl
 	Notes      []string // annotations, a=b,c=d
 	CPUs       string
-	Memory     string // in docker's or Kubernetes' units
+	Memory     string // in the units of docker or Kubernetes
 	Restart    corev1.RestartPolicy
 	Pull       corev1.PullPolicy
 	WorkDir    string
 	User       string // UID[:GID]
 	Hostname   string
-	Network    string // "host", or one of docker's names of the default network
+	Network    string // "host", or one of docker's names for the default network
 	CapAdd     []string
 	CapDrop    []string
 	Privileged bool
 	ReadOnly   bool
 	Stdin, TTY bool
-	// CurrentDir is the absolute directory of relative sources of volumes.
+	// CurrentDir is the absolute path of the directory to which relative sources of volumes
+	// refer.
 	CurrentDir string
 }
 
-// Pod returns the pod of the flags. The error joins all problems.
+// Pod returns the pod that the flags describe. The error joins all problems.
 func (f *PodFlags) Pod() (*corev1.Pod, error) {
 	name := f.Name
 	if name == "" {
