@@ -104,7 +104,7 @@ func (a *api) supervised(s *supervisor.Supervisor) {
 
 // listen starts to serve. It returns after the first attempt, so that clients can connect
 // once podrun has reported that it is ready. If podrun cannot listen on an address, for example
-// because the host does not have it yet, podrun tries again: that must not keep pods from running.
+// because the host does not have it yet, it tries again later and runs the pods anyway.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
 		l, err := listen()

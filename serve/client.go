@@ -49,9 +49,9 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 	return nil, failed
 }
 
-// dialAPI connects to the API's socket or, if that fails, to the target of the link, which a
-// supervisor uses that has a socket group or an earlier release. If both fail, it returns the first
-// error.
+// dialAPI connects to the API's socket. If that fails, it tries the socket of a supervisor with a
+// socket group, and then the path at which earlier releases listen. If all fail, it returns the
+// first error.
 func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
 	if err == nil {

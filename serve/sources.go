@@ -98,9 +98,9 @@ func (s *sources) signal() {
 	}
 }
 
-// If the sources come from the settings, reload replaces them with those in the new settings. It
-// triggers a read of all sources. If the new sources cannot be used, it reports that and keeps the
-// previous ones.
+// reload triggers a read of all sources. If the sources come from the settings, it first replaces
+// them with those in the new settings. If the new sources cannot be used, it reports that and
+// keeps the previous ones.
 func (s *sources) reload(settings nodeconfig.Settings) {
 	if s == nil {
 		return

@@ -26,9 +26,9 @@ type Decision struct {
 	Met []Threshold
 }
 
-// Next evaluates an observation. A threshold that was met remains met until its minimum reclaim is
-// available in addition. A soft threshold sets its condition immediately, but is met only after its
-// grace period.
+// Next evaluates an observation. A threshold that was met remains met until the available amount
+// exceeds it by its minimum reclaim. A soft threshold sets its condition immediately, but is met
+// only after its grace period.
 func Next(s State, all []Threshold, o Observations, transition time.Duration, now time.Time) (State, Decision) {
 	active := crossed(all, o, false)
 	for _, t := range crossed(s.met, o, true) {

@@ -33,9 +33,9 @@ const (
 	closed
 )
 
-// conns is a listener that limits its connections. It always accepts a new connection. If this
-// exceeds a limit, it takes the client with the most connections that are not busy, and closes the
-// oldest of these, so that no client can lock out others.
+// conns is a listener that limits its connections. It always accepts a new connection. If there
+// are then too many, it closes one that is not busy: the oldest one of the client that has the
+// most of them, so that no client can lock out others.
 type conns struct {
 	net.Listener
 
@@ -138,8 +138,9 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest returns the connection to close in a phase: of the client with the most connections in
-// that phase, the oldest one. It returns nil if there is none.
+// oldest removes from the list the connection of a phase that is to be closed, and returns it:
+// the oldest one of the client that has the most connections in that phase. It returns nil if
+// there is none.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0

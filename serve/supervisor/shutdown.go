@@ -49,8 +49,8 @@ const (
 	lastReconnect  = time.Minute
 )
 
-// If the host was shutting down when an earlier supervisor exited, resumeShutdown restores that
-// state until the host reports otherwise.
+// resumeShutdown restores the state of an earlier supervisor: if the host was shutting down
+// when that supervisor exited, it is considered to be shutting down until it reports otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0

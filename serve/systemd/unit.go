@@ -110,10 +110,10 @@ WantedBy=multi-user.target
 //   - RestrictNamespaces: podrun enters network namespaces, for port-forward.
 //   - DevicePolicy=closed: podrun opens only devices such as /dev/null.
 //   - No RestrictSUIDSGID=: volumes of a pod with fsGroup have the setgid bit.
-//   - No NoNewPrivileges=: SELinux policies allow transitions of domains under it case by
-//     case (systemd issue 3845), so that podrun itself and its child processes could run in
-//     another domain than without it. A process with CAP_SYS_ADMIN gains nothing by a
-//     setuid program that this would prevent.
+//   - No NoNewPrivileges=: with it, SELinux policies must allow each transition between
+//     domains explicitly (systemd issue 3845), so that podrun and its child processes could
+//     run in other domains than without it. It would prevent nothing: a process with
+//     CAP_SYS_ADMIN does not need setuid programs.
 //   - No MemoryDenyWriteExecute=: credential plugins may have a JIT compiler.
 const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers do not
 # inherit them: containers are processes of the container runtime, and the embedded runtime
