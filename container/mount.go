@@ -138,9 +138,9 @@ func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	return able, nil
 }
 
-// Subpaths returns, by index in volumeMounts, the expanded subPath or subPathExpr of the mounts
-// that have one: a path inside the volume. podrun need not prepare those of image volumes, because
-// the runtime resolves them.
+// Subpaths returns the expanded subPath or subPathExpr of each mount that has one, by index in
+// volumeMounts. It is a path inside the volume. podrun need not prepare the subpaths of image
+// volumes, because the runtime resolves them.
 func (p Plan) Subpaths(late Late) (map[int]string, error) {
 	env, problems := p.environment(late)
 	paths, more := p.subpaths(&env)

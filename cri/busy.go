@@ -21,8 +21,8 @@ const BusyFor = 10 * time.Second
 // busyPoll is the interval between repeated calls.
 const busyPoll = 100 * time.Millisecond
 
-// busyTexts are substrings of the errors with which a runtime refuses a call while it is
-// working on the same object, or makes a call fail that can be repeated.
+// busyTexts are substrings of errors after which a call can be repeated: the runtime refuses
+// the call while it is working on the same object, or the call failed for a temporary reason.
 var busyTexts = []string{
 	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server): container_remove.go
 	// (also called when a sandbox is removed), container_start.go, container_update_resources.go.

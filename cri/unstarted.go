@@ -21,8 +21,8 @@ var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// If containerd refused to remove a container or a sandbox because of a task, unstarted returns the
-// task's ID, which is also the ID of its container. For other errors, it returns "".
+// unstarted returns the ID of the task because of which containerd refused to remove a container or
+// a sandbox. It is also the ID of the task's container. For other errors, unstarted returns "".
 func unstarted(err error) string {
 	if err == nil {
 		return ""
@@ -35,8 +35,8 @@ func unstarted(err error) string {
 
 // removal makes a call that removes a container or a sandbox. If containerd refuses it
 // because of a task that was never started, removal deletes the task with containerd's own
-// service on the same socket and repeats the call. mine reports whether the call removes a given
-// container: tasks of other containers are never deleted.
+// service on the same socket and repeats the call. mine reports whether the call would remove
+// the container with a given ID: removal never deletes tasks of other containers.
 func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
 		err := call()

@@ -28,7 +28,7 @@ const (
 // Use is what a command does with the runtime.
 type Use int
 
-// The uses, each of which includes the preceding ones.
+// The values of Use. Each includes the preceding ones.
 const (
 	Looks  Use = iota // examines the host and starts nothing
 	Reads             // reads the runtime's state; does not perform the first start of an embedded runtime since boot

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// For a claim that no volume of the input fits, Provision returns a PersistentVolume, which is a
-// directory below dir, and the claim bound to that volume. The argument claim is nil if the input
-// does not contain the claim. Provision returns an error if the claim cannot have a directory: the
+// Provision returns a claim and the PersistentVolume to which it is bound: a directory below dir.
+// It is for claims that no volume of the input fits. The argument claim is nil if the input does
+// not contain the claim. Provision returns an error if the claim cannot have a directory: the
 // claim's name comes from a pod, where the API does not validate it, and becomes part of a path
 // owned by root.
 func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {

@@ -100,8 +100,8 @@ func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 // Due returns when the next probe of a container that started at startedAt begins:
 // initialDelaySeconds after the start, then every period, counted from the first probe. A
 // time in the past means immediately: if a probe took longer than its period, the next one
-// follows without a pause, and missed probes are not made up for. ok is false if there is no
-// further probe.
+// follows without a pause, and the probes that were due before are skipped. ok is false if
+// there is no further probe.
 //
 // If the host's clock was set back since the container started, the first probe waits for at
 // most the initial delay from now.

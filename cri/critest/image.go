@@ -29,9 +29,9 @@ type Image struct {
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// For an image in a registry: how long a pull takes, a channel until whose closing it waits in
-	// any case, the error with which it fails, how often it fails (0 means always), and the
-	// required credentials.
+	// For an image in a registry: how long a pull takes, a channel that must be closed before a
+	// pull returns (nil for none), the error with which a pull fails, how often it fails (0 means
+	// always), and the required credentials.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error

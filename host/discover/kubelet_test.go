@@ -79,7 +79,8 @@ func mustRead(t *testing.T, from interface{ Read([]byte) (int, error) }, data []
 }
 
 // D1: a process named kubelet could control which files root reads and whether a pod is
-// admitted. It must prove that it is a kubelet, and none of its paths may block podrun.
+// admitted. podrun must therefore verify that the process is a kubelet, and no path that the
+// process names may block podrun.
 func TestKubeletProvesWhatItIs(t *testing.T) {
 	dir := t.TempDir()
 	fifo, link, big, good := filepath.Join(dir, "fifo"), filepath.Join(dir, "zero"), filepath.Join(dir, "big"), filepath.Join(dir, "good")

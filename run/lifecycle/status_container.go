@@ -262,7 +262,7 @@ func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStat
 }
 
 // wantsRecursive reports whether a read-only mount requests to be recursively read-only. A mount with
-// propagation cannot be.
+// mount propagation cannot be recursively read-only.
 func wantsRecursive(m *corev1.VolumeMount) bool {
 	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
 		return false

@@ -6,8 +6,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// A step of a start. Its undo is registered before do is called, because a call that fails may have
-// taken effect. The undo is nil if there is nothing to undo, or if do registers the undo itself.
+// step is a step of a start. Its undo is registered before do is called, because a call that fails
+// may have taken effect. The undo is nil if there is nothing to undo, or if do registers the undo
+// itself.
 type step[T any] struct {
 	name string // the name of the undo step, for errors
 	do   func(*Starter, context.Context, T) error

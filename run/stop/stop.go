@@ -139,9 +139,9 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers without the pod's lock: the first ones, as many as together says,
-// concurrently, and the others one after the other. As in the kubelet, all Killing events are emitted,
-// and all preStop hooks started, at the beginning. Without a grace period there is no order. The error
+// stopAll stops containers without the pod's lock. It stops list[:together] concurrently, and the
+// others one after the other. As in the kubelet, all Killing events are emitted, and all preStop hooks
+// started, at the beginning. If the grace period is 0, it stops all containers concurrently. The error
 // is store.ErrChanged if another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)

@@ -81,9 +81,10 @@ type OwnerRecord struct {
 	// not remove what network plugins have left behind, so the IDs are kept until a pod with that name,
 	// whatever its UID, is removed.
 	Unreleased []string `json:"unreleased,omitempty"`
-	// KilledAt is when an owner found that the owner before it had been killed; nil if that is long ago.
-	// The runtime may still be executing the last call of the killed process, so that owners soon after
-	// it must expect the effects of that call, too: the first one may lose the pod before they occur.
+	// KilledAt is the time at which an owner found that the previous owner had been killed, or nil if
+	// that is long ago. The runtime may still be executing the last call of the killed process. The next
+	// owner may lose the pod before the effects of that call occur, so that later owners must expect
+	// them, too.
 	KilledAt *time.Time `json:"killedAt,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock of
 	// that file.

@@ -30,8 +30,8 @@ func rowOf(path string) (row, bool) {
 	return best, best.path != ""
 }
 
-// claim returns the claim about a field. For an init container without a row of its own,
-// it is the one for containers.
+// claim returns the claim about a field. A field of an init container that has no row has the
+// claim of the same field of a container.
 func claim(path string) row {
 	r, _ := rowOf(path)
 	if rest, of := strings.CutPrefix(path, "spec.initContainers[]"); of && r.path == "spec.initContainers[]" {
