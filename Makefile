@@ -42,9 +42,10 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 # The runtime for tests of the embedded one: the output of make bundle.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
-# The long tests wait half of their time: three packages at once (Go runs one per CPU), in the order
-# of the command line, in which go test ignores repetitions. Test binaries are linked each time,
-# without DWARF in three quarters of the time; lint has vetted the packages.
+# The long tests wait half of their time: run three packages concurrently (Go's default is one per
+# CPU), in the order of the command line, where go test ignores repetitions. Test binaries are
+# linked in each run; without DWARF, that takes a quarter less time. lint has already vetted the
+# packages.
 OVERLAP = -p 3 -ldflags=-w -vet=off
 LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./test/fault
 
@@ -69,7 +70,7 @@ test-scripts: shells ## all scripts on containerd and on the runtime of make bun
 	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' ./test/script
 
 .PHONY: shells
-shells: # of the tests of completion and of terminals, and programs that verify releases; fish is not small, and tested where it is installed
+shells: # installs the shells and programs that tests of completion, terminals and releases need; fish is large, and tested only where it is installed
 	command -v tmux >/dev/null && command -v zsh >/dev/null && command -v jq >/dev/null && command -v ssh-keygen >/dev/null || hack/install tmux zsh jq openssh-client
 
 .PHONY: torture

@@ -14,7 +14,8 @@ make_cgroup() {
 	while read -r parent; do
 		root=$parent/$cgroup
 		mkdir -p "$root"
-		# A new cpuset of cgroup v1 is empty, and takes no process until it is not.
+		# A new cpuset of cgroup v1 is empty. It accepts processes only when it has CPUs and
+		# memory nodes.
 		if [[ -f $root/cpuset.cpus && ! -f $root/cgroup.controllers ]]; then
 			cat "$parent/cpuset.cpus" >"$root/cpuset.cpus"
 			cat "$parent/cpuset.mems" >"$root/cpuset.mems"
@@ -31,7 +32,7 @@ remove_cgroup() {
 	! on_systemd || systemctl stop "$cgroup.slice" 2>/dev/null || true
 	while read -r mount; do
 		for root in "$mount/$cgroup" "$mount/$cgroup.slice"; do
-			# A process that was killed leaves its cgroup a little later.
+			# A killed process leaves its cgroup with a delay.
 			for ((i = 0; i < 100; i++)); do
 				[[ -d $root ]] || break
 				find "$root" -depth -type d -exec rmdir {} \; 2>/dev/null || sleep 0.02

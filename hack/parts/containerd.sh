@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Part of hack/runtime: containerd's configuration, by its version.
+# Part of hack/runtime: the configuration for containerd's version.
 
 containerd_config() { # CONTAINERD
 	local containerd=$1 version snapshotter=overlayfs systemd=false oom=false cdi=
@@ -7,7 +7,7 @@ containerd_config() { # CONTAINERD
 	# overlayfs cannot have its upper directory on overlayfs (a CI container).
 	[[ $(stat -f -c %T "$dir") != overlayfs ]] || snapshotter=native
 	! on_systemd || systemd=true
-	has_cap 24 || oom=true # CAP_SYS_RESOURCE: without it a score cannot be lowered
+	has_cap 24 || oom=true # CAP_SYS_RESOURCE; without it, an OOM score cannot be lowered
 	[[ $version != 1.7 ]] || cdi=$'enable_cdi = true\n'
 	[[ $version == 1.6 ]] || cdi+="cdi_spec_dirs = [\"$dir/cdi\"]"
 	case $version in

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Part of hack/runtime: a CRI-O that is given (hack/crio).
+# Part of hack/runtime: the CRI-O that PODRUN_CRIO names (hack/crio).
 
-check_crio() { # the programs that no Debian package has
+check_crio() { # checks the settings for the programs that are in no Debian package
 	local name missing=()
 	for name in PODRUN_CRIO PODRUN_PINNS; do
 		[[ -n ${!name:-} ]] || missing+=("\$$name")
@@ -12,18 +12,18 @@ check_crio() { # the programs that no Debian package has
 	done
 }
 
-# Sockets of consoles have the ID of a container in their path, which has at most 107
+# The path of a console's socket contains the container's ID. It can have at most 107
 # characters.
 crio_run=/run/prt-$id
 
-crio_config() { # writes what CRI-O reads beside its own configuration, and prints that
+crio_config() { # prints CRI-O's configuration, and writes the other files that CRI-O reads
 	local driver=overlay manager=cgroupfs monitor=pod
 	# overlay cannot have its upper directory on overlayfs (a CI container).
 	[[ $(stat -f -c %T "$dir") != overlayfs ]] || driver=vfs
 	! on_systemd || { manager=systemd && monitor=system.slice; }
 	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
-	# The scripts have registries at ports below 20000 (freePort). CRI-O takes plain HTTP
-	# from a registry that is configured, with its port.
+	# Scripts start registries on ports below 20000 (freePort). CRI-O uses plain HTTP only for
+	# registries that are configured with their ports.
 	{
 		echo 'unqualified-search-registries = ["docker.io"]'
 		printf '[[registry]]\nlocation = "%s"\ninsecure = true\n' "$registry" 127.0.0.1:{10000..19999}
@@ -80,7 +80,8 @@ remove_crio_run() {
 		umount -l -- "$mount" || true
 	done
 	rm -rf --one-file-system -- "$crio_run"
-	# Every CRI-O of a host has its host ports in this table, and keeps it when it ends.
+	# All CRI-O processes of a host store their host ports in this table, and do not remove it
+	# when they exit.
 	local family table
 	for family in ip ip6; do
 		table=$(nft list table "$family" crio-hostports 2>/dev/null) || continue

@@ -28,8 +28,8 @@ remove_network() {
 	leave_shared
 }
 
-# What the runtimes of this script share on a machine: $shared holds a file for
-# each that is up, and whether packets were forwarded before the first.
+# $shared is for all runtimes that hack/runtime has started on this machine: it contains a
+# file for each of them, and the value of ip_forward before the first one was started.
 shared=/run/podrun-test
 
 join_shared() {
@@ -38,17 +38,17 @@ join_shared() {
 	: >"$shared/$id"
 }
 
-leave_shared() { # the last one to leave undoes what the plugins did for all
+leave_shared() { # the last runtime undoes what the plugins have done for all
 	[[ -e $shared/$id ]] || return 0
 	rm -f -- "$shared/$id"
 	[[ $(ls "$shared") == ip_forward ]] || return 0
 	remove_shared_chains
-	# The bridge plugin turns forwarding on.
+	# The bridge plugin has enabled forwarding.
 	cat "$shared/ip_forward" >/proc/sys/net/ipv4/ip_forward
 	rm -rf -- "$shared"
 }
 
-remove_cached_results() { # what the plugins answered, by network and sandbox
+remove_cached_results() { # the results of the plugins, by network and sandbox
 	local result sandbox
 	for result in /var/lib/cni/results/"$network"-*; do
 		sandbox=${result##*/"$network"-}
@@ -56,14 +56,14 @@ remove_cached_results() { # what the plugins answered, by network and sandbox
 	done
 }
 
-# remove_pod_chains removes the chains of pods that were never torn down. Every
-# rule that leads to or lies in one names the network in its comment, quoted as
-# iptables-restore reads it.
+# remove_pod_chains removes the chains of pods whose network was never torn down. Each rule
+# that jumps to such a chain, or is in it, has the network's name in its comment, quoted for
+# iptables-restore.
 remove_pod_chains() {
 	local rules chains
 	rules=$(iptables-save -t nat 2>/dev/null | grep -F "name: \\\"$network\\\"") || return 0
-	# The pods' chains: those jumped to, and those that hold rules, for a plugin
-	# that was killed between the two leaves a chain that nothing jumps to.
+	# Find the pods' chains by the rules that jump to them and by the rules in them: if a
+	# plugin was killed between the two, no rule jumps to its chain.
 	chains=$(grep -oE -- '(^-A|-j) CNI-(DN-)?[0-9a-f]+( |$)' <<<"$rules" | cut -d' ' -f2 | sort -u) || return 0
 	{
 		echo '*nat'
@@ -71,7 +71,7 @@ remove_pod_chains() {
 		echo "-F ${chains//$'\n'/$'\n'-F }"
 		echo "-X ${chains//$'\n'/$'\n'-X }"
 		echo COMMIT
-	} | iptables-restore --noflush || say "iptables chains of $network are left"
+	} | iptables-restore --noflush || say "the iptables chains of $network could not be removed"
 }
 
 # remove_shared_chains removes the port mapping plugin's own chains if no mapping uses
@@ -85,5 +85,5 @@ remove_shared_chains() {
 		printf -- "-F $chain-%s\n" DNAT MASQ SETMARK
 		printf -- "-X $chain-%s\n" DNAT MASQ SETMARK
 		echo COMMIT
-	} | iptables-restore --noflush || say "the chains $chain-* are left"
+	} | iptables-restore --noflush || say "the iptables chains $chain-* could not be removed"
 }
