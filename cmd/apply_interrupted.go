@@ -15,25 +15,32 @@ import (
 // the commands that continue their start, show and remove them. Remaining returns the pods of a list that
 // podrun has not removed.
 func (f *applyFlags) explainInterrupt(objects *manifest.Objects, results []run.Result, named []string, remaining func([]identity.Pod) []string) {
-	last := -1
 	var kept []identity.Pod
-	for i, r := range results {
-		if _, interrupted := errors.AsType[SignalError](r.Err); !interrupted {
-			continue
-		}
-		last = i
-		if len(remaining([]identity.Pod{r.ID})) > 0 {
+	for _, r := range results {
+		if isInterrupted(r) && len(remaining([]identity.Pod{r.ID})) > 0 {
 			kept = append(kept, r.ID)
 		}
-	}
-	if last < 0 {
-		return
 	}
 	hint := "podrun removed what it had created; run the command again to start the pod"
 	if len(kept) > 0 {
 		hint = keptHint(kept, f.filesOf(objects, named))
 	}
-	results[last].Err = &problem.Error{Kind: problem.Failed, Err: results[last].Err, Hint: hint}
+	hintInterrupted(results, hint)
+}
+
+func isInterrupted(r run.Result) bool {
+	_, interrupted := errors.AsType[SignalError](r.Err)
+	return interrupted
+}
+
+// hintInterrupted adds a hint to the last error that a signal caused, so that it is printed once for all pods.
+func hintInterrupted(results []run.Result, hint string) {
+	for i, r := range slices.Backward(results) {
+		if isInterrupted(r) {
+			results[i].Err = &problem.Error{Kind: problem.Failed, Err: r.Err, Hint: hint}
+			return
+		}
+	}
 }
 
 // filesOf returns the input as arguments of delete. It is empty if delete cannot find the pods in the input.

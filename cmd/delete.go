@@ -126,6 +126,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
+	hintInterrupted(results, "run the command again to complete the deletion; --now shortens the grace period to 1 s")
 	for _, res := range results {
 		if file := serve.SourceOf(engine, res.ID); file != "" && res.Err == nil {
 			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve will start it again, because it is in " + file,

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,12 +169,37 @@ func (f *runFlags) isImageRun(named []string) bool {
 func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 	var err error
 	c.Flags().Visit(func(flag *pflag.Flag) {
-		if hint, ok := definitionFlags[flag.Name]; ok && err == nil {
+		hint, ok := definitionFlags[flag.Name]
+		if flag.Name == "volume" {
+			hint = cmp.Or(volumeFields(f.Volumes), hint)
+		}
+		if ok && err == nil {
 			err = usageHint(fmt.Errorf("--%s is for images, but a manifest defines this pod", flag.Name),
 				a.flagHint(c, foreignFlag{hint, flag.NoOptDefVal == ""}, typedName(a.typed, flag)))
 		}
 	})
 	return err
+}
+
+// volumeFields returns a hint with the fields of a manifest for the volumes of --volume, or "" if they are invalid.
+func volumeFields(volumes []string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	pod, err := (&generate.PodFlags{Name: "volumes", Image: "volumes", Volumes: volumes, CurrentDir: dir}).Pod()
+	if err != nil {
+		return ""
+	}
+	sources, err := json.Marshal(pod.Spec.Volumes)
+	if err != nil {
+		return ""
+	}
+	mounts, err := json.Marshal(pod.Spec.Containers[0].VolumeMounts)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("add 'volumes: %s' to spec in the manifest, and 'volumeMounts: %s' to the container", sources, mounts)
 }
 
 // typedName returns a flag as the user typed it: its shorthand or its long name.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -105,8 +106,24 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 	}
 	for _, d := range twice {
 		l.add(l.applyValidation(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
-			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first)}))
+			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first), Hint: "remove one of them"}))
 	}
+}
+
+// joinedObjects reports the objects in a document that have no separator before them, as in the output of
+// 'cat a.yaml b.yaml': each repeats apiVersion and kind.
+func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
+	if !slices.ContainsFunc(twice, func(d duplicate) bool { return d.path == "kind" }) {
+		return nil
+	}
+	for _, d := range twice {
+		if d.path == "apiVersion" {
+			out = append(out, problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
+				Message: fmt.Sprintf("another object begins here, but no line --- separates it from that of line %d", doc.offset+d.first),
+				Hint:    "insert the line ---, or pass each file with -f instead of their concatenation"})
+		}
+	}
+	return out
 }
 
 // typeProblems reports every value of a wrong type, with its path. The decoder itself stops

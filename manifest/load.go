@@ -122,6 +122,10 @@ func (l *loader) document(doc *document) {
 		l.stop(doc, "more than %d values", maxAllValues)
 		return
 	}
+	if joined := joinedObjects(doc, twice); len(joined) > 0 && l.opts.Validate != Warn && l.opts.Validate != Ignore {
+		l.problems = append(l.problems, joined...) // the fields of two objects would be reported as those of one
+		return
+	}
 	l.duplicates(doc, twice)
 	l.object(item{doc: doc, raw: raw}, 0)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
@@ -94,6 +95,8 @@ func urlProblem(name string, err error) *problem.Problem {
 	switch {
 	case errors.As(err, &dns):
 		hint = "check the host's name and this host's resolver"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = "no server listens on this port: check the URL, or start the server"
 	case errors.Is(err, errPlainHTTP):
 		hint = "use the https URL of the manifest itself"
 	}

@@ -133,7 +133,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	for _, name := range names {
 		got, err := pulls.Wait(ctx, name)
 		if err != nil {
-			errs = append(errs, imageOnly(err, name))
+			errs = append(errs, imageOnly(ctx, err, name))
 			continue
 		}
 		out = append(out, PulledImage{Image: name, ID: got.ImageID, Size: got.Size})
@@ -142,9 +142,12 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 }
 
 // imageOnly removes the container from an error about an image that belongs to no container.
-func imageOnly(err error, name string) error {
+func imageOnly(ctx context.Context, err error, name string) error {
 	var e *problem.Error
 	if !errors.As(err, &e) {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+			return fmt.Errorf("image %s: pull: %w", name, cause)
+		}
 		return err
 	}
 	out := *e

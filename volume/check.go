@@ -29,7 +29,7 @@ func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.
 	var out problem.List
 	for i, v := range p.Volumes {
 		if message := v.problem(paths); message != "" {
-			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: message})
+			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: message, Hint: v.hint(paths)})
 		}
 	}
 	for _, list := range []struct {
@@ -68,6 +68,21 @@ func (v Volume) problem(paths map[string]Path) string {
 		return v.Setup.Local.problem(paths)
 	}
 	return ""
+}
+
+// hint returns how to fix the problem of a directory that does not exist, otherwise "".
+func (v Volume) hint(paths map[string]Path) string {
+	path := ""
+	switch {
+	case v.Setup.Kind == SetupLocal && !v.Setup.Local.Create:
+		path = v.Setup.Local.Path
+	case v.Setup.Kind == SetupHostPath && v.Setup.HostPath.Type == corev1.HostPathDirectory:
+		path = v.HostPath
+	}
+	if path == "" || !paths[path].Missing {
+		return ""
+	}
+	return "create the directory: 'mkdir -p " + path + "'"
 }
 
 // problem explains why a path is not of the required type and cannot be created. It returns "" if

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 )
@@ -66,6 +67,8 @@ func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start t
 			return nil
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
 			continue // the next iteration kills the container
+		case ctx.Err() != nil && cri.Interrupted(err):
+			return fmt.Errorf("container %s (%s) has not exited yet", st.Name, observe.ShortID(st.ID))
 		case ctx.Err() != nil || !r.failed(within):
 			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
 		}
