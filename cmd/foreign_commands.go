@@ -79,6 +79,7 @@ const (
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
+	noServices  = "podrun creates no Services: use 'podrun port-forward POD PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
 	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
 	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
@@ -134,12 +135,13 @@ var useInstead = map[string]string{
 	"apply view-last-applied": "use 'podrun get NAME -o yaml'",
 	"apply edit-last-applied": useManifest,
 	"apply set-last-applied":  useManifest,
+	"rollout history":         "podrun keeps no earlier revisions; 'podrun events NAME' prints the events of the pod",
 
 	"create namespace":      noNamespace,
 	"create ns":             noNamespace,
-	"create service":        useForward,
-	"create svc":            useForward,
-	"create ingress":        useForward,
+	"create service":        noServices,
+	"create svc":            noServices,
+	"create ingress":        noServices,
 	"create token":          noAccounts,
 	"create serviceaccount": noAccounts,
 	"create sa":             noAccounts,

@@ -142,7 +142,15 @@ func (d *document) jsonSyntax() (problem.Problem, bool) {
 		return problem.Problem{}, false
 	}
 	line := d.offset + 1 + bytes.Count(d.text[:min(int(syntax.Offset), len(d.text))], newline)
-	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error()}, true
+	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error(), Hint: jsonHint(syntax)}, true
+}
+
+// jsonHint returns a hint about the usual cause of an error of the JSON decoder.
+func jsonHint(err *json.SyntaxError) string {
+	if strings.Contains(err.Error(), "unexpected end") {
+		return "close all brackets and quotes; the file may be truncated"
+	}
+	return "check the commas, quotes and brackets of this line and the line before it"
 }
 
 // syntaxHint returns a hint about the usual cause of a YAML library's error.
@@ -154,6 +162,8 @@ func syntaxHint(message string) string {
 		return "quote values such as {{ name }}, or render the template first"
 	case strings.Contains(message, "mapping values are not allowed"):
 		return "quote a value that has a colon and a space in it, and check the indentation"
+	case strings.Contains(message, "did not find expected"), strings.Contains(message, "could not find expected"):
+		return "check the indentation, quotes and brackets of this line and the line before it"
 	case strings.Contains(message, "excessive aliasing"), strings.Contains(message, "max depth"):
 		return "write the document without so many aliases or levels"
 	}

@@ -29,7 +29,7 @@ func TestProblems(t *testing.T) {
 		"broken YAML, with the line of the file": {text: head + "---\na: b\n c: d\n", want: []string{
 			"f:10: not valid YAML: mapping values are not allowed in this context (quote a value that has a colon and a space in it, and check the indentation)"}},
 		"broken JSON": {text: "{\n  \"kind\": \"Pod\",\n  \"a\" 1\n}\n", want: []string{
-			"f:3: not valid JSON: invalid character '1' after object key"}},
+			"f:3: not valid JSON: invalid character '1' after object key (check the commas, quotes and brackets of this line and the line before it)"}},
 		"a template that was not rendered": {text: head + "    workingDir: {{ dir }}\n", want: []string{
 			"f:1: not valid YAML: invalid map key: map[interface {}]interface {}{\"dir\":interface {}(nil)} (quote values such as {{ name }}, or render the template first)"}},
 		"content that belongs to no document": {text: "{kind: Pod}\n{kind: Pod}\n", want: []string{
