@@ -21,6 +21,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	if l.retries.held(podStep, now) {
 		return false, nil
 	}
+	l.start.BeginPass()
 	var parallel []lifecycle.Action // starts of containers that can run in parallel
 	flush := func() error {
 		all := parallel

@@ -86,14 +86,6 @@ func (st *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// checkSandbox returns store.ErrChanged if the sandbox has ended, for example while images were pulled.
-func (st *Starter) checkSandbox(_ context.Context, b *batch) error {
-	if sb := st.pod.Observed.Sandbox(); len(b.all) > 0 && (sb == nil || !sb.Ready) {
-		return store.ErrChanged
-	}
-	return nil
-}
-
 // awaitImages waits for the images of a container: its own image, and those of its image volumes. If an image
 // is not available, it records the failure and returns nil without an error.
 func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {

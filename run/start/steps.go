@@ -14,7 +14,7 @@ var sandboxSteps = []step[*newSandbox]{
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"images", (*Starter).awaitAllImages, nil},
-	{"sandbox", (*Starter).checkSandbox, nil},
+	{"check the decision", (*Starter).checkDecision, nil},
 	{"create", (*Starter).createAll, nil},
 	{"mark hook", (*Starter).markHook, nil},
 	{"keep the pod", (*Starter).noteStart, nil},

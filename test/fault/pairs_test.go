@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,7 +93,7 @@ const (
 // test/engine.TestPairs, but for cases that require processes. In some of the cells, an
 // active `podrun serve` is the third process. PODRUN_TORTURE=1 tries all cells, otherwise
 // one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a substring of the names
-// of the selected cells.
+// of the selected cells, and PODRUN_FAULT_ROUNDS is how often each is tried.
 func TestPairsOfProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -116,6 +117,9 @@ func TestPairsOfProcesses(t *testing.T) {
 	}
 	if len(chosen) == 0 {
 		t.Skip("no cell has that name")
+	}
+	if n, err := strconv.Atoi(os.Getenv("PODRUN_FAULT_ROUNDS")); err == nil && n > 1 {
+		chosen = slices.Repeat(chosen, n)
 	}
 	tried := make([]pairVerdict, len(chosen))
 	inLanes(len(chosen), func(i int) {

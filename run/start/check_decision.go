@@ -1,0 +1,48 @@
+package start
+
+import (
+	"context"
+	"slices"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// BeginPass records the containers on whose states the following actions were decided. The lease may observe
+// the pod again while one of the actions waits, for example for an image.
+func (st *Starter) BeginPass() {
+	st.decidedOn = map[string]lifecycle.Container{}
+	for _, c := range slices.Backward(st.pod.Observed.Containers) { // the newest one of each name remains
+		st.decidedOn[c.Name] = c
+	}
+}
+
+// checkDecision returns store.ErrChanged if the decision to start the containers is outdated: the sandbox has
+// ended, for example while images were pulled, or one of the containers was started. The runtime may start a
+// container for a podrun process that was killed: without a new decision, a second container of that name
+// would run, or a container that has completed would run again.
+func (st *Starter) checkDecision(_ context.Context, b *batch) error {
+	if len(b.all) == 0 {
+		return nil
+	}
+	if sb := st.pod.Observed.Sandbox(); sb == nil || !sb.Ready {
+		return store.ErrChanged
+	}
+	for _, s := range b.all {
+		if st.startedSinceDecision(s.action.Container) {
+			return store.ErrChanged
+		}
+	}
+	return nil
+}
+
+// startedSinceDecision reports whether a container was started after the actions of this pass were decided. A
+// container that ran at that time and has exited was killed by an earlier action of the pass.
+func (st *Starter) startedSinceDecision(name string) bool {
+	now := st.pod.Observed.Container(name)
+	if now == nil || now.State != lifecycle.Exited {
+		return now != nil && now.State == lifecycle.Running
+	}
+	before := st.decidedOn[name] // the zero value if there was none
+	return before.ID != now.ID || before.State != lifecycle.Exited && before.State != lifecycle.Running
+}

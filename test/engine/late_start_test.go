@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// TestApplyOfLateStart: while the next apply waits for the image of a container that was only created,
+// the runtime completes the start of that container for a killed podrun. The apply, which had decided
+// to create another container, decides again: two containers of that name ran.
+func TestApplyOfLateStart(t *testing.T) {
+	for _, tc := range []struct {
+		policy   string
+		behavior critest.Behavior
+		want     runtimeapi.ContainerState
+	}{
+		{"Always", critest.Behavior{Forever: true}, runtimeapi.ContainerState_CONTAINER_RUNNING},
+		{"Never", critest.Behavior{After: 100 * time.Millisecond}, runtimeapi.ContainerState_CONTAINER_EXITED},
+	} {
+		t.Run(tc.policy, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.rt.Script("app", tc.behavior)
+			late := r.killLate("StartContainer", 1500*time.Millisecond, childJob{Manifest: one(tc.policy)})
+			defer r.rt.Fault("ImageStatus", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Skip: 1})() // the first call is for admission
+			if result := r.apply(one(tc.policy)); result.Err != nil {
+				t.Errorf("the next apply: %v", result.Err)
+			}
+			<-late
+			all := r.rt.Containers()
+			if len(all) != 1 || all[0].State != tc.want {
+				t.Errorf("%d containers: %v", len(all), all)
+			}
+			r.mustDelete()
+		})
+	}
+}
