@@ -42,7 +42,7 @@ var flagValues = map[string][]string{
 	"profile":               debugProfiles,
 	"image-pull-policy":     {"Always", "IfNotPresent", "Never"},
 	"serve output":          {"json"},
-	"run output":            {"json", "yaml"},
+	"run output":            {"json", "yaml", "github", "junit="},
 	"plan output":           {"json", "yaml"},
 	"doctor output":         {"json", "yaml"},
 	"version output":        {"json", "yaml"},

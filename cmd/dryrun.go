@@ -45,7 +45,7 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	r := &renderer{w: a.streams.Err}
+	r := a.textRenderer()
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
 	if err != nil {
 		return err

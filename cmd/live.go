@@ -142,6 +142,15 @@ func terminalOf(w io.Writer) *os.File {
 	return isTerminal(w)
 }
 
+// textRenderer returns the renderer for the warnings of a command that reports no events.
+func (a *app) textRenderer() *renderer {
+	r := &renderer{w: a.streams.Err}
+	if a.workflow != nil {
+		r.annotate = a.annotateWarnings
+	}
+	return r
+}
+
 // messageRenderer returns the renderer for a command's messages. On a terminal, it wraps the
 // command's streams, so that their output and the progress of pulls do not overwrite each
 // other.
@@ -150,6 +159,9 @@ func (a *app) messageRenderer() *renderer {
 	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json", quiet: a.quiet}
 	if r.json {
 		return r
+	}
+	if a.workflow != nil {
+		r.annotate = a.annotateWarnings
 	}
 	r.raw, r.screen = stderr, func() screen { return a.screenOf(a.errTerminal) }
 	if r.live.terminal = terminalOf(a.raw.Err); r.live.terminal != nil {

@@ -61,10 +61,20 @@ type renderer struct {
 	live live
 	// repeats counts recurring events.
 	repeats repeats
+	// sinks receive all events, too.
+	sinks []event.Sink
+	// annotate, if not nil, writes warnings as annotations.
+	annotate func(problem.List)
 }
+
+// also passes all events to a sink. Call it before the first event.
+func (r *renderer) also(sink event.Sink) { r.sinks = append(r.sinks, sink) }
 
 // event renders one event; it is an event.Sink.
 func (r *renderer) event(e event.Event) {
+	for _, sink := range r.sinks {
+		sink(e)
+	}
 	if r.quiet {
 		return
 	}
@@ -150,6 +160,10 @@ func (r *renderer) warn(l problem.List) {
 	defer r.mu.Unlock()
 	r.live.erase()
 	defer r.live.draw()
+	if r.annotate != nil {
+		r.annotate(l)
+		return
+	}
 	for _, p := range shownProblems(l) {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {

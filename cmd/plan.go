@@ -57,7 +57,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	if format == "" && (f.full || f.secrets) {
 		format = "yaml"
 	}
-	r := &renderer{w: a.streams.Err}
+	r := a.textRenderer()
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
 	if err != nil {
 		return err

@@ -20,6 +20,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/workflow"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -61,6 +63,11 @@ type app struct {
 	namespaceGiven bool
 	// stored returns the pods of the root directory; nil before a command has an engine.
 	stored func() []identity.Pod
+	// workflow is stdout if it is read by the runner of a GitHub workflow, else nil.
+	workflow *workflow.Writer
+	// input is the command's input, or nil before it has been read: annotations take the
+	// positions of objects from it.
+	input *manifest.Objects
 	// quiet omits events and other messages that are not results or problems (-q).
 	quiet bool
 	// jsonMessages is set if messages on stderr are JSON lines.
@@ -123,12 +130,17 @@ func shownCommand(args []string) string {
 }
 
 // printErrors writes an error, or each of several joined errors, as text or, with -o
-// json, as JSON.
+// json, as JSON; with -o github, as annotations.
 func (a *app) printErrors(err error) {
 	eachError(err, func(e error) {
 		e = a.suggest(e)
-		if a.jsonMessages {
+		switch {
+		case a.jsonMessages:
 			printErrorJSON(a.streams.Err, e)
+			return
+		case a.workflow != nil:
+			a.workflow.EndGroup()
+			a.annotateError(e)
 			return
 		}
 		var text strings.Builder

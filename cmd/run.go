@@ -22,6 +22,9 @@ type runFlags struct {
 	envPairs, envFiles, setImages []string
 	keep                          bool
 	logFile                       string
+	outputs                       outputFlag
+	events                        containerEvents
+	ended                         []endedPod
 	remove                        bool
 	quiet                         bool
 	stdin                         bool
@@ -50,6 +53,10 @@ both, your terminal is connected to the container until it ends. If the pod has 
 containers, -i and -t apply to the container that the annotation
 kubectl.kubernetes.io/default-container names, or else to the first container.
 
+For CI, -o github prints workflow commands of GitHub Actions: it groups the logs, and
+annotates the lines of the manifest that have problems or define a container that failed.
+-o junit=FILE also writes a test report in which each container is a test case.
+
 An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is a
 manifest; otherwise it is an image, and the arguments after it are the container's. The
 flags that define the pod are those of docker run or, with --image, those of kubectl
@@ -60,7 +67,8 @@ does.`,
   podrun run -it --rm busybox:1.36 sh
   podrun run -v "$PWD:/src" -w /src golang:1.26 go test ./...
   podrun run -d --name web -p 8080:80 nginx:1.27
-  podrun run -o json job.yaml > result.json`,
+  podrun run -o json job.yaml > result.json
+  podrun run -o github -o junit=report.xml ci.yaml`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runRun(c, f, named) },
 	}
 	flags := c.Flags()
@@ -68,11 +76,11 @@ does.`,
 	f.imageFlags.add(flags)
 	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr") // the global flag without its shorthand -v, which is --volume here
 	addDryRun(flags, &f.dryRun)
-	flags.StringArrayVarP(&f.envPairs, "env", "e", nil, "environment `variable` of all containers: NAME=VALUE, or NAME for the value in podrun's environment; repeatable")
+	flags.StringArrayVarP(&f.envPairs, "env", "e", nil, "environment `variable` of all containers, including init containers: NAME=VALUE, or NAME for the value in podrun's environment; repeatable")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "`file` with lines NAME=VALUE for --env; repeatable")
 	flags.StringArrayVar(&f.setImages, "set-image", nil, "use another image for a container of the manifest: `CONTAINER=IMAGE`, or '*=IMAGE' for all; repeatable")
-	flags.BoolVar(&f.keep, "keep", false, "keep the pods when they have ended, like --rm=false")
-	flags.StringVar(&f.logFile, "log-file", "", "also write the containers' logs to this `file`")
+	flags.BoolVar(&f.keep, "keep", false, "keep the pods when they have ended, like --rm=false, and print how to remove them")
+	flags.StringVar(&f.logFile, "log-file", "", "also write the containers' logs to this `file`, with the same prefixes; an existing file is replaced")
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a pod of the same name that is running, or that apply or serve started")
@@ -82,7 +90,7 @@ does.`,
 	flags.StringVar(&f.ExitFrom, "exit-code-from", "", "end the run when this `container` ends, and exit with its code")
 	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "override the restartPolicy of the pods: Never or OnFailure")
-	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
+	flags.VarP(&f.outputs, "output", "o", "`format` of the output: json or yaml prints a summary on stdout, and the logs on stderr; github annotates files of a workflow; junit=FILE also writes a test report to FILE; repeatable")
 	return c
 }
 
@@ -93,9 +101,6 @@ const runPullLimit = 10 * time.Minute
 
 // check validates the values of flags.
 func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
-	if err := checkOutput(a.output, "json", "yaml"); err != nil {
-		return err
-	}
 	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
@@ -105,7 +110,10 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
 	}
-	if (f.stdin || f.tty) && a.output != "" {
+	if err := checkOutput(a.output, "json", "yaml", outputGitHub, "junit=FILE"); err != nil {
+		return err
+	}
+	if (f.stdin || f.tty) && (f.outputs != outputFlag{}) {
 		return usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
 	if f.tty && f.logFile != "" {
@@ -162,9 +170,24 @@ func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 }
 
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
+	if a.output = f.outputs.format; a.output == outputGitHub {
+		a.startWorkflow()
+	}
+	report, err := openReport(f.outputs.junit)
+	if err != nil {
+		return err
+	}
+	return report.close(c.Context(), a, a.runPods(c, f, named, report))
+}
+
+// runPods does the work of run. It adds to report, unless it is nil, what happens.
+func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	named, err := f.prepare(c, a, named)
 	if err != nil {
 		return err
+	}
+	if f.outputs.junit != "" && f.dryRun != dryNone {
+		return usageHint(errors.New("-o junit cannot be used with --dry-run, which runs no container"), "use -o github to annotate the problems of a manifest, or omit --dry-run")
 	}
 	f.toCompletion = !f.detach
 	if f.generated != nil && f.dryRun == dryClient {
@@ -179,19 +202,21 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err := f.check(c, a, named); err != nil {
 		return err
 	}
-	logFile, closeLogFile, err := openLogFile(f.logFile)
+	r := a.renderer()
+	r.quiet = f.quiet
+	logFile, err := openLogFile(f.logFile, r)
 	if err != nil {
 		return err
 	}
-	defer closeLogFile()
-	r := a.renderer()
-	r.quiet = f.quiet
+	defer logFile.close()
+	r.also(f.events.observe)
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
 	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
 	if err != nil {
 		return err
 	}
+	a.input = objects
 	if err := f.checkExitFrom(c, objects); err != nil {
 		return err
 	}
@@ -209,7 +234,11 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, r, objects)
-	logs.also(logFile)
+	if logFile != nil {
+		logFile.prefix = logs.prefix
+	}
+	logs.also(logFile.output)
+	logs.also(report.logOf)
 	f.Started = logs.start
 	if interactive != "" {
 		f.Started = (&attacher{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
@@ -218,7 +247,39 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err != nil {
 		return err
 	}
+	f.ended = f.endedPods(objects, results)
+	report.end(f.ended)
+	if f.Keep {
+		r.noteKept(results)
+	}
 	return a.reportRun(results, f)
+}
+
+// endedPods returns the pods of a run in the order of the input.
+func (f *runFlags) endedPods(objects *manifest.Objects, results []run.RunResult) []endedPod {
+	out := make([]endedPod, len(results))
+	for i, r := range results {
+		_, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.ExitFrom)
+		out[i] = endedPod{id: r.ID, spec: objects.Pods[i].Object, ended: r.Containers, err: err, from: f.ExitFrom, events: &f.events}
+	}
+	return out
+}
+
+// noteKept prints how to remove the pods that --keep keeps.
+func (r *renderer) noteKept(results []run.RunResult) {
+	for _, result := range results {
+		if result.Status.Phase != "" {
+			r.note(fmt.Sprintf("pod/%s is kept: 'podrun delete %s%s' removes it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
+		}
+	}
+}
+
+// namespaceFlag returns the flag for a command line that names a pod of the namespace.
+func namespaceFlag(namespace string) string {
+	if namespace == "default" {
+		return ""
+	}
+	return "-n " + namespace + " "
 }
 
 // checkExitFrom rejects the name of a container that no pod has.
@@ -278,13 +339,18 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 			return errors.Join(err, perr)
 		}
 	}
+	for i, p := range f.ended {
+		if a.workflow != nil {
+			a.annotateContainers(p, sum.Pods[i].ExitCode)
+		}
+	}
 	if exitCode(err) == sum.ExitCode {
 		return err
 	}
 	if err != nil {
 		a.printErrors(err)
 	}
-	if !a.jsonMessages { // the JSON summary contains the source of the exit code
+	if !a.jsonMessages && a.workflow == nil { // the summary and the annotations contain the source of the exit code
 		a.printExitSource(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)

@@ -20,6 +20,9 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 			return usageHint(errors.New("--"+name+" cannot be used with -d, which does not wait until the pod ends"), "omit -d")
 		}
 	}
+	if f.outputs.junit != "" {
+		return usageHint(errors.New("-o junit cannot be used with -d, which does not wait for the end of the pod"), "omit -d")
+	}
 	apply := &applyFlags{inputFlags: f.inputFlags, dryRun: f.dryRun, wait: string(lifecycle.GoalStarted), quiet: f.quiet}
 	apply.Timeout = defaultTimeout
 	if flags.Changed("timeout") {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/podrun/podrun/container/podlog"
@@ -25,32 +24,22 @@ type logReader struct {
 	// json receives each line as a JSON object, between podrun's own objects; if it is nil,
 	// lines are not changed.
 	json io.Writer
-	// file receives the lines of --log-file; nil without it.
-	file *podlog.Merger
+	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
+	groups *logGroups
+	mu     sync.Mutex
+	// copies return further writers for the logs; their streams may be nil.
+	copies []func(run.Log) podlog.Output
 }
 
-// openLogFile creates the file of --log-file. It returns nil without a name.
-func openLogFile(name string) (file *os.File, closeFile func(), err error) {
-	if name == "" {
-		return nil, func() {}, nil
-	}
-	file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
-	if err != nil {
-		return nil, nil, &problem.Error{Kind: problem.Usage, Object: "--log-file", Err: err, Hint: "specify a file in an existing directory"}
-	}
-	return file, func() { _ = file.Close() }, nil // Write has reported write errors, and the file is not synced
-}
-
-// also makes l write the lines to file, too, unless file is nil.
-func (l *logReader) also(file *os.File) {
-	if file != nil {
-		l.file = podlog.NewMerger(podlog.Output{Stdout: file, Stderr: file})
-	}
-}
+// also writes the logs to further writers, which must not fail.
+func (l *logReader) also(copies func(run.Log) podlog.Output) { l.copies = append(l.copies, copies) }
 
 func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects) *logReader {
 	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
-	if a.output != "" {
+	switch {
+	case a.workflow != nil:
+		out.Stdout, out.Stderr = a.workflow.Foreign(), a.workflow.Foreign()
+	case a.output != "":
 		out.Stdout = a.raw.Err // stdout carries the summary
 	}
 	containers := 0
@@ -71,15 +60,20 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 	if a.jsonMessages {
 		l.json = a.raw.Err
 	}
+	if a.workflow != nil {
+		l.groups = newLogGroups(a.workflow, objects)
+	}
 	return l
 }
 
 // output returns the destination of a container's log.
 func (l *logReader) output(log run.Log) podlog.Output {
 	out := l.printed(log)
-	if l.file != nil {
-		file := l.file.Output(l.prefix(log))
-		out.Stdout, out.Stderr = io.MultiWriter(out.Stdout, file.Stdout), io.MultiWriter(out.Stderr, file.Stderr)
+	for _, copies := range l.copies {
+		further := copies(log)
+		if further.Stdout != nil {
+			out.Stdout, out.Stderr = io.MultiWriter(out.Stdout, further.Stdout), io.MultiWriter(out.Stderr, further.Stderr)
+		}
 	}
 	return out
 }
@@ -133,7 +127,9 @@ func (l *logLines) Write(data []byte) (int, error) {
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup
 	last := make(chan struct{})
+	endGroup := l.beginGroup(log)
 	wg.Go(func() {
+		defer endGroup()
 		err := podlog.Stream(l.ctx, podlog.Source{
 			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
 			Warn: l.warn,
@@ -145,5 +141,20 @@ func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	return func() {
 		close(last)
 		wg.Wait()
+	}
+}
+
+// beginGroup begins the group of a container's log, and returns the function that ends it.
+func (l *logReader) beginGroup(log run.Log) (end func()) {
+	if l.groups == nil {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups.begin(log)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.groups.end(g)
 	}
 }

@@ -111,29 +111,37 @@ func (a *app) writeTrace(t trace.Trace) error {
 // can write to, such as /tmp, one of them may have created the name as a link to any
 // file. The kernel's own links to the standard streams are followed.
 func writeNoFollow(name string, data []byte) error {
+	f, err := createNoFollow(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// createNoFollow creates or truncates a file. It does not wait for the reader of a FIFO.
+func createNoFollow(name string) (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | unix.O_NONBLOCK
 	if !slices.Contains([]string{"/dev", "/dev/fd", "/proc/self/fd"}, filepath.Dir(name)) {
 		flags |= unix.O_NOFOLLOW
 	}
 	f, err := os.OpenFile(name, flags, 0o644)
 	if errors.Is(err, unix.ELOOP) {
-		return fmt.Errorf("write %s: it is a symbolic link, which is not followed; name another file", name)
+		return nil, fmt.Errorf("write %s: it is a symbolic link, which is not followed; name another file", name)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = f.Truncate(0)
+	}
 	if err != nil {
-		return err
+		f.Close()
+		return nil, err
 	}
-	if info.Mode().IsRegular() {
-		if err := f.Truncate(0); err != nil {
-			return err
-		}
-	}
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.Close()
+	return f, nil
 }

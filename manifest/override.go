@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
 
@@ -35,10 +36,34 @@ func (l *loader) override(spec *corev1.PodSpec) {
 // unusedImages returns the problems of the names in the option Images that no container has.
 func (l *loader) unusedImages() problem.List {
 	var out problem.List
+	known := "the containers are " + strings.Join(l.containerNames(), ", ") + "; '*=IMAGE' changes all"
 	for _, name := range slices.Sorted(maps.Keys(l.opts.Images)) {
 		if !l.imagesUsed[name] {
 			out = append(out, problem.Problem{Kind: problem.Usage, Reason: "ContainerNotFound", Message: fmt.Sprintf("--set-image: no pod has a container %q", name),
-				Hint: "write CONTAINER=IMAGE with the name of a container, or '*=IMAGE' for all"})
+				Hint: known})
+		}
+	}
+	return out
+}
+
+// maxNames is the maximum number of container names in a hint.
+const maxNames = 20
+
+// containerNames returns the names of all pods' containers and init containers, each once, in the
+// order of the input.
+func (l *loader) containerNames() []string {
+	var out []string
+	for _, p := range l.objects.Pods {
+		for _, list := range [][]corev1.Container{p.Object.Spec.InitContainers, p.Object.Spec.Containers} {
+			for _, c := range list {
+				if slices.Contains(out, c.Name) {
+					continue
+				}
+				if len(out) == maxNames {
+					return append(out, "…")
+				}
+				out = append(out, c.Name)
+			}
 		}
 	}
 	return out

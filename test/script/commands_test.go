@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/junit/junittest"
+	"github.com/podrun/podrun/internal/workflow/workflowtest"
 )
 
 // patience is the time limit for an expected event. An emulated machine (test/guest) is
@@ -51,6 +54,8 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"fault":       fault,
 	"awaitcall":   awaitCall,
 	"jsonlines":   jsonLines,
+	"junit":       junitReport,
+	"workflow":    workflowCommands,
 	"longbackoff": longBackOff,
 	"calls":       calls,
 	"rmimage":     removeImage,
@@ -330,6 +335,46 @@ func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%v: %s", err, line)
 		}
 		fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(strings.Join([]string{v.Type, v.Reason, v.FieldPath, v.Field, v.Message, v.Error}, " ")), " "))
+	}
+}
+
+// junit FILE checks that the file is a test report, and prints each test case on a line: its class,
+// name, outcome, type and message.
+func junitReport(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "junit FILE")
+	data := []byte(ts.ReadFile(args[0]))
+	ts.Check(junittest.Check(data))
+	type outcome struct {
+		XMLName xml.Name
+		Type    string `xml:"type,attr"`
+		Message string `xml:"message,attr"`
+	}
+	var report struct {
+		Cases []struct {
+			Class  string    `xml:"classname,attr"`
+			Name   string    `xml:"name,attr"`
+			Time   float64   `xml:"time,attr"`
+			Others []outcome `xml:",any"`
+		} `xml:"testsuite>testcase"`
+	}
+	ts.Check(xml.Unmarshal(data, &report))
+	for _, c := range report.Cases {
+		line := c.Class + " " + c.Name
+		for _, o := range c.Others {
+			if o.XMLName.Local != "system-out" {
+				line += strings.TrimRight(fmt.Sprintf(" %s %s %s", o.XMLName.Local, o.Type, o.Message), " ")
+			}
+		}
+		fmt.Fprintln(ts.Stdout(), line)
+	}
+}
+
+// workflow FILE prints the workflow commands that GitHub's runner finds in a step's output.
+func workflowCommands(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "workflow FILE")
+	commands, _ := workflowtest.Run(ts.ReadFile(args[0]))
+	for _, c := range commands {
+		fmt.Fprintln(ts.Stdout(), c)
 	}
 }
 

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// logFile is the file of --log-file. A nil logFile does nothing.
+type logFile struct {
+	file   *os.File
+	merger *podlog.Merger
+	prefix func(run.Log) string
+}
+
+// openLogFile creates the file. It returns nil without a name.
+func openLogFile(name string, r *renderer) (*logFile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	file, err := createNoFollow(name)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Object: "--log-file", Err: err, Hint: "specify a file in an existing directory"}
+	}
+	w := &lenientWriter{to: file, failed: func(err error) {
+		r.warn(problem.List{{Object: "--log-file", Message: err.Error() + "; the rest of the logs is not written to the file", Warning: true}})
+	}}
+	return &logFile{file: file, merger: podlog.NewMerger(podlog.Output{Stdout: w, Stderr: w})}, nil
+}
+
+// output returns the writers for the log of a container.
+func (f *logFile) output(log run.Log) podlog.Output {
+	if f == nil {
+		return podlog.Output{}
+	}
+	return f.merger.Output(f.prefix(log))
+}
+
+// close closes the file, whose write errors were reported already: it is not synced.
+func (f *logFile) close() {
+	if f != nil {
+		_ = f.file.Close()
+	}
+}
+
+// lenientWriter writes until the first error, which it reports, and then drops everything: a full
+// disk must not end the output of the containers on the terminal. Calls may be concurrent.
+type lenientWriter struct {
+	mu     sync.Mutex
+	to     io.Writer
+	failed func(error) // set to nil by the first error
+}
+
+// Write never fails.
+func (w *lenientWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed == nil {
+		return len(p), nil
+	}
+	if _, err := w.to.Write(p); err != nil {
+		w.failed(fmt.Errorf("write: %w", err))
+		w.failed = nil
+	}
+	return len(p), nil
+}

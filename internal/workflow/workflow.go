@@ -1,0 +1,187 @@
+// Package workflow writes the output of a step of a GitHub workflow: podrun's text, groups and
+// annotations, and the output of containers, which the runner must not search for workflow commands.
+//
+// The runner (actions/runner, src/Runner.Common/ActionCommand.cs) finds a command in each line of
+// stdout and stderr that begins with "::" after white space, or contains "##[". It reads the two
+// streams concurrently, so that everything must go to one stream to keep its order.
+package workflow
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Level is the severity of an annotation, and the name of its workflow command.
+type Level string
+
+// The levels that podrun uses.
+const (
+	Error   Level = "error"
+	Warning Level = "warning"
+)
+
+// Annotation is a message at a position of a file of the repository. All fields except Message may
+// be zero.
+type Annotation struct {
+	File    string
+	Line    int // 1-based
+	Title   string
+	Message string
+}
+
+// maxTitle is the maximum length of an annotation's title in characters (GitHub's REST API for
+// check runs).
+const maxTitle = 255
+
+// Writer writes to the stream that the runner reads. Its methods can be called concurrently. After
+// a failed write it writes nothing more.
+type Writer struct {
+	mu  sync.Mutex
+	out io.Writer
+	err error
+	// token ends the effect of stop-commands; it is empty while the runner processes commands.
+	token   string
+	grouped bool
+	midLine bool
+}
+
+// NewWriter returns a Writer for the standard output of a step.
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+
+// writerFunc is an io.Writer that calls a function.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Text returns a writer for podrun's own text, which may contain text of containers, such as the
+// output of a probe. It changes lines that the runner would process as commands. A call must end
+// with a complete line.
+func (w *Writer) Text() io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.print(disarm(string(p)))
+		return len(p), w.err
+	})
+}
+
+// Foreign returns a writer for the output of containers. It stops the processing of commands with
+// a random token first, so that the output needs no change.
+func (w *Writer) Foreign() io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.token == "" {
+			token := rand.Text() // each token is used once: a container may be able to read this stream
+			w.line("::stop-commands::" + token)
+			w.token = token
+		}
+		w.print(string(p))
+		return len(p), w.err
+	})
+}
+
+// Group begins a group, which the log viewer collapses, and ends the group before it: groups cannot
+// be nested.
+func (w *Writer) Group(title string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endGroup()
+	w.line("::group::" + escapeData(title))
+	w.grouped = true
+}
+
+// EndGroup ends the group, if there is one.
+func (w *Writer) EndGroup() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endGroup()
+}
+
+// Annotate writes an annotation.
+func (w *Writer) Annotate(level Level, a Annotation) {
+	var properties []string
+	add := func(name, value string) { properties = append(properties, name+"="+escapeProperty(value)) }
+	if a.File != "" {
+		add("file", a.File)
+		if a.Line > 0 {
+			add("line", fmt.Sprint(a.Line))
+		}
+	}
+	if title := []rune(a.Title); len(title) > 0 {
+		add("title", string(title[:min(len(title), maxTitle)]))
+	}
+	command := string(level)
+	if len(properties) > 0 {
+		command += " " + strings.Join(properties, ",")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resume()
+	w.line("::" + command + "::" + escapeData(a.Message))
+}
+
+func (w *Writer) endGroup() {
+	w.resume()
+	if w.grouped {
+		w.line("::endgroup::")
+		w.grouped = false
+	}
+}
+
+// resume lets the runner process commands.
+func (w *Writer) resume() {
+	if w.token != "" {
+		w.line("::" + w.token + "::")
+		w.token = ""
+	}
+}
+
+// line writes a workflow command on a line of its own.
+func (w *Writer) line(text string) {
+	if w.midLine {
+		text = "\n" + text
+	}
+	w.print(text + "\n")
+}
+
+func (w *Writer) print(text string) {
+	if w.err != nil || text == "" {
+		return
+	}
+	_, w.err = io.WriteString(w.out, text)
+	w.midLine = !strings.HasSuffix(text, "\n")
+}
+
+// disarm changes the lines of a text that the runner would process as commands: with a backslash,
+// as the runner does with markers of its own in the output of steps.
+func disarm(text string) string {
+	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.ReplaceAll(line, "##[", `##\[`)
+		if at := strings.Index(line, "::"); at >= 0 && !strings.ContainsFunc(line[:at], isGraphicASCII) {
+			line = line[:at] + `\` + line[at:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// isGraphicASCII reports whether r keeps a "::" after it from being at the beginning of a line. The
+// runner skips white space, and its comparison of strings depends on the culture, which ignores
+// further characters outside ASCII.
+func isGraphicASCII(r rune) bool { return r > ' ' && r < 0x7f }
+
+var (
+	dataEscapes     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	propertyEscapes = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func escapeData(text string) string     { return dataEscapes.Replace(text) }
+func escapeProperty(text string) string { return propertyEscapes.Replace(text) }
