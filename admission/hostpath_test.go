@@ -10,7 +10,7 @@ import (
 )
 
 // TestHostPaths: volumes that expose podrun's or the runtime's state to a container cause a
-// warning, and are refused under the Pod Security Standards, also if they belong to a claim.
+// warning, and are refused under the Pod Security Standards, even if they belong to a claim.
 func TestHostPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                                     "contains /var/lib/podrun of podrun",

@@ -17,8 +17,8 @@ func interrupted(t *testing.T) (context.Context, error) {
 	return ctx, why
 }
 
-// Remove waited 30 s for a podrun that kept the shared cgroups locked, while it held the
-// node's lock, even if it was interrupted.
+// Even after an interruption, Remove held the node's lock and waited 30 s for another podrun
+// that kept the shared cgroups locked.
 func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
 	p := lockPlan(t)
 	unlock, err := p.lockShared(t.Context())

@@ -258,7 +258,7 @@ func TestRemoveKillsRemainingProcesses(t *testing.T) {
 }
 
 // systemd unloads a unit that it considers unused, and daemon-reload or systemctl may unload
-// one too. The group is still removed, including a process that another program has added
+// one too. The group is still removed, together with a process that another program has added
 // since.
 func TestRemoveAfterSystemdForgot(t *testing.T) {
 	facts, s := live(t)

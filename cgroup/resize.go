@@ -85,7 +85,8 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited returns n, or math.MaxInt64 if n is nil, as for the text "max", or exceeds it.
+// orUnlimited returns n, or math.MaxInt64 if n is greater or is nil, which represents the text
+// "max".
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64

@@ -189,8 +189,8 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun: a podrun of another root directory marks the groups of a killed podrun
-// with the root directory of the killed one.
+// TestMarkOfAKilledPodrun: if podrun was killed before it marked its groups, a podrun of another
+// root directory marks them with the root directory of the killed one.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)

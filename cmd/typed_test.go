@@ -142,8 +142,8 @@ func TestCommandGroups(t *testing.T) {
 	}
 }
 
-// TestQuietEverywhere: every command accepts -q, and of those that print more than data the
-// help describes it.
+// TestQuietEverywhere: every command accepts -q, and the help of each command that prints more
+// than data describes it.
 func TestQuietEverywhere(t *testing.T) {
 	var each func(*cobra.Command)
 	each = func(of *cobra.Command) {

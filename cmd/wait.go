@@ -19,8 +19,9 @@ func newWait(a *app) *cobra.Command {
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
 have completed or are deleted. Values are not case-sensitive; condition=TYPE=False
 waits until the condition is false. For a Job or Deployment, wait also accepts the
-conditions complete, failed and available, which mean the phase or the readiness of
-its pod. While it waits, podrun restarts the pods' containers and runs their probes.
+conditions complete, failed and available, which correspond to the phase or the
+readiness of its pod. While it waits, podrun restarts the pods' containers and runs
+their probes.
 
 A container without a readiness probe counts as ready when it has run for a second.
 A container that was restarted after an exit counts as ready when it has run longer

@@ -73,7 +73,7 @@ func parseDaemon(data []byte) *Daemon {
 	return &d
 }
 
-// PickDigest returns the archive to start: the one that ran before, also after a crash or
+// PickDigest returns the archive to start: the one that ran before, even after a crash or
 // a reboot, so that the version does not depend on which of several podrun processes runs first;
 // only an upgrade changes it. The binary's archive is used for the first start, and if
 // the files of the other are lost. Unpacked reports whether the files of a digest are

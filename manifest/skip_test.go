@@ -34,7 +34,8 @@ func TestClusterObjects(t *testing.T) {
 }
 
 // TestMisspelledKinds: a kind that differs from a known one by a letter or two causes a
-// suggestion; one of a custom resource, or without similarity, does not.
+// suggestion; the kind of a custom resource, and a kind that is not similar to a known one, do
+// not.
 func TestMisspelledKinds(t *testing.T) {
 	for kind, want := range map[string]string{
 		"v1 Pdo": "Pod", "v1 pod": "Pod", "v1 Pods": "Pod", "apps/v1 Deploymnet": "Deployment", "v1 Confgmap": "ConfigMap",

@@ -42,7 +42,7 @@ func TestResolve(t *testing.T) {
 		{ref: Ref{Kind: "Deployment", Name: "plain"}, err: "deployment plain: not found"},
 		{ref: Ref{Name: "plain"}},
 		{ref: Ref{Kind: "Deployment", Name: "old"}},
-		{ref: Ref{Kind: "Deployment", Name: "none"}}, // the command reports that there is no pod
+		{ref: Ref{Kind: "Deployment", Name: "none"}}, // the command reports the missing pod
 		{ref: Ref{Kind: "Job", Name: "web"}, namespace: "other"},
 	} {
 		for _, namespace := range []string{"default", ""} {

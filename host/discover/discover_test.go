@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// The snapshot of this machine must be usable, fast and survive JSON, because plans are
-// replayed from it.
+// The snapshot of this machine must be usable and read quickly. It must not change when it is
+// converted to JSON and back, because plans are replayed from it.
 func TestReadThisMachine(t *testing.T) {
 	start := time.Now()
 	s := nodeconfig.Default()

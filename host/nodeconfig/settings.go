@@ -135,7 +135,7 @@ type Settings struct {
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
-	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // also after errors that a retry cannot fix
+	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // even after errors that a retry cannot fix
 	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // for one image; 0: no limit; nil: the command's default; ns in JSON
 	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // after which a pull without 1 MiB of progress is canceled; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config

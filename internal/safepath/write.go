@@ -72,7 +72,7 @@ func makeDirAt(dir int, name string) (int, error) {
 // does not have to set the mode of each of the thousands of files of a pod. The zero value
 // is ready to use; all directories passed to one Writer must be on the same volume.
 type Writer struct {
-	kept, lost uint32 // permission bits that earlier files kept, and lost, when they were created
+	kept, lost uint32 // permission bits that the umask did not clear, and those that it cleared, when earlier files were created
 }
 
 // WriteNew writes a new file with exactly the given permission bits, regardless of the

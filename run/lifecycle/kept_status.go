@@ -233,8 +233,8 @@ func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 
 // since returns the time of a condition's last transition. The argument derived is the time according to
 // the runtime's timestamps. If the status differs from the recorded one, it changed after the recorded
-// transition: at the derived time if that is later, otherwise now. For a condition that probes have made
-// true the result is now, because the runtime has no record of probes.
+// transition: at the derived time if that is later, otherwise now. If probes have made the condition
+// true, the result is now, because the runtime has no record of probes.
 func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
 	old := k.condition(c.Type)
 	switch {

@@ -265,8 +265,8 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	case "change":
 		r.world.Hashes["a"] = "2"
 	case "change without sandbox", "killed without sandbox":
-		// A podrun was killed after it had recorded the restart, or also had asked the container to
-		// stop. Then the sandbox stopped.
+		// A podrun was killed after it had recorded the restart, or after it had also asked the
+		// container to stop. Then the sandbox stopped.
 		r.world.Hashes["a"] = "2"
 		r.obs.PendingRestarts = r.obs.WithPendingRestarts(RestartChanged, "a-0")
 		r.obs.Sandboxes[0].Ready = false

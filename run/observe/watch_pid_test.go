@@ -80,7 +80,7 @@ func TestWatchPIDStop(t *testing.T) {
 	}
 }
 
-// A pid identifies a running process until the process exits, also while it is a zombie.
+// A pid identifies a running process until the process exits, and even while it is a zombie.
 func TestExitedPID(t *testing.T) {
 	cmd := exec.Command("cat")
 	stdin, err := cmd.StdinPipe()

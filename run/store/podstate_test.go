@@ -211,7 +211,7 @@ func TestPodStateTorn(t *testing.T) {
 	for n := range whole {
 		putFile(t, l.State(stateUID), string(whole[:n]))
 		want, errs := PodState{Resize: &lifecycle.Resize{}}, 1
-		if n == 0 { // a power failure lost a write that was not synced, and so contained no resize
+		if n == 0 { // a power failure lost a write that was not synced; only a write without a resize is not synced
 			want, errs = PodState{}, 0
 		}
 		wantState(t, l, want, errs)

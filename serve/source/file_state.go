@@ -89,7 +89,7 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	objects, problems := r.load(printable(join(dir, o.name)), o)
 	if objects != nil && in.exceeds(&f, o, objects) {
 		problems = problem.List{{File: printable(path), Reason: "TooLarge",
-			Message: fmt.Sprintf("this file takes the directory above the limit of %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
+			Message: fmt.Sprintf("with this file, the directory exceeds the limit of %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
 			Hint:    "move manifests to another directory"}}
 		objects = nil
 	}

@@ -147,7 +147,7 @@ func TestFileOverLimit(t *testing.T) {
 	r := rules{now: epoch.Add(time.Hour), settle: time.Second}
 	o := observation{name: "f.yaml", data: []byte(pod("web", "a")), print: print{modified: epoch.UnixNano()}}
 	f := r.file("/m", nil, o, &usage{objects: maxObjects})
-	if f.State != Broken || !strings.Contains(f.Problems.String(), "takes the directory above the limit") {
+	if f.State != Broken || !strings.Contains(f.Problems.String(), "the directory exceeds the limit") {
 		t.Errorf("%s: %s", f.State, f.Problems)
 	}
 	full := usage{}

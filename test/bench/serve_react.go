@@ -123,8 +123,8 @@ func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at tim
 }
 
 // measureRestarts measures the time from the exit of a container's process to the
-// CreateContainer of its first restart, which has no back-off, and its part after the
-// runtime reports the exit, which podrun cannot precede.
+// CreateContainer of its first restart, which has no back-off. It also measures the part of
+// this time after the runtime reports the exit, because podrun cannot act earlier.
 func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "restart", true)
 	if err != nil {
@@ -161,7 +161,8 @@ func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err 
 		medianOf("… after containerd reports the exit", "ms", told, 0, "")}, nil
 }
 
-// restartOf returns when a pod's second container was created, and the exit of the first.
+// restartOf returns the time at which a pod's second container was created, and the exit of
+// the first one.
 func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.Time, e exit, err error) {
 	var creates []call
 	for _, c := range calls {

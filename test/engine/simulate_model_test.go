@@ -44,8 +44,8 @@ type modelPod struct {
 	grown   bool      // an app container was created in the sandbox, so the init containers have completed
 }
 
-// change is an action of the simulation on a pod, because of which each container may be
-// stopped or recreated without having exited by itself.
+// change is an action of the simulation on a pod. It permits each container to be stopped or
+// recreated once without having exited by itself.
 type change struct {
 	kind  string
 	at    time.Time
@@ -111,8 +111,8 @@ func (p *modelPod) forget() {
 	}
 }
 
-// goAway records that the supervisor or the runtime is unavailable, and back that it is available
-// again.
+// goAway records that the supervisor or the runtime is unavailable; back records that it is
+// available again.
 func (m *model) goAway() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -331,8 +331,8 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 	})
 }
 
-// TestApplyOvertakenByRun: an apply whose pod was replaced by a run does not wait until the
-// run ends, which runs the pod to completion.
+// TestApplyOvertakenByRun: an apply whose pod was replaced by a run does not wait for the run,
+// which ends only when the pod has completed.
 func TestApplyOvertakenByRun(t *testing.T) {
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
 		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {

@@ -123,7 +123,7 @@ func later(p *prepare.Plan, does map[string]any) {
 		}
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, code := range []int32{-1, 0, 1, 42, 142} { // from 100 on only init containers have exited
+	for _, code := range []int32{-1, 0, 1, 42, 142} { // 100 and above: only init containers have exited, with the code minus 100
 		for _, age := range []time.Duration{20 * time.Minute, 5 * time.Hour} {
 			started := map[string]bool{}
 			obs := &lifecycle.Observed{Sandboxes: []lifecycle.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}

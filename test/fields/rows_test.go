@@ -27,7 +27,7 @@ type row struct {
 	fixed bool
 }
 
-// rows are all rows, in the order of the page.
+// rows are the rows of docs/pod-fields.md, in the order of the page.
 var rows = []row{
 	{path: "metadata.name", class: supported},
 	{path: "metadata.generateName", class: supported, note: "a random suffix is added"},

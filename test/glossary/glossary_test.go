@@ -204,7 +204,8 @@ func goFiles(t *testing.T, skipped []string, visit func(file string, line func(t
 	}
 }
 
-// TestTerms: the phrases of the page that the terms come from, and texts that are right.
+// TestTerms checks that the terms match the wrong phrases from which they are derived, and do
+// not match correct texts.
 func TestTerms(t *testing.T) {
 	matches := func(text string) bool {
 		for _, term := range terms {
