@@ -27,8 +27,11 @@ func TestMain(m *testing.M) { binary.Main(m, &program) }
 const (
 	enabled = "PODRUN_TRIAL"        // runs the trial
 	only    = "PODRUN_TRIAL_ONLY"   // a list of IDs, separated by commas: runs these and keeps no counts
-	report  = "PODRUN_TRIAL_REPORT" // the file that receives one line for each command
+	report  = "PODRUN_TRIAL_REPORT" // the file that receives one line for each command, with the fingerprint for testdata/marks.tsv
 )
+
+// maxReported is the number of bytes of a command's output in the report.
+const maxReported = 2000
 
 // commandsFile is third-party data, which is not part of the project; ownCommands has those that were added to it.
 const (
@@ -38,7 +41,7 @@ const (
 
 // commandTimeout terminates commands that do not exit by themselves, such as port-forward; most
 // users press Ctrl-C earlier.
-const commandTimeout = 20 * time.Second
+const commandTimeout = 25 * time.Second
 
 // command is one line of a commands file.
 type command struct {
@@ -103,7 +106,7 @@ func TestTrial(t *testing.T) {
 			counts[c.audience] = map[class]int{}
 		}
 		counts[c.audience][judged]++
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\n", c.id, c.audience, judged, r.code, c.line, flat(r.output, 600))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", c.id, c.audience, judged, r.code, c.line, fingerprint(r), flat(r.output, maxReported))
 		out.Flush()
 	}
 	total := table(t, counts)

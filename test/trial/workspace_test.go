@@ -52,12 +52,13 @@ var setup = map[string]string{
 	"688": "podrun apply -q ../podrun/examples/hello.yaml",
 	"725": "podrun apply -q svc.yaml",
 	"731": "podrun delete -A --all --now; podrun apply -q svc.yaml",
-	"738": "python3 -m http.server 18223 >/dev/null 2>&1 & echo $! >http.pid; sleep 1",
+	"738": "python3 -m http.server 18223 >/dev/null 2>&1 & echo $! >http.pid; until (echo >/dev/tcp/127.0.0.1/18223) 2>/dev/null; do sleep 0.1; done",
 	"744": "kill $(cat http.pid)",
 	"754": "podrun apply -q x.yaml",
 	"821": "podrun apply -q svc.yaml ../podrun/examples/hello.yaml",
 	"831": "podrun delete -A --all --now; podrun apply -q svc.yaml",
 	"853": "podrun delete -A --all --now",
+	"a25": loadImage,
 }
 
 func newWorkspace(t *testing.T) *workspace {
