@@ -84,7 +84,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	var err error
 	f.Wait, err = lifecycle.ParseGoal(f.wait)
 	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
-		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
+		return usageHint(fmt.Errorf("--wait=%s is not started, ready or completed", f.wait),
+			"use --wait=ready to wait for readiness, or --wait=completed for the end of the pods")
 	}
 	r := a.renderer()
 	r.quiet, f.continueOnError, f.allowEmpty = f.quiet, f.Continue, f.prune

@@ -39,7 +39,8 @@ func (f *apiFlags) check() error {
 	}
 	switch {
 	case f.listen != "" && files < 3:
-		return errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file")
+		return usageHint(errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file"),
+			"--listen is for clients on other hosts, which must have certificates; on this host, use the unix socket without --listen: 'curl --unix-socket /var/lib/podrun/serve/podrun.sock http://podrun/healthz'")
 	case f.listen == "" && files > 0:
 		return errors.New("--tls-cert-file, --tls-private-key-file and --client-ca-file require --listen")
 	case f.group != "" && f.socket == "":

@@ -34,7 +34,8 @@ The exit code is 0 when the condition is met and 124 when the timeout expires. W
 		RunE: func(c *cobra.Command, given []string) error {
 			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
-				return usage(c, fmt.Errorf("--for: %w", err))
+				hint := "use --for=started for the start of all containers, --for=condition=Ready for readiness, or --for=completed for the end of a pod"
+				return usageHint(fmt.Errorf("--for: %w", err), hint)
 			}
 			o.For = goal
 			return a.runWait(c, pick, given, o)
