@@ -22,6 +22,31 @@ func MakeDirs(path string, mode fs.FileMode) error {
 	return unix.Close(dir)
 }
 
+// MakeDirsDurable creates a directory and its missing parents, and makes their entries durable. The umask
+// applies to the mode. If the directory exists, nothing is synced.
+func MakeDirsDurable(path string, mode fs.FileMode) error {
+	var parents []string // of missing directories, the innermost first
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		_, err := os.Lstat(dir)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		parents = append(parents, filepath.Dir(dir))
+	}
+	if err := os.MkdirAll(path, mode); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := SyncDir(parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // openDirs creates a directory and opens it, possibly with O_PATH.
 func openDirs(path string, mode fs.FileMode) (int, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/treetest"
 )
 
 // TestMakeDirs: the mode is exact despite the umask of podrun.service, for parents too.
@@ -57,5 +60,31 @@ func TestMakeFile(t *testing.T) {
 	}
 	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without its directory: %v", err)
+	}
+}
+
+func TestMakeDirsDurable(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		path string
+		want []string // synced
+		err  error
+	}{
+		{"a/b", []string{filepath.Join(root, "a"), root}, nil},
+		{"a/b", nil, nil},
+		{"a/c", []string{filepath.Join(root, "a")}, nil},
+		{"file/x", nil, unix.ENOTDIR},
+	} {
+		var err error
+		synced := treetest.Syncs(t, func() { err = MakeDirsDurable(filepath.Join(root, tc.path), 0o750) })
+		if !errors.Is(err, tc.err) || !slices.Equal(synced, tc.want) {
+			t.Errorf("%s: synced %q, want %q; %v, want %v", tc.path, synced, tc.want, err, tc.err)
+		}
+		if tc.err == nil && !IsDir(filepath.Join(root, tc.path)) {
+			t.Errorf("%s was not created", tc.path)
+		}
 	}
 }

@@ -70,6 +70,20 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 // ensureVolumes creates the volumes if they do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
+// syncCheckpoint makes the checkpoint of a new pod durable if an earlier podrun process ended after it had
+// created the sandbox, but before it made the checkpoint durable and started a container.
+func (st *Starter) syncCheckpoint(context.Context, *batch) error {
+	if st.durable {
+		return nil
+	}
+	fresh, err := st.lease.Fresh()
+	if err == nil && fresh {
+		err = node.SyncReserved(st.pod.Plan)
+	}
+	st.durable = err == nil
+	return err
+}
+
 // awaitAllImages waits for the images of the batch.
 func (st *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 	for _, a := range b.actions {

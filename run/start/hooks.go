@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/container/hook"
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lease"
@@ -141,7 +142,7 @@ func (h *Hooks) hookMark(containerID string) string {
 // makeMarks creates the directory for the marker files of hooks. It is called under the pod's lock each
 // time, because a user may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
-	if err := os.MkdirAll(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
+	if err := hostfile.MakeDirsDurable(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
 		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)
 	}
 	return nil

@@ -74,7 +74,7 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 	go func() { prepared <- st.syncAndMakeVolumes(ctx, n.fresh, volumes) }()
 	err := st.makeSandbox(ctx, n.attempt)
 	failed := <-prepared
-	st.Volumes.made = failed == nil
+	st.Volumes.made, st.durable = failed == nil, failed == nil
 	st.Volumes.emitMountErrors(failed)
 	return joinErrors(ctx, failed, err)
 }
@@ -89,7 +89,7 @@ func joinErrors(ctx context.Context, concurrent, err error) error {
 }
 
 // syncAndMakeVolumes performs the steps that do not require the sandbox while the runtime creates it: it
-// makes the checkpoint durable and creates the volumes. It uses no field of st that changes.
+// makes the checkpoint durable if durable is true, and creates the volumes. It uses no field of st that changes.
 func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "checkpoint and volumes, while the sandbox is created", st.pod.Plan.ID.String())()
 	var synced error

@@ -21,6 +21,8 @@ type Starter struct {
 	Hooks    Hooks
 	Resizer  Resizer
 	configs  configs
+	// durable is true if the checkpoint is durable, as far as this process is responsible for it.
+	durable bool
 	// decidedOn contains the newest containers, by name, when the actions of the current pass were decided.
 	decidedOn map[string]lifecycle.Container
 	// onStart is called for each container that was started, with the path of its log.

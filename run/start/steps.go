@@ -10,9 +10,11 @@ var sandboxSteps = []step[*newSandbox]{
 }
 
 // containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer): volumes
-// and images, create, start, postStart hook. Nothing is undone once a container has been started.
+// and images, create, start, postStart hook. The first two complete what an earlier podrun process began.
+// Nothing is undone once a container has been started.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
+	{"checkpoint", (*Starter).syncCheckpoint, nil},
 	{"images", (*Starter).awaitAllImages, nil},
 	{"check the decision", (*Starter).checkDecision, nil},
 	{"create", (*Starter).createAll, nil},

@@ -148,11 +148,17 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 		return err
 	}
 	write := hostfile.WriteUnsynced
-	if mustSync(before, after) || version < identity.StateSchema && hasLegacyState(l, uid) {
+	durable := mustSync(before, after) || version < identity.StateSchema && hasLegacyState(l, uid)
+	if durable {
 		write = hostfile.Write
 	}
 	if err := write(file, identity.AddStateSchema(data), 0o640); err != nil {
 		return err
+	}
+	if durable && !wasSynced(before) {
+		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil { // the entry of the file's directory
+			return err
+		}
 	}
 	removeLegacyState(l, uid)
 	return nil
@@ -162,9 +168,13 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 // was not synced may be empty. The end of the pod and a resize must not be lost, whether they are
 // in the new content or in the content that it replaces. New probe results are synced as well.
 func mustSync(before, after PodState) bool {
-	durable := func(s PodState) bool { return s.Terminal() || s.Resize != nil }
-	return durable(before) || durable(after) || !maps.Equal(before.Probes, after.Probes)
+	return endsOrResizes(before) || endsOrResizes(after) || !maps.Equal(before.Probes, after.Probes)
 }
+
+func endsOrResizes(s PodState) bool { return s.Terminal() || s.Resize != nil }
+
+// wasSynced reports whether the file of a state was synced, either with this content or before.
+func wasSynced(s PodState) bool { return endsOrResizes(s) || len(s.Probes) > 0 }
 
 func hasLegacyState(l identity.Layout, uid string) bool {
 	for _, file := range legacyState(l, uid) {

@@ -20,8 +20,8 @@ func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
 
-// KeepState writes a value as a JSON state file and creates the file's directory. If exists is false,
-// it removes the file instead.
+// KeepState durably writes a value as a JSON state file and creates the file's directory. If exists is
+// false, it removes the file instead.
 func KeepState(path string, value any, exists bool) error {
 	if !exists {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func KeepState(path string, value any, exists bool) error {
 	}
 	data, err := json.Marshal(value)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o750)
+		err = hostfile.MakeDirsDurable(filepath.Dir(path), 0o750)
 	}
 	if err == nil {
 		err = WriteState(path, data, 0o640)

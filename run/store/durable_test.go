@@ -1,0 +1,50 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/treetest"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// The first state file of its kind was synced, but not the entry of its directory: after a power
+// failure, the directory was missing.
+func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
+	resize := PodState{Resize: &lifecycle.Resize{Group: true}}
+	for name, tc := range map[string]struct {
+		before, do func(l identity.Layout) error
+		want       bool // the directory's entry is synced
+	}{
+		"pending restarts": {do: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) }, want: true},
+		"other pending restarts": {
+			before: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) },
+			do:     func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "y", true) },
+		},
+		"status":         {do: func(l identity.Layout) error { return setState(l, PodState{ProbedAt: stateTime(1)}) }},
+		"resize":         {do: func(l identity.Layout) error { return setState(l, resize) }, want: true},
+		"status, resize": {before: func(l identity.Layout) error { return setState(l, PodState{ProbedAt: stateTime(1)}) }, do: func(l identity.Layout) error { return setState(l, resize) }, want: true},
+		"resize, end":    {before: func(l identity.Layout) error { return setState(l, resize) }, do: func(l identity.Layout) error { return setState(l, PodState{}) }},
+	} {
+		l := identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}
+		err := os.MkdirAll(l.Plugins("u"), 0o750)
+		if err == nil && tc.before != nil {
+			err = tc.before(l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		synced := treetest.Syncs(t, func() { err = tc.do(l) })
+		if got := slices.Contains(synced, filepath.Clean(l.Plugins("u"))); err != nil || got != tc.want {
+			t.Errorf("%s: synced %q, %v", name, synced, err)
+		}
+	}
+}
+
+// setState replaces the state of pod u.
+func setState(l identity.Layout, s PodState) error {
+	return UpdatePodState(l, "u", func(now *PodState) { *now = s })
+}
