@@ -127,6 +127,13 @@ func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
 // lock.
 func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespace+"_"+p.Name) }
 
+// Histories is the directory of the pods' histories, one file per namespace/name.
+func (l Layout) Histories() string { return filepath.Join(l.RootDir, "history") }
+
+// History is the file of the earlier definitions of a pod. It is not in the pod's directory,
+// because a pod that is replaced gets another one.
+func (l Layout) History(p Pod) string { return filepath.Join(l.Histories(), p.Namespace+"_"+p.Name) }
+
 // Claims is the directory that contains a file for each command that works on a pod. The
 // command keeps the file locked.
 func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -21,7 +22,11 @@ import (
 // changed.
 func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
-		return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
+		err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
+		if err == nil && a.pod.Plan.Checkpoint.InMemory {
+			err = store.ForgetHistorySecrets(a.pod.Plan.Layout, a.pod.Plan.ID)
+		}
+		return err
 	}
 	if t.Change == prepare.ChangeUnchanged && t.DefinitionChanged() {
 		a.recordDefinition()
@@ -33,6 +38,7 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	if err := a.lease.Do(ctx, a.lease.Lost, a.loop.start.Images.Ready); err != nil {
 		return err
 	}
+	a.keepRevision(t)
 	if t.Change == prepare.ChangeUpdate {
 		// Volumes are written before the definition: if podrun is interrupted in between, the next apply
 		// still detects a change.
@@ -56,6 +62,21 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 // unchanged pod must not depend on a disk that is full.
 func (a *applying) recordDefinition() {
 	if err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint); err != nil {
+		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// keepRevision adds the definition that the pod has to its history. A failure is a warning: it must not
+// prevent a change, which may be what frees the disk.
+func (a *applying) keepRevision(t prepare.Target) {
+	was := t.Was
+	if was.Pod == nil && len(t.Old) == 1 {
+		was = t.Old[0]
+	}
+	if was.Pod == nil || was.Ending {
+		return
+	}
+	if err := store.KeepRevision(a.pod.Plan.Layout, was.ID, was.Made, a.pod.Plan.Checkpoint, a.pod.Plan.ID.UID, time.Now()); err != nil {
 		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 }

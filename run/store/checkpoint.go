@@ -286,12 +286,12 @@ func sweepPodDir(dir string) (removed bool, err error) {
 // only because of the lock of its own new pod.
 const sweepShare = 50
 
-// sweepLocks removes the locks and owner records of pods that are no longer on this host; otherwise
+// sweepLocks removes the locks, owner records and histories of pods that are no longer on this host; otherwise
 // every run with a generated name would leave a lock behind. It keeps locks that a process holds. The caller
 // holds the node's lock, which covers the creation of every pod's directory.
 func sweepLocks(layout identity.Layout, count int) error {
 	names := map[string]bool{}
-	for _, dir := range []string{layout.Locks(), layout.Owners()} {
+	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories()} {
 		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
 			return err
 		}
@@ -316,8 +316,8 @@ func sweepLocks(layout identity.Layout, count int) error {
 	return nil
 }
 
-// sweepLock removes the lock file and the owner record of a pod that is not on this host, unless a process
-// holds the lock or the owner is live.
+// sweepLock removes the lock file, the owner record and the history of a pod that is not on this host, unless
+// a process holds the lock or the owner is live.
 func sweepLock(layout identity.Layout, id identity.Pod) error {
 	f, err := LockFile(layout.PodLock(id))
 	if f == nil || err != nil {

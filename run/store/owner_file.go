@@ -98,9 +98,12 @@ func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	return nil
 }
 
-// removeOwner removes the owner record of a pod that has been removed completely. The pod's lock must
-// be held.
+// removeOwner removes the owner record and the history of a pod that has been removed completely. The
+// pod's lock must be held.
 func removeOwner(layout identity.Layout, id identity.Pod) error {
+	if err := removeHistory(layout, id); err != nil {
+		return err
+	}
 	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
 	}

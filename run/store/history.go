@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+)
+
+// maxRevisions is the number of definitions in a pod's history, including the current one.
+const maxRevisions = 5
+
+// Revision is a definition in the history of a pod.
+type Revision struct {
+	Number int64
+	// Made contains the pod. Of the objects that the pod refers to, an earlier revision contains only
+	// those to which the next one did not refer anymore, as they were last; the current revision
+	// contains all.
+	Made manifest.Checkpoint
+	// Superseded is when the next definition replaced this one; zero for the current one.
+	Superseded time.Time
+}
+
+// history is the content of a history file: the earlier definitions of a pod, oldest first.
+type history struct {
+	// UID is that of the pod that was given the last of the following definitions. A history that
+	// describes neither the current pod nor its predecessor is ignored: a version of podrun without
+	// histories has removed the pod.
+	UID       string            `json:"uid"`
+	Revisions []historyRevision `json:"revisions"`
+}
+
+type historyRevision struct {
+	Number     int64     `json:"revision"`
+	UID        string    `json:"uid"`
+	Superseded time.Time `json:"superseded"`
+	Objects    string    `json:"objects"` // of a checkpoint
+}
+
+// KeepRevision adds the definition was of a pod to the pod's history before next takes its place, so
+// that the history is complete even if podrun is killed in between. It changes nothing if both are the
+// same revision, or a newer version of podrun wrote the history. If the Secrets of either definition are
+// in memory only, the history contains none. If the history is larger than a checkpoint may be, its oldest definitions are dropped. The
+// pod's lock must be held.
+func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Checkpoint, nextUID string, now time.Time) error {
+	if manifest.SameRevision(was.Pod, next.Pod) {
+		return nil
+	}
+	h, err := readHistory(layout, id)
+	if IsNewer(err) {
+		return nil
+	}
+	if err != nil || !h.describes(id.UID) {
+		h = history{} // a corrupt history is of no use
+	}
+	objects, err := was.Without(next).Marshal()
+	if err != nil {
+		return fmt.Errorf("write the history of pod %s: %w", id, err)
+	}
+	number := h.next()
+	h.drop(was)
+	h.UID = nextUID
+	h.Revisions = append(h.Revisions, historyRevision{Number: number, UID: id.UID, Superseded: now.UTC(), Objects: string(objects)})
+	if was.InMemory || next.InMemory {
+		h.dropSecrets()
+	}
+	return h.write(layout, id)
+}
+
+// ForgetHistorySecrets removes the Secrets from the history of a pod whose Secrets are kept in memory
+// only from now on. The pod's lock must be held.
+func ForgetHistorySecrets(layout identity.Layout, id identity.Pod) error {
+	h, err := readHistory(layout, id)
+	if err != nil || !h.dropSecrets() {
+		return err
+	}
+	return h.write(layout, id)
+}
+
+// dropSecrets removes all Secrets, and reports whether there were any.
+func (h *history) dropSecrets() (dropped bool) {
+	for i := range h.Revisions {
+		r := &h.Revisions[i]
+		c, err := manifest.Unmarshal([]byte(r.Objects))
+		if err == nil && len(c.Secrets) == 0 {
+			continue
+		}
+		c.Secrets, dropped = nil, true
+		objects, err := c.Marshal()
+		if err != nil { // the revision cannot be read
+			r.Objects = ""
+			continue
+		}
+		r.Objects = string(objects)
+	}
+	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool { return r.Objects == "" })
+	return dropped
+}
+
+// Revisions returns the history of a pod, oldest first. The last element is the current definition,
+// which is in the checkpoint c. The error is a *identity.SchemaError if a newer version of podrun wrote
+// the history.
+func Revisions(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) ([]Revision, error) {
+	h, err := readHistory(layout, id)
+	if err != nil {
+		return nil, err
+	}
+	if !h.describes(id.UID) {
+		h = history{}
+	}
+	current := Revision{Number: h.next(), Made: c}
+	h.drop(c)
+	var out []Revision
+	for _, r := range h.Revisions {
+		made, err := manifest.Unmarshal([]byte(r.Objects))
+		if err != nil {
+			return nil, fmt.Errorf("read the history of pod %s: revision %d: %w", id, r.Number, err)
+		}
+		made.Default()
+		out = append(out, Revision{Number: r.Number, Made: made, Superseded: r.Superseded})
+	}
+	out = append(out, current)
+	return out[max(0, len(out)-maxRevisions):], nil
+}
+
+// describes reports whether the history is that of the pod with this UID.
+func (h history) describes(uid string) bool {
+	return h.UID == uid || len(h.Revisions) > 0 && h.Revisions[len(h.Revisions)-1].UID == uid
+}
+
+// next returns the number of the current revision.
+func (h history) next() int64 {
+	if len(h.Revisions) == 0 {
+		return 1
+	}
+	return h.Revisions[len(h.Revisions)-1].Number + 1
+}
+
+// drop removes the revisions that are the same as c: a definition that is applied again gets a new
+// number, as in kubectl.
+func (h *history) drop(c manifest.Checkpoint) {
+	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool {
+		made, err := manifest.Unmarshal([]byte(r.Objects))
+		return err == nil && manifest.SameRevision(made.Pod, c.Pod)
+	})
+}
+
+// write writes the history.
+func (h history) write(layout identity.Layout, id identity.Pod) error {
+	data, err := h.fit(identity.MaxCheckpoint)
+	if err == nil {
+		err = os.MkdirAll(layout.Histories(), 0o750)
+	}
+	if err == nil {
+		err = WriteState(layout.History(id), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the history of pod %s: %w", id, err)
+	}
+	return nil
+}
+
+// fit encodes the newest maxRevisions revisions, or as many of them as limit bytes can contain.
+func (h history) fit(limit int) ([]byte, error) {
+	for drop := max(0, len(h.Revisions)-maxRevisions); ; drop++ {
+		data, err := json.Marshal(history{UID: h.UID, Revisions: h.Revisions[drop:]})
+		if err != nil || len(data) <= limit || drop == len(h.Revisions) {
+			return data, err
+		}
+	}
+}
+
+// readHistory reads a history file. A pod without one has an empty history.
+func readHistory(layout identity.Layout, id identity.Pod) (history, error) {
+	var h history
+	const head = 1 << 10 // the schema version
+	data, err := hostfile.ReadNoFollow(context.Background(), layout.History(id), identity.MaxCheckpoint+head)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err == nil {
+		content, version := identity.CutSchema(data)
+		if err := identity.CheckSchema(layout.History(id), version); err != nil {
+			return h, err
+		}
+		err = json.Unmarshal(content, &h)
+	}
+	if err != nil {
+		return h, fmt.Errorf("read the history of pod %s: %w", id, InFile(layout.History(id), err))
+	}
+	return h, nil
+}
+
+// removeHistory removes the history of a pod that was removed. The pod's lock must be held.
+func removeHistory(layout identity.Layout, id identity.Pod) error {
+	if err := os.Remove(layout.History(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pod %s: remove its history: %w", id, err)
+	}
+	removeTemporary(layout.Histories(), "."+id.Namespace+"_"+id.Name+".")
+	return nil
+}
