@@ -20,6 +20,7 @@ require (
 	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/term v0.45.0
 	google.golang.org/grpc v1.83.2
+	gopkg.in/evanphx/json-patch.v4 v4.13.0
 	k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3

@@ -39,6 +39,7 @@ var flagValues = map[string][]string{
 	"events output":         {"wide", "json", "yaml", "name", "jsonl"},
 	"top output":            {"json", "yaml"},
 	"types":                 {"Normal", "Warning"},
+	"patch type":            {"strategic", "merge", "json"},
 	"profile":               debugProfiles,
 	"image-pull-policy":     {"Always", "IfNotPresent", "Never"},
 	"serve output":          {"json"},
@@ -55,6 +56,8 @@ var fileFlags = []string{"filename", "configmap", "secret"}
 // completePods are the commands that take names of pods, and whether they accept more
 // than one.
 var completePods = map[string]bool{
+	"edit": false, "patch": true, "label": true, "annotate": true, "set image": true, "set env": true, "set resources": true,
+	"rollout history": true, "rollout restart": true, "rollout status": true, "rollout undo": true,
 	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false,
 }
 
@@ -123,7 +126,7 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 		do = a.completer((*app).namespaceWords)
 	case path+" "+f.Name == "cp container":
 		do = a.completer((*app).copyContainerWords)
-	case f.Name == "container" || path+" "+f.Name == "debug target":
+	case f.Name == "container" || f.Name == "containers" || path+" "+f.Name == "debug target":
 		do = a.completer((*app).containerWords)
 	case slices.Contains(fileFlags, f.Name):
 		do = completeManifests

@@ -236,7 +236,7 @@ from the same YAML that a cluster accepts.`,
 	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
 	flags := root.PersistentFlags()
 	a.addGlobalFlags(flags)
-	root.AddCommand(newApply(a), newCreate(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(a), newTop(a), newExplain(a), newDebug(a), newRuntime(a))
+	root.AddCommand(newApply(a), newCreate(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(a), newTop(a), newExplain(a), newDebug(a), newRuntime(a), newSet(a), newLabel(a), newAnnotate(a), newPatch(a), newEdit(a), newRollout(a))
 	addIgnoredFlags(root)
 	root.AddCommand(topics(flags)...)
 	root.InitDefaultCompletionCmd()

@@ -94,19 +94,27 @@ func (e *Engine) successor(k Known, lock *store.PodLock) string {
 func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {
-		c, err := store.ReadCheckpoint(e.Layout(), k.ID.UID)
+		c, err := e.checkpoint(k.ID)
 		if err != nil {
 			return nil, err
 		}
-		if c == nil {
-			return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint was not found"),
-				Hint: "apply its manifest again"}
-		}
-		if c.SecretsLost {
-			return nil, store.LostSecrets(k.ID)
-		}
-		c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply decides whether to keep the ephemeral containers
 		all.Add(c.Objects())
 	}
 	return all, nil
+}
+
+// checkpoint reads the checkpoint of a pod that is to be applied again.
+func (e *Engine) checkpoint(id identity.Pod) (*manifest.Checkpoint, error) {
+	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint was not found"),
+			Hint: "apply its manifest again"}
+	case c.SecretsLost:
+		return nil, store.LostSecrets(id)
+	}
+	c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply decides whether to keep the ephemeral containers
+	return c, nil
 }

@@ -98,6 +98,9 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
+	// KeepEnded updates a pod that has ended if the change is possible in place: its containers are not
+	// started again. Otherwise such a pod is replaced.
+	KeepEnded bool
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It is set only if the source of the
 	// objects is known to define these pods.
 	ReplaceCorrupt bool

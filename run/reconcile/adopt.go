@@ -2,7 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -65,9 +65,22 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 	return nil
 }
 
+// supersededError means that another podrun process has changed the definition of the pod.
+type supersededError struct{ by string }
+
+// Error returns a message that names the process that changed the pod.
+func (e supersededError) Error() string { return "was changed by " + e.by }
+
+// IsSuperseded reports whether an error means that another command changed the definition of the pod
+// while the command was applying its own. It returns false for nil.
+func IsSuperseded(err error) bool {
+	_, ok := errors.AsType[supersededError](err)
+	return ok
+}
+
 // superseded returns the error for an apply of a pod that another command has changed.
 func (l *loop) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.pod.Plan.ID.String(),
-		Err:  fmt.Errorf("was changed by %s", by.Shown()),
+		Err:  supersededError{by.Shown()},
 		Hint: "'podrun get' shows the current pod; apply this manifest again to restore its definition"}
 }

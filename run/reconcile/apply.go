@@ -32,6 +32,12 @@ type ApplyOptions struct {
 	// FromCheckpoint is true if the pods come from their checkpoints. podrun keeps the checkpoint of
 	// such a pod even if the pod fails to start.
 	FromCheckpoint bool
+	// Redefined is true if the definitions of the pods are changed ones of their checkpoints: FromCheckpoint
+	// is then set as well, but the command is where the definitions come from.
+	Redefined bool
+	// DefineOnly updates the definition of a pod that is not replaced, and neither starts a container nor
+	// waits for one: a pod that has ended or was stopped stays as it is.
+	DefineOnly bool
 	// Debug is an ephemeral container to add to an existing pod; nil if there is none. Wait is then
 	// lifecycle.GoalDebugged with its name.
 	Debug  *corev1.EphemeralContainer
@@ -51,9 +57,14 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, KeepEnded: o.DefineOnly, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
 		KeepReferred: origin.Command == store.OriginApply && !o.FromCheckpoint},
-		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint}
+		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint && !o.Redefined}
+}
+
+// definesOnly reports whether a pod gets only a new definition.
+func (o ApplyOptions) definesOnly(t prepare.Target) bool {
+	return o.DefineOnly && (t.Change == prepare.ChangeUpdate || t.Change == prepare.ChangeUnchanged)
 }
 
 func (o ApplyOptions) goal() lifecycle.Goal {
@@ -144,6 +155,9 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	}
 	if err := a.pod.CheckManaged(); err != nil {
 		return OutcomeFailed, err
+	}
+	if o.definesOnly(t) {
+		return a.outcome(t), a.prepareChange(ctx, t, o)
 	}
 	if err := a.pod.ClearStopped(); err != nil {
 		return OutcomeFailed, err

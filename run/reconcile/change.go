@@ -35,8 +35,10 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := a.lease.Do(ctx, a.lease.Lost, a.loop.start.Images.Ready); err != nil {
-		return err
+	if !o.definesOnly(t) {
+		if err := a.lease.Do(ctx, a.lease.Lost, a.loop.start.Images.Ready); err != nil {
+			return err
+		}
 	}
 	a.keepRevision(t)
 	if t.Change == prepare.ChangeUpdate {

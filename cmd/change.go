@@ -1,0 +1,354 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/generate"
+	"github.com/podrun/podrun/run"
+)
+
+// changeFlags are the flags of commands that change the definitions of pods on this host. Such a
+// command reads a definition, changes it, and applies the result as 'podrun apply' does.
+type changeFlags struct {
+	pickFlags
+	configMaps, secrets []string
+	dryRun              string
+	timeout             time.Duration
+	validate            string
+}
+
+func (f *changeFlags) add(a *app, c *cobra.Command) {
+	set := c.Flags()
+	f.pickFlags.add(set)
+	f.addOutput(a, c)
+	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to, if they did not refer to them before; repeatable")
+	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to, if they did not refer to them before; repeatable")
+}
+
+// addOutput adds the flags that do not concern the definition.
+func (f *changeFlags) addOutput(a *app, c *cobra.Command) {
+	set := c.Flags()
+	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run it")
+	set.Lookup("dry-run").NoOptDefVal = dryClient
+	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	set.StringVarP(&a.output, "output", "o", "", "print the changed pods as json or yaml, or their names with name")
+	a.addQuiet(c)
+	f.validate = string(manifest.Strict)
+}
+
+// definitionChange is a change of the definitions of pods.
+type definitionChange struct {
+	// change returns the changed definition as YAML or JSON. Extra are objects that the pod may
+	// refer to, in addition to those of its checkpoint; nil for none.
+	change func(pod *corev1.Pod, c *manifest.Checkpoint) (changed []byte, extra *manifest.Objects, err error)
+	// done describes the change of a pod in the output, such as "image updated".
+	done func(id identity.Pod) string
+	// none describes that a pod is unchanged; "" prints nothing.
+	none string
+	// labelsOnly is true if only labels and annotations change: the pod's state stays as it is.
+	labelsOnly bool
+	// force recreates the pod even if the change is possible in place.
+	force bool
+}
+
+// always returns a description that is the same for all pods.
+func always(text string) func(identity.Pod) string {
+	return func(identity.Pod) string { return text }
+}
+
+// redefined returns the result of a change as a manifest.
+func redefined(pod *corev1.Pod, err error) ([]byte, *manifest.Objects, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := generate.Manifest(pod)
+	return data, nil, err
+}
+
+// runChange changes the selected pods.
+func (a *app) runChange(c *cobra.Command, f *changeFlags, given []string, d definitionChange) error {
+	if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
+		return err
+	}
+	return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
+		pods, err := f.pods(ctx, a, e, f.all && f.selector == "")
+		if err != nil {
+			return err
+		}
+		if len(pods) == 0 {
+			r.note("no pods found")
+			return nil
+		}
+		return a.changePods(ctx, f, r, e, pods, d)
+	})
+}
+
+// checkFlags checks the flags that addOutput adds.
+func (f *changeFlags) checkFlags(a *app) error {
+	switch f.dryRun {
+	case dryNone, dryClient, dryServer:
+	case "false":
+		f.dryRun = dryNone
+	case "true":
+		f.dryRun = dryClient
+	default:
+		return usageHint(fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun), "--dry-run=client prints the result, --dry-run=server also checks whether this host would run it")
+	}
+	return checkOutput(a.output, "json", "yaml", "name")
+}
+
+// withChangeEngine calls do with an engine, within the time limit.
+func (a *app) withChangeEngine(c *cobra.Command, f *changeFlags, do func(context.Context, *renderer, *run.Engine) error) error {
+	use := run.RuntimeUse(run.RuntimeActs)
+	if f.dryRun != dryNone {
+		use = run.RuntimeReads
+	}
+	a.surviveBrokenPipes()
+	r := a.messageRenderer()
+	engine, closeAll, err := a.rootEngine(c.Context(), r, use) // the definitions are private, too
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	ctx, cancel := run.WithTimeout(c.Context(), f.timeout)
+	defer cancel()
+	return do(ctx, r, engine)
+}
+
+// changePods changes pods and prints the results. It checks the changes of all pods before the first
+// one takes effect.
+func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *run.Engine, pods []run.Known, d definitionChange) error {
+	sources, err := f.sources(ctx)
+	if err != nil {
+		return err
+	}
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	r.warn(manifest.SetGates(settings.FeatureGates))
+	redefine := func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error) {
+		objects, _, err := f.redefine(d, c, sources)
+		return objects, inPod(id, err)
+	}
+	all := &manifest.Objects{}
+	var changed []run.Known
+	var failed error
+	results := map[string]*corev1.Pod{}
+	for _, k := range pods {
+		objects, warnings, err := a.preview(e, k, f, d, sources)
+		failed = errors.Join(failed, inPod(k.ID, err))
+		r.warn(warnings)
+		if objects == nil {
+			results[k.ID.String()] = nil
+			continue
+		}
+		results[k.ID.String()] = objects.Pods[0].Object
+		changed = append(changed, k)
+		all.Add(objects)
+	}
+	if failed != nil {
+		return failed
+	}
+	suffix := ""
+	switch {
+	case f.dryRun == dryClient:
+		suffix = " (dry run)"
+	case f.dryRun == dryServer:
+		suffix = " (server dry run)"
+		if err := a.checkOnHost(ctx, r, e, all, d); err != nil {
+			return err
+		}
+	case len(changed) > 0:
+		r.severalPods = len(changed) > 1
+		a.trackWork(r, e, idsOf(changed), run.UndoTimeout)
+		applied, err := e.Change(ctx, changed, redefine, run.ApplyOptions{AllowKubelet: a.allowKubelet, Force: d.force, DefineOnly: d.labelsOnly})
+		if err != nil {
+			return err
+		}
+		for _, result := range applied {
+			failed = errors.Join(failed, result.Err)
+			if result.Err != nil {
+				delete(results, result.ID.String())
+			}
+		}
+	}
+	return errors.Join(failed, a.printChanged(e, pods, results, d, suffix))
+}
+
+// preview computes the change of a pod without a lock. It returns nil if nothing changes.
+func (a *app) preview(e *run.Engine, k run.Known, f *changeFlags, d definitionChange, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
+	c, err := e.StoredCheckpoint(k.ID)
+	if err == nil && c == nil {
+		err = errors.New("its checkpoint was not found")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.redefine(d, c, sources)
+}
+
+// inPod adds the name of the pod to an error that does not name an object.
+func inPod(id identity.Pod, err error) error {
+	if e, ok := errors.AsType[*problem.Error](err); err == nil || ok && (e.Object != "" || len(e.Problems) > 0) {
+		return err
+	}
+	kind := problem.Failed
+	hint := ""
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		kind, hint, err = e.Kind, e.Hint, e.Err
+	}
+	return &problem.Error{Kind: kind, Object: "pod/" + id.Name, Err: err, Hint: hint}
+}
+
+// sources reads the files of --configmap and --secret.
+func (f *changeFlags) sources(ctx context.Context) ([]manifest.Source, error) {
+	files := append(append([]string(nil), f.configMaps...), f.secrets...)
+	if len(files) == 0 {
+		return nil, nil
+	}
+	return manifest.Read(ctx, files, manifest.ReadOptions{})
+}
+
+// redefine returns the objects of a changed pod, or nil if nothing changes, and new warnings.
+func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sources []manifest.Source) (*manifest.Objects, problem.List, error) {
+	before := manifest.Editable(c.Pod)
+	changed, extra, err := d.change(before, c)
+	if err != nil || changed == nil {
+		return nil, nil, err
+	}
+	name := "pod/" + c.Pod.Name
+	load := func(data []byte, more []manifest.Source) (*manifest.Objects, problem.List) {
+		return manifest.Load(append([]manifest.Source{{Name: name, Data: data}}, more...),
+			manifest.Options{Namespace: c.Pod.Namespace, Validate: manifest.Validate(f.validate)})
+	}
+	objects, problems := load(changed, sources)
+	if err := problem.Refuse(problem.Manifest, problems); err != nil {
+		return nil, nil, err
+	}
+	if len(objects.Pods) != 1 || objects.Pods[0].Object.Name != c.Pod.Name || objects.Pods[0].Object.Namespace != c.Pod.Namespace {
+		return nil, nil, usageHint(errors.New("the name, the namespace and the kind of a pod cannot be changed"), "apply a manifest with the new name, and delete the pod")
+	}
+	pod := &objects.Pods[0]
+	if !d.force && len(sources) == 0 && len(manifest.Changes(c.Pod, manifest.KeepEphemeral(c.Pod, pod.Object))) == 0 {
+		return nil, problems.Warnings(), nil
+	}
+	pod.Object.UID = c.Pod.UID
+	pod.WroteDNSPolicy, pod.SecretsInMemory = false, c.InMemory
+	for _, more := range []*manifest.Objects{c.Objects(), extra} {
+		if more != nil {
+			others := *more
+			others.Pods = nil
+			objects.Add(&others)
+		}
+	}
+	return objects, newWarnings(problems, func() problem.List {
+		data, err := generate.Manifest(before)
+		if err != nil {
+			return nil
+		}
+		_, known := load(data, nil)
+		return known
+	}), nil
+}
+
+// newWarnings returns the warnings that a definition did not cause before its change.
+func newWarnings(now problem.List, before func() problem.List) problem.List {
+	if len(now.Warnings()) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, p := range before().Warnings() {
+		known[p.Object+p.Field+p.Message] = true
+	}
+	var out problem.List
+	for _, p := range now.Warnings() {
+		if !known[p.Object+p.Field+p.Message] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// checkOnHost is the dry run that includes this host.
+func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objects *manifest.Objects, d definitionChange) error {
+	if len(objects.Pods) == 0 {
+		return nil
+	}
+	_, problems, err := e.Prepare(ctx, objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Force: d.force, KeepEnded: d.labelsOnly})
+	if err != nil {
+		return err
+	}
+	r.warn(problems.Warnings())
+	return problem.Refuse(problem.Refused, problems)
+}
+
+// printChanged prints the results: those of unchanged pods are nil, and those of pods whose change failed
+// are missing.
+func (a *app) printChanged(e *run.Engine, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
+	var shown []corev1.Pod
+	for _, k := range pods {
+		pod, ok := results[k.ID.String()]
+		text := d.none
+		switch {
+		case !ok:
+			continue
+		case pod != nil:
+			text = d.done(k.ID)
+		case k.Pod != nil:
+			pod = manifest.Editable(k.Pod)
+		}
+		switch {
+		case a.output == "name":
+			fmt.Fprintf(a.streams.Out, "pod/%s\n", k.ID.Name)
+		case a.output != "" && pod != nil:
+			out := *pod
+			out.APIVersion, out.Kind = "v1", "Pod"
+			shown = append(shown, out)
+		case a.output == "" && text != "":
+			fmt.Fprintf(a.streams.Out, "pod/%s %s%s\n", k.ID.Name, text, suffix)
+		}
+	}
+	switch {
+	case len(shown) == 1:
+		return printData(a.raw.Out, a.output, shown[0])
+	case len(shown) > 1:
+		return printData(a.raw.Out, a.output, listOf(shown))
+	}
+	return nil
+}
+
+// listPods prints lines about the definitions of the selected pods.
+func (a *app) listPods(c *cobra.Command, f *changeFlags, given []string, lines func(*corev1.Pod) ([]string, error)) error {
+	if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
+		return err
+	}
+	f.dryRun = dryClient
+	return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
+		pods, err := f.pods(ctx, a, e, f.all && f.selector == "")
+		if err != nil {
+			return err
+		}
+		for _, k := range pods {
+			if k.Pod == nil {
+				err = errors.Join(err, inPod(k.ID, errors.New("its checkpoint cannot be read")))
+				continue
+			}
+			text, failed := lines(manifest.Editable(k.Pod))
+			err = errors.Join(err, inPod(k.ID, failed))
+			for _, line := range text {
+				fmt.Fprintln(a.streams.Out, line)
+			}
+		}
+		return err
+	})
+}

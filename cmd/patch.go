@@ -1,0 +1,93 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/change"
+	"github.com/podrun/podrun/manifest/generate"
+)
+
+// maxPatch is the maximum size of a patch, in bytes.
+const maxPatch = 3 << 20
+
+// newPatch returns `podrun patch`.
+func newPatch(a *app) *cobra.Command {
+	f := &changeFlags{}
+	kind, patch, file := "", "", ""
+	c := &cobra.Command{
+		Use:   "patch POD -p PATCH | --patch-file FILE",
+		Short: "Change fields of pods with a patch",
+		Long: `Change fields of pods with a patch in JSON or YAML: a strategic merge patch, which
+merges lists such as containers by name, a JSON merge patch (RFC 7386), or a JSON
+patch (RFC 6902). A patch of a workload changes the pod by its template:
+{"spec":{"template":{"spec":…}}}.
+` + changeNote,
+		Example: `  podrun patch web -p '{"spec":{"containers":[{"name":"app","image":"nginx:1.27"}]}}'
+  podrun patch web --type=merge -p '{"metadata":{"labels":{"tier":null}}}'
+  podrun patch web --type=json -p '[{"op":"replace","path":"/spec/containers/0/image","value":"nginx:1.27"}]'`,
+		RunE: func(c *cobra.Command, given []string) error {
+			kind := change.PatchType(strings.ToLower(kind))
+			switch {
+			case patch != "" && file != "":
+				return usage(c, errors.New("cannot specify --patch and --patch-file together"))
+			case patch == "" && file == "":
+				return usageHint(errors.New("must specify --patch or --patch-file containing the contents of the patch"), "write -p '{\"spec\":…}'")
+			case kind != change.Strategic && kind != change.Merge && kind != change.JSON:
+				return usageHint(fmt.Errorf("--type must be one of json, merge, strategic, not %q", string(kind)), "--type=strategic is the default")
+			}
+			data := []byte(patch)
+			if file != "" {
+				var err error
+				if data, err = hostfile.ReadInput(c.Context(), file, maxPatch); err != nil {
+					return usage(c, fmt.Errorf("--patch-file: %w", err))
+				}
+			}
+			data, err := podPatch(kind, data)
+			if err != nil {
+				return err
+			}
+			f.validate = string(manifest.Warn) // as the default of an API server for a patch
+			return a.runChange(c, f, given, definitionChange{
+				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+					before, err := generate.Manifest(pod)
+					if err != nil {
+						return nil, nil, err
+					}
+					after, err := change.Patch(before, kind, data)
+					return after, nil, err
+				},
+				done: always("patched"), none: "patched (no change)",
+			})
+		},
+	}
+	f.add(a, c)
+	c.Flags().StringVarP(&patch, "patch", "p", "", "`patch` in JSON or YAML")
+	c.Flags().StringVar(&file, "patch-file", "", "`file` with the patch")
+	c.Flags().StringVar(&kind, "type", string(change.Strategic), "type of the patch: json, merge or strategic")
+	return c
+}
+
+// podPatch returns a patch as JSON, with the paths of a pod.
+func podPatch(kind change.PatchType, data []byte) ([]byte, error) {
+	var raw json.RawMessage
+	if err := manifest.Decode(manifest.Source{Name: "the patch", Data: data}, &raw); err != nil {
+		return nil, usageHint(fmt.Errorf("unable to parse %w", err), "write the patch in JSON or YAML, in single quotes")
+	}
+	patch, rest, err := change.OfTemplate(kind, raw)
+	if err != nil {
+		return nil, usageHint(fmt.Errorf("unable to parse the patch: %w", err), "a patch of --type=json is a list of operations, other patches are objects")
+	}
+	if len(rest) > 0 {
+		return nil, usageHint(fmt.Errorf("podrun runs one pod of a workload: %s cannot be patched", strings.Join(rest, ", ")),
+			"patch only the pod template, or change the manifest and run 'podrun apply FILE'")
+	}
+	return patch, nil
+}

@@ -1,0 +1,310 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/change"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// newRollout returns `podrun rollout`.
+func newRollout(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rollout",
+		Short: "Return pods to earlier definitions, and recreate them",
+		Long: `Show the definitions that pods had, return to one of them, recreate pods, and wait
+until they are ready. podrun keeps the last five definitions of each pod until the pod
+is deleted.`,
+		Args: args(knownCommand),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newRolloutHistory(a), newRolloutRestart(a), newRolloutStatus(a), newRolloutUndo(a))
+	return c
+}
+
+func newRolloutRestart(a *app) *cobra.Command {
+	f := &changeFlags{}
+	c := &cobra.Command{
+		Use:   "restart POD...",
+		Short: "Recreate pods, with an annotation that records the time",
+		Long: `Recreate pods from their definitions, with the annotation
+kubectl.kubernetes.io/restartedAt, as kubectl does. 'podrun restart' recreates pods
+without changing their definitions.`,
+		Example: `  podrun rollout restart web`,
+		RunE: func(c *cobra.Command, given []string) error {
+			now := time.Now()
+			return a.runChange(c, f, given, definitionChange{
+				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+					return redefined(change.Restarted(pod, now), nil)
+				},
+				done: always("restarted"), force: true,
+			})
+		},
+	}
+	f.pickFlags.add(c.Flags())
+	f.addOutput(a, c)
+	return c
+}
+
+func newRolloutUndo(a *app) *cobra.Command {
+	f := &changeFlags{}
+	var revision int64
+	c := &cobra.Command{
+		Use:   "undo POD...",
+		Short: "Return pods to an earlier definition",
+		Long: `Return pods to the previous definition, or to the one of --to-revision, which
+'podrun rollout history' lists. podrun applies it as 'podrun apply' does. ConfigMaps
+and Secrets to which the current definition refers, too, keep their current data.`,
+		Example: `  podrun rollout undo web
+  podrun rollout undo web --to-revision=2`,
+		RunE: func(c *cobra.Command, given []string) error {
+			if revision < 0 {
+				return usage(c, fmt.Errorf("--to-revision=%d: a revision is a positive number", revision))
+			}
+			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
+				return err
+			}
+			return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
+				pods, err := f.pods(ctx, a, e, false)
+				if err != nil {
+					return err
+				}
+				return a.changePods(ctx, f, r, e, pods, undoChange(e, revision))
+			})
+		},
+	}
+	f.add(a, c)
+	c.Flags().Int64Var(&revision, "to-revision", 0, "the `revision` to return to; 0 for the previous one")
+	return c
+}
+
+// undoChange returns the change to a revision in the history of a pod, or to the previous one for 0.
+func undoChange(e *run.Engine, revision int64) definitionChange {
+	target := revision
+	return definitionChange{
+		done: always("rolled back"),
+		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", target),
+		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+			revisions, err := e.History(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)})
+			if err != nil {
+				return nil, nil, err
+			}
+			to, err := findRevision(revisions, revision)
+			if err != nil {
+				return nil, nil, err
+			}
+			if to.Number == revisions[len(revisions)-1].Number {
+				return nil, nil, nil
+			}
+			// Objects to which no current definition refers have the content that they had last.
+			extra := &manifest.Objects{}
+			for i := len(revisions) - 1; i >= 0; i-- {
+				extra.Add(revisions[i].Made.Objects())
+			}
+			data, _, err := redefined(manifest.Editable(to.Made.Pod), nil)
+			return data, extra, err
+		},
+	}
+}
+
+// findRevision returns a revision by its number, or the previous one for 0.
+func findRevision(revisions []run.Revision, number int64) (run.Revision, error) {
+	if number == 0 && len(revisions) > 1 {
+		return revisions[len(revisions)-2], nil
+	}
+	for _, r := range revisions {
+		if r.Number == number {
+			return r, nil
+		}
+	}
+	if number == 0 {
+		return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: errors.New("no rollout history found"), Hint: "podrun has applied only one definition of the pod"}
+	}
+	return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: fmt.Errorf("unable to find specified revision %d in history", number), Hint: "'podrun rollout history POD' lists the revisions"}
+}
+
+func newRolloutHistory(a *app) *cobra.Command {
+	f := &changeFlags{}
+	var revision int64
+	c := &cobra.Command{
+		Use:   "history POD...",
+		Short: "Show the definitions that pods had",
+		Long: `Show the last five definitions of pods, the current one last. CHANGE-CAUSE is the
+annotation kubernetes.io/change-cause of the definition.`,
+		Example: `  podrun rollout history web
+  podrun rollout history web --revision=2`,
+		RunE: func(c *cobra.Command, given []string) error {
+			if revision < 0 {
+				return usage(c, fmt.Errorf("--revision=%d: a revision is a positive number", revision))
+			}
+			f.dryRun = dryNone
+			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
+				return err
+			}
+			f.dryRun = dryClient // nothing changes
+			return a.withChangeEngine(c, f, func(ctx context.Context, _ *renderer, e *run.Engine) error {
+				pods, err := f.pods(ctx, a, e, false)
+				if err != nil {
+					return err
+				}
+				return a.printHistories(e, pods, revision)
+			})
+		},
+	}
+	f.pickFlags.add(c.Flags())
+	c.Flags().DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	c.Flags().Int64Var(&revision, "revision", 0, "show the definition of this `revision`")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the definitions as json or yaml, or the names of the pods with name")
+	return c
+}
+
+// printHistories prints the histories of pods, or one revision of each.
+func (a *app) printHistories(e *run.Engine, pods []run.Known, revision int64) error {
+	var failed error
+	var shown []corev1.Pod
+	for _, k := range pods {
+		revisions, err := e.History(k.ID)
+		if err == nil && len(revisions) == 0 {
+			err = errors.New("its checkpoint was not found")
+		}
+		var one run.Revision
+		if err == nil && revision > 0 {
+			one, err = findRevision(revisions, revision)
+			revisions = []run.Revision{one}
+		}
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, inPod(k.ID, err))
+		case a.output == "name":
+			fmt.Fprintf(a.streams.Out, "pod/%s\n", k.ID.Name)
+		case a.output != "":
+			for _, r := range revisions {
+				shown = append(shown, *manifest.Editable(r.Made.Pod))
+			}
+		case revision > 0:
+			text, err := describeTemplate(one.Made.Pod)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.streams.Out, "pod/%s with revision #%d\n%s\n", k.ID.Name, revision, text)
+		default:
+			fmt.Fprintf(a.streams.Out, "pod/%s \n%s\n", k.ID.Name, historyTable(revisions))
+		}
+	}
+	switch {
+	case len(shown) == 1:
+		failed = errors.Join(failed, printData(a.raw.Out, a.output, shown[0]))
+	case len(shown) > 1:
+		failed = errors.Join(failed, printData(a.raw.Out, a.output, listOf(shown)))
+	}
+	return failed
+}
+
+// historyTable returns the table of kubectl rollout history.
+func historyTable(revisions []run.Revision) string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprint(w, "REVISION\tCHANGE-CAUSE\n")
+	for _, r := range revisions {
+		fmt.Fprintf(w, "%d\t%s\n", r.Number, orNone(escape(r.Made.Pod.Annotations[manifest.ChangeCause])))
+	}
+	_ = w.Flush() // to memory
+	return b.String()
+}
+
+// describeTemplate describes a definition as kubectl describes a pod template.
+func describeTemplate(pod *corev1.Pod) (string, error) {
+	pod = manifest.Editable(pod)
+	var text bytes.Buffer
+	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)}
+	d.list("Labels", pairs(pod.Labels))
+	if len(pod.Annotations) > 0 {
+		d.list("Annotations", annotationLines(pod.Annotations))
+	}
+	if len(pod.Spec.InitContainers) > 0 {
+		d.containers("Init Containers", pod, pod.Spec.InitContainers, nil)
+	}
+	d.containers("Containers", pod, pod.Spec.Containers, nil)
+	d.volumes(pod.Spec.Volumes)
+	if err := d.out.Flush(); err != nil {
+		return "", err
+	}
+	out := "Pod Template:\n"
+	for line := range strings.Lines(text.String()) {
+		out += "  " + line
+	}
+	return out, nil
+}
+
+func newRolloutStatus(a *app) *cobra.Command {
+	pick := &pickFlags{}
+	watch, timeout := true, time.Duration(0)
+	c := &cobra.Command{
+		Use:   "status POD...",
+		Short: "Wait until pods are ready",
+		Long: `Wait until pods are ready, as 'podrun wait POD' does: while it waits, podrun restarts
+the pods' containers and runs their probes. With --watch=false, it only prints the
+state.`,
+		Example: `  podrun rollout status web --timeout=30s`,
+		RunE: func(c *cobra.Command, given []string) error {
+			if err := pick.check(c, given); err != nil {
+				return err
+			}
+			return a.rolloutStatus(c, pick, watch, timeout)
+		},
+	}
+	pick.add(c.Flags())
+	c.Flags().BoolVarP(&watch, "watch", "w", true, "wait until the pods are ready")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait; 0 for no limit")
+	a.addQuiet(c)
+	return c
+}
+
+func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeout time.Duration) error {
+	r := a.messageRenderer()
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	ctx, cancel := run.WithTimeout(c.Context(), timeout)
+	defer cancel()
+	pods, err := pick.pods(ctx, a, engine, false)
+	if err != nil {
+		return err
+	}
+	for _, k := range pods {
+		views, err := engine.Pods(ctx, run.Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+		if err != nil {
+			return err
+		}
+		ready := len(views) == 1 && podutil.IsPodReady(views[0].Object)
+		if !ready {
+			fmt.Fprintf(a.streams.Out, "Waiting for pod %q rollout to finish: 0 of 1 updated replicas are available...\n", k.ID.Name)
+		}
+		if !ready && !watch {
+			continue
+		}
+		if watch {
+			if result := engine.Wait(ctx, k, run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+				return result.Err
+			}
+		}
+		fmt.Fprintf(a.streams.Out, "pod %q successfully rolled out\n", k.ID.Name)
+	}
+	return nil
+}

@@ -1,0 +1,377 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/change"
+)
+
+// changeNote is the part of the help that commands which change pods share.
+const changeNote = `
+podrun changes the definition that was applied, and applies the result as
+'podrun apply' does: in place if the API allows that for a pod, otherwise it
+recreates the pod. The manifest file is not changed: applying it again undoes the
+change, as does 'podrun rollout undo'.`
+
+// newSet returns `podrun set`.
+func newSet(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set",
+		Short: "Change the image, the environment or the resources of pods",
+		Long:  "Change the image, the environment or the resources of the containers of pods.\n" + changeNote,
+		Args:  args(knownCommand),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newSetImage(a), newSetEnv(a), newSetResources(a))
+	return c
+}
+
+func newSetImage(a *app) *cobra.Command {
+	f := &changeFlags{}
+	c := &cobra.Command{
+		Use:   "image POD... CONTAINER=IMAGE...",
+		Short: "Change images of containers",
+		Long: `Change the images of containers and init containers; CONTAINER may be * for all.
+podrun pulls the new images first: a name that does not exist causes no downtime.
+` + changeNote,
+		Example: `  podrun set image web app=nginx:1.27
+  podrun set image --all '*=nginx:1.27'`,
+		RunE: func(c *cobra.Command, given []string) error {
+			names, changes, err := change.Split(given, "image")
+			var images change.Pairs
+			if err == nil {
+				images, err = change.ParsePairs(changes, "image")
+			}
+			switch {
+			case err == nil && len(images.Remove) > 0:
+				err = fmt.Errorf("invalid image format: %s-", images.Remove[0])
+			case err == nil && len(images.Set) > 1 && slices.ContainsFunc(images.Set, func(p change.Pair) bool { return p.Key == change.AllContainers }):
+				err = errors.New("all containers are already specified by *, but saw more than one container_name=container_image pairs")
+			}
+			if err != nil {
+				return usage(c, err)
+			}
+			if len(images.Set) == 0 {
+				return usageHint(errors.New("at least one image update is required"), "write CONTAINER=IMAGE after the pod: '"+c.CommandPath()+" POD CONTAINER=IMAGE'")
+			}
+			return a.runChange(c, f, names, definitionChange{
+				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+					return redefined(change.Images(pod, images.Set))
+				},
+				done: always("image updated"),
+			})
+		},
+	}
+	f.add(a, c)
+	return c
+}
+
+type setEnvFlags struct {
+	changeFlags
+	change.Env
+	params []string
+	from   string
+	prefix string
+	keys   []string
+	list   bool
+}
+
+func newSetEnv(a *app) *cobra.Command {
+	f := &setEnvFlags{}
+	c := &cobra.Command{
+		Use:   "env POD... NAME=VALUE... | NAME-...",
+		Short: "Change environment variables of containers",
+		Long: `Set environment variables with NAME=VALUE, and remove them with NAME-, in all
+containers and init containers or in those of --containers. --from adds a variable
+for each key of a ConfigMap or Secret; --list prints the environment.
+` + changeNote,
+		Example: `  podrun set env web LEVEL=debug OLD-
+  podrun set env web --from=configmap/app --prefix=APP_
+  podrun set env web --list`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runSetEnv(c, f, given) },
+	}
+	f.add(a, c)
+	c.Flags().StringVarP(&f.Containers, "containers", "c", change.AllContainers, "`name` of the containers, which may contain *")
+	c.Flags().StringArrayVarP(&f.params, "env", "e", nil, "`NAME=VALUE`, NAME-, or - for lines NAME=VALUE of standard input; repeatable")
+	c.Flags().StringVar(&f.from, "from", "", "configmap/NAME or secret/NAME that the pod refers to, or that is in a file of --configmap or --secret")
+	c.Flags().StringVar(&f.prefix, "prefix", "", "prefix of the names of the variables")
+	c.Flags().StringSliceVar(&f.keys, "keys", nil, "with --from: only these keys")
+	c.Flags().BoolVar(&f.list, "list", false, "print the environment of the containers")
+	c.Flags().BoolVar(&f.Overwrite, "overwrite", true, "change existing variables; false refuses")
+	return c
+}
+
+func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error {
+	names, changes, err := change.Split(given, "environment variable")
+	if err != nil {
+		return usage(c, err)
+	}
+	if names, err = f.parse(a, c, names, changes); err != nil {
+		return err
+	}
+	if f.list && f.Empty() && f.from == "" {
+		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) { return f.Listed(pod) })
+	}
+	sources, err := f.sources(c.Context())
+	if err != nil {
+		return err
+	}
+	d := definitionChange{
+		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+			env, err := f.withObject(c, sources)
+			if err != nil {
+				return nil, nil, err
+			}
+			return redefined(env.Change(pod))
+		},
+		done: always("env updated"),
+	}
+	if f.list { // as in kubectl, with changes it only shows what the result would be
+		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) {
+			changed, err := f.Change(pod)
+			if err != nil {
+				return nil, err
+			}
+			return f.Listed(changed)
+		})
+	}
+	return a.runChange(c, &f.changeFlags, names, d)
+}
+
+// parse parses the changes, and returns the names of the pods.
+func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) ([]string, error) {
+	all := append(append([]string(nil), f.params...), changes...)
+	if at := slices.Index(names, "-"); at >= 0 { // podrun set env web - < FILE
+		names = slices.Delete(slices.Clone(names), at, at+1)
+		all = append(all, "-")
+	}
+	for _, text := range all {
+		if text != "-" {
+			continue
+		}
+		input, err := manifest.Read(c.Context(), []string{"-"}, manifest.ReadOptions{Stdin: a.streams.In})
+		if err != nil {
+			return nil, err
+		}
+		f.AddLines(string(input[0].Data))
+	}
+	if err := f.Add(slices.DeleteFunc(all, func(text string) bool { return text == "-" })); err != nil {
+		return nil, usage(c, err)
+	}
+	switch {
+	case len(f.keys) > 0 && f.from == "":
+		return nil, usage(c, errors.New("when specifying --keys, a configmap or secret must be provided with --from"))
+	case f.list && a.output != "":
+		return nil, usage(c, errors.New("--list and --output may not be specified together"))
+	case f.list && f.from != "":
+		return nil, usageHint(errors.New("--list and --from cannot be used together"), "use --dry-run=client -o yaml to see the result")
+	case f.Empty() && f.from == "" && !f.list:
+		return nil, usageHint(errors.New("at least one environment variable must be provided"), "write NAME=VALUE after the pod, or NAME- to remove a variable")
+	}
+	f.Prefix(f.prefix)
+	return names, nil
+}
+
+// withObject returns the changes including those of --from. Sources are the files of --configmap and
+// --secret.
+func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Source) (change.Env, error) {
+	env := f.Env
+	if f.from == "" {
+		return env, nil
+	}
+	kind, name, ok := strings.Cut(f.from, "/")
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	if !ok || name == "" {
+		return env, usageHint(fmt.Errorf("--from=%s is not of the form configmap/NAME or secret/NAME", f.from), "use --from=configmap/NAME")
+	}
+	objects, _ := manifest.Load(sources, manifest.Options{Namespace: c.Pod.Namespace, Validate: manifest.Ignore})
+	objects.Add(c.Objects())
+	key := c.Pod.Namespace + "/" + name
+	from := change.Env{}
+	switch {
+	case slices.Contains([]string{"configmap", "configmaps", "cm"}, kind):
+		if m := objects.ConfigMaps[key]; m != nil {
+			keys, source := change.ConfigMapKeys(m)
+			from.AddKeys(keys, f.keys, source)
+		}
+		kind = "configmap"
+	case slices.Contains([]string{"secret", "secrets"}, kind):
+		if s := objects.Secrets[key]; s != nil {
+			keys, source := change.SecretKeys(s)
+			from.AddKeys(keys, f.keys, source)
+		}
+		kind = "secret"
+	default:
+		return env, usageHint(fmt.Errorf("--from=%s: only configmap/NAME and secret/NAME are supported", f.from), "use --from=configmap/NAME")
+	}
+	if from.Empty() {
+		return env, &problem.Error{Kind: problem.Failed, Object: kind + "/" + name, Err: errors.New("the pod does not refer to it, or it has none of the keys"),
+			Hint: "name its file with --" + kind + "=FILE"}
+	}
+	from.Prefix(f.prefix)
+	env.Set = append(slices.Clone(env.Set), from.Set...)
+	return env, nil
+}
+
+func newSetResources(a *app) *cobra.Command {
+	f := &changeFlags{}
+	var r change.Resources
+	limits, requests := "", ""
+	c := &cobra.Command{
+		Use:   "resources POD... --limits=LIST --requests=LIST",
+		Short: "Change requests and limits of containers",
+		Long: `Change requests and limits of containers and init containers. podrun resizes CPU
+and memory in place where that is possible, as the kubelet does; other changes
+recreate the pod. Resources that the flags do not name keep their values.
+` + changeNote,
+		Example: `  podrun set resources web --limits=cpu=500m,memory=256Mi
+  podrun set resources web -c app --requests=memory=64Mi`,
+		RunE: func(c *cobra.Command, given []string) error {
+			var err, err2 error
+			r.Limits, err = change.ParseResources("limits", limits)
+			r.Requests, err2 = change.ParseResources("requests", requests)
+			if err := errors.Join(err, err2); err != nil {
+				return usage(c, err)
+			}
+			if len(r.Limits)+len(r.Requests) == 0 {
+				return usageHint(errors.New("you must specify an update to requests or limits (in the form of --requests/--limits)"), "write --limits=cpu=500m,memory=256Mi")
+			}
+			return a.runChange(c, f, given, definitionChange{
+				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+					return redefined(r.Change(pod))
+				},
+				done: always("resource requirements updated"),
+			})
+		},
+	}
+	f.add(a, c)
+	c.Flags().StringVarP(&r.Containers, "containers", "c", change.AllContainers, "`name` of the containers, which may contain *")
+	c.Flags().StringVar(&limits, "limits", "", "limits: a `list` such as cpu=100m,memory=256Mi")
+	c.Flags().StringVar(&requests, "requests", "", "requests: a `list` such as cpu=100m,memory=256Mi")
+	return c
+}
+
+// newLabel returns `podrun label`, and newAnnotate `podrun annotate`.
+func newLabel(a *app) *cobra.Command {
+	return newMetadata(a, metadata{
+		what: "label", listed: func(pod *corev1.Pod) map[string]string { return pod.Labels },
+		change: change.Labels, check: change.CheckLabels,
+		done: func(d change.Difference) string {
+			switch {
+			case d.Set && d.Removed:
+				return "modified"
+			case d.Removed:
+				return "unlabeled"
+			}
+			return "labeled"
+		},
+		none: "not labeled",
+		example: `  podrun label web tier=front
+  podrun label web tier=back --overwrite
+  podrun label web tier-`,
+	})
+}
+
+func newAnnotate(a *app) *cobra.Command {
+	return newMetadata(a, metadata{
+		what: "annotation", verb: "annotate", listed: func(pod *corev1.Pod) map[string]string { return pod.Annotations },
+		change: change.Annotations, check: func(change.Pairs) error { return nil },
+		done: func(change.Difference) string { return "annotated" }, none: "annotated",
+		example: `  podrun annotate web owner=ops
+  podrun annotate web kubernetes.io/change-cause='new image'`,
+	})
+}
+
+// metadata is the difference between label and annotate.
+type metadata struct {
+	what, verb string
+	listed     func(*corev1.Pod) map[string]string
+	change     func(*corev1.Pod, change.Pairs, bool) (*corev1.Pod, change.Difference, error)
+	check      func(change.Pairs) error
+	done       func(change.Difference) string
+	none       string
+	example    string
+}
+
+func newMetadata(a *app, m metadata) *cobra.Command {
+	f := &changeFlags{}
+	list, overwrite := false, false
+	if m.verb == "" {
+		m.verb = m.what
+	}
+	c := &cobra.Command{
+		Use:   m.verb + " POD... KEY=VALUE... | KEY-...",
+		Short: "Set and remove " + m.what + "s of pods",
+		Long: "Set " + m.what + "s with KEY=VALUE, and remove them with KEY-. No container is restarted, and a\npod that has ended or was stopped stays as it is. --list prints the " + m.what + `s.
+
+podrun changes the definition that was applied, not the manifest file: applying
+that again undoes the change.`,
+		Example: m.example,
+		RunE: func(c *cobra.Command, given []string) error {
+			names, changes, err := change.Split(given, m.what)
+			var pairs change.Pairs
+			if err == nil {
+				pairs, err = change.ParsePairs(changes, m.what)
+			}
+			if err == nil {
+				err = m.check(pairs)
+			}
+			if err == nil && list && a.output != "" {
+				err = errors.New("--list and --output may not be specified together")
+			}
+			if err != nil {
+				return usage(c, err)
+			}
+			if list {
+				return a.listPods(c, f, names, func(pod *corev1.Pod) ([]string, error) {
+					return change.ListedPairs(m.listed(pod)), nil
+				})
+			}
+			if len(changes) == 0 {
+				return usageHint(fmt.Errorf("at least one %s update is required", m.what), "write KEY=VALUE after the pod, or KEY- to remove one")
+			}
+			return a.runChange(c, f, names, m.definitionChange(a, pairs, overwrite))
+		},
+	}
+	f.pickFlags.add(c.Flags())
+	f.addOutput(a, c)
+	c.Flags().BoolVar(&list, "list", false, "print the "+m.what+"s")
+	c.Flags().BoolVar(&overwrite, "overwrite", false, "change the values of existing "+m.what+"s")
+	return c
+}
+
+// definitionChange returns the change of labels or annotations. It prints the keys to remove that a pod
+// does not have.
+func (m metadata) definitionChange(a *app, pairs change.Pairs, overwrite bool) definitionChange {
+	did := map[string]change.Difference{}
+	return definitionChange{
+		labelsOnly: true, none: m.none,
+		change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
+			key := pod.Namespace + "/" + pod.Name
+			changed, d, err := m.change(pod, pairs, overwrite)
+			if _, before := did[key]; !before && m.what == "label" && a.output == "" {
+				for _, missing := range d.Missing {
+					fmt.Fprintf(a.streams.Out, "label %q not found.\n", missing)
+				}
+			}
+			if _, before := did[key]; err == nil && !d.Set && !d.Removed {
+				if !before {
+					did[key] = d
+				}
+				return nil, nil, nil
+			}
+			did[key] = d
+			return redefined(changed, err)
+		},
+		done: func(id identity.Pod) string { return m.done(did[id.String()]) },
+	}
+}

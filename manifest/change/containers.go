@@ -1,0 +1,51 @@
+package change
+
+import (
+	"fmt"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AllContainers is the pattern that matches every container.
+const AllContainers = "*"
+
+// inContainers calls change with each container and init container of a copy of the pod whose
+// name matches the pattern, and returns the copy. It is an error if no container matches.
+func inContainers(pod *corev1.Pod, pattern string, change func(*corev1.Container) error) (*corev1.Pod, error) {
+	out, found := pod.DeepCopy(), false
+	for _, list := range [][]corev1.Container{out.Spec.Containers, out.Spec.InitContainers} {
+		for i := range list {
+			matches, err := path.Match(pattern, list[i].Name)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not a pattern for names of containers", pattern)
+			}
+			if !matches {
+				continue
+			}
+			found = true
+			if err := change(&list[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("unable to find container named %q", pattern)
+	}
+	return out, nil
+}
+
+// Images sets the images of the containers with these names, or of all for AllContainers.
+func Images(pod *corev1.Pod, images []Pair) (*corev1.Pod, error) {
+	for _, p := range images {
+		next, err := inContainers(pod, p.Key, func(c *corev1.Container) error {
+			c.Image = p.Value
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		pod = next
+	}
+	return pod, nil
+}

@@ -1,0 +1,118 @@
+package run
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Redefine returns the new definition of a pod, with the objects that it refers to, from its checkpoint;
+// nil if nothing changes. The pod must keep its UID. Change may call it several times.
+type Redefine func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error)
+
+// changeAttempts is how often Change tries to change a pod that other commands change at the same time.
+const changeAttempts = 5
+
+// Change applies changed definitions of pods on this host, as Apply does. It reads the definitions under
+// the pods' locks. If another command changes a pod before the new definition is in effect, Change reads the
+// other definition and changes that: no change of either command is lost. If redefine returns an error for a
+// pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
+//
+// A pod that must be replaced keeps its UID and, until the new definition is durable, its checkpoint:
+// podrun has the only copy of the definition.
+func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
+	o.FromCheckpoint, o.Redefined = true, true
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	byName, err := e.changeOnce(ctx, pods, redefine, o)
+	if err != nil {
+		return nil, err
+	}
+	for range changeAttempts - 1 {
+		var again []Known
+		for _, k := range pods {
+			if reconcile.IsSuperseded(byName[k.ID.String()].Err) {
+				again = append(again, k)
+			}
+		}
+		if len(again) == 0 {
+			break
+		}
+		retried, err := e.changeOnce(ctx, again, redefine, o)
+		for _, k := range again {
+			r := retried[k.ID.String()]
+			if err != nil {
+				r = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
+			}
+			if r.Outcome == OutcomeUnchanged { // the other command began with this command's definition
+				r.Outcome = OutcomeUpdated
+			}
+			byName[k.ID.String()] = r
+		}
+	}
+	results := make([]Result, len(pods))
+	for i, k := range pods {
+		results[i] = byName[k.ID.String()]
+	}
+	return results, nil
+}
+
+// changeOnce changes pods; the results are by namespace/name.
+func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
+	ids := make([]identity.Pod, len(pods))
+	for i, k := range pods {
+		ids[i] = k.ID
+	}
+	locks, err := e.Locks().LockPods(ctx, ids)
+	defer locks.Release()
+	if err != nil {
+		return nil, err
+	}
+	here, results, err := e.partitionDeleted(pods, locks)
+	if err != nil {
+		return nil, err
+	}
+	all := &manifest.Objects{}
+	for _, k := range here {
+		c, err := e.checkpoint(k.ID)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := redefine(k.ID, c)
+		if err != nil {
+			return nil, err
+		}
+		if changed == nil {
+			results = append(results, Result{ID: k.ID, Outcome: OutcomeUnchanged})
+			continue
+		}
+		all.Add(changed)
+	}
+	if len(all.Pods) > 0 {
+		applied, err := e.applyLocked(ctx, all, locks, o)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, applied...)
+	}
+	byName := map[string]Result{}
+	for _, r := range results {
+		byName[r.ID.String()] = r
+	}
+	return byName, nil
+}
+
+// Revision is a definition in the history of a pod.
+type Revision = store.Revision
+
+// History returns the definitions that a pod had, oldest first; the last one is the current one.
+func (e *Engine) History(id identity.Pod) ([]Revision, error) {
+	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return store.Revisions(e.Layout(), id, *c)
+}
