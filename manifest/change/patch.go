@@ -57,7 +57,7 @@ func applyJSON(definition, patch []byte) ([]byte, error) {
 }
 
 // Edited returns the strategic merge patch from a definition to an edited one. The patch can be applied to a
-// definition that has been changed meanwhile. It is an error if the kind or the name differs.
+// definition that another command has changed. It is an error if the kind or the name differs.
 func Edited(original, edited []byte) ([]byte, error) {
 	patch, err := strategicpatch.CreateTwoWayMergePatch(original, edited, corev1.Pod{},
 		mergepatch.RequireKeyUnchanged("apiVersion"), mergepatch.RequireKeyUnchanged("kind"),

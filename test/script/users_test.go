@@ -149,7 +149,7 @@ func TestUsersLinesThatWork(t *testing.T) {
 	t.Parallel()
 	var s strings.Builder
 	const setUp = "podrun apply -q web.yaml db.yaml job.yaml\n"
-	s.WriteString(setUp + "until Completed podrun get job\n")
+	s.WriteString("env KUBE_EDITOR=true\n" + setUp + "until Completed podrun get job\n")
 	for _, l := range readUserLines(t) {
 		if l.mark == '?' || l.mark == '~' {
 			continue
