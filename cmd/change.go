@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,7 +183,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 			}
 		}
 	}
-	return errors.Join(failed, a.printChanged(e, pods, results, d, suffix))
+	return errors.Join(failed, a.printChanged(f, pods, results, d, suffix))
 }
 
 // preview computes the change of a pod without a lock. It returns nil if nothing changes.
@@ -243,7 +244,7 @@ func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sourc
 		return nil, problems.Warnings(), nil
 	}
 	pod.Object.UID = c.Pod.UID
-	pod.WroteDNSPolicy, pod.SecretsInMemory = false, c.InMemory
+	pod.Definition, pod.WroteDNSPolicy, pod.SecretsInMemory = c.Definition, false, c.InMemory
 	for _, more := range []*manifest.Objects{c.Objects(), extra} {
 		if more != nil {
 			others := *more
@@ -294,7 +295,7 @@ func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objec
 
 // printChanged prints the results: those of unchanged pods are nil, and those of pods whose change failed
 // are missing.
-func (a *app) printChanged(e *run.Engine, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
+func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
 	var shown []corev1.Pod
 	for _, k := range pods {
 		pod, ok := results[k.ID.String()]
@@ -309,13 +310,13 @@ func (a *app) printChanged(e *run.Engine, pods []run.Known, results map[string]*
 		}
 		switch {
 		case a.output == "name":
-			fmt.Fprintf(a.streams.Out, "pod/%s\n", k.ID.Name)
+			fmt.Fprintln(a.streams.Out, f.shown(k.ID))
 		case a.output != "" && pod != nil:
 			out := *pod
 			out.APIVersion, out.Kind = "v1", "Pod"
 			shown = append(shown, out)
 		case a.output == "" && text != "":
-			fmt.Fprintf(a.streams.Out, "pod/%s %s%s\n", k.ID.Name, text, suffix)
+			fmt.Fprintf(a.streams.Out, "%s %s%s\n", f.shown(k.ID), text, suffix)
 		}
 	}
 	switch {
@@ -325,6 +326,26 @@ func (a *app) printChanged(e *run.Engine, pods []run.Known, results map[string]*
 		return printData(a.raw.Out, a.output, listOf(shown))
 	}
 	return nil
+}
+
+// groups are the API groups of workloads, which kubectl prints after their kinds.
+var groups = map[string]string{"Deployment": ".apps", "ReplicaSet": ".apps", "StatefulSet": ".apps", "DaemonSet": ".apps", "Job": ".batch", "CronJob": ".batch"}
+
+// shown returns the name of a pod as kubectl prints the object that was named: pod/web or
+// deployment.apps/web.
+func (f *pickFlags) shown(id identity.Pod) string {
+	kind := f.kindOf(id)
+	return strings.ToLower(kind) + groups[kind] + "/" + id.Name
+}
+
+// kindOf returns the kind by which a pod was named.
+func (f *pickFlags) kindOf(id identity.Pod) string {
+	for _, ref := range f.named {
+		if ref.Name == id.Name && ref.Kind != "" {
+			return ref.Kind
+		}
+	}
+	return "Pod"
 }
 
 // listPods prints lines about the definitions of the selected pods.

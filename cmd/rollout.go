@@ -161,7 +161,7 @@ annotation kubernetes.io/change-cause of the definition.`,
 				if err != nil {
 					return err
 				}
-				return a.printHistories(e, pods, revision)
+				return a.printHistories(f, e, pods, revision)
 			})
 		},
 	}
@@ -173,7 +173,7 @@ annotation kubernetes.io/change-cause of the definition.`,
 }
 
 // printHistories prints the histories of pods, or one revision of each.
-func (a *app) printHistories(e *run.Engine, pods []run.Known, revision int64) error {
+func (a *app) printHistories(f *changeFlags, e *run.Engine, pods []run.Known, revision int64) error {
 	var failed error
 	var shown []corev1.Pod
 	for _, k := range pods {
@@ -190,7 +190,7 @@ func (a *app) printHistories(e *run.Engine, pods []run.Known, revision int64) er
 		case err != nil:
 			failed = errors.Join(failed, inPod(k.ID, err))
 		case a.output == "name":
-			fmt.Fprintf(a.streams.Out, "pod/%s\n", k.ID.Name)
+			fmt.Fprintln(a.streams.Out, f.shown(k.ID))
 		case a.output != "":
 			for _, r := range revisions {
 				shown = append(shown, *manifest.Editable(r.Made.Pod))
@@ -200,9 +200,9 @@ func (a *app) printHistories(e *run.Engine, pods []run.Known, revision int64) er
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.streams.Out, "pod/%s with revision #%d\n%s\n", k.ID.Name, revision, text)
+			fmt.Fprintf(a.streams.Out, "%s with revision #%d\n%s\n", f.shown(k.ID), revision, text)
 		default:
-			fmt.Fprintf(a.streams.Out, "pod/%s \n%s\n", k.ID.Name, historyTable(revisions))
+			fmt.Fprintf(a.streams.Out, "%s \n%s\n", f.shown(k.ID), historyTable(revisions))
 		}
 	}
 	switch {
@@ -294,7 +294,7 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 		}
 		ready := len(views) == 1 && podutil.IsPodReady(views[0].Object)
 		if !ready {
-			fmt.Fprintf(a.streams.Out, "Waiting for pod %q rollout to finish: 0 of 1 updated replicas are available...\n", k.ID.Name)
+			fmt.Fprintf(a.streams.Out, "Waiting for %s %q rollout to finish: 0 of 1 updated replicas are available...\n", strings.ToLower(pick.kindOf(k.ID)), k.ID.Name)
 		}
 		if !ready && !watch {
 			continue
@@ -304,7 +304,7 @@ func (a *app) rolloutStatus(c *cobra.Command, pick *pickFlags, watch bool, timeo
 				return result.Err
 			}
 		}
-		fmt.Fprintf(a.streams.Out, "pod %q successfully rolled out\n", k.ID.Name)
+		fmt.Fprintf(a.streams.Out, "%s %q successfully rolled out\n", strings.ToLower(pick.kindOf(k.ID)), k.ID.Name)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func ofRevision(pod *corev1.Pod) *corev1.Pod {
 // Without returns the pod of c with those of its objects that next does not contain, by name.
 func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 	there := next.Objects()
-	out := Checkpoint{Pod: c.Pod, InMemory: c.InMemory, SecretsLost: c.SecretsLost}
+	out := Checkpoint{Pod: c.Pod, Definition: c.Definition, InMemory: c.InMemory, SecretsLost: c.SecretsLost}
 	for _, m := range c.ConfigMaps {
 		if there.ConfigMaps[m.Namespace+"/"+m.Name] == nil {
 			out.ConfigMaps = append(out.ConfigMaps, m)
