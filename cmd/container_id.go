@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // podContainer names a container of a pod.
@@ -68,4 +70,70 @@ func containersWithID(ctx context.Context, engine *run.Engine, namespace, id str
 // containerStatuses returns the statuses of all containers of a pod.
 func containerStatuses(p *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses)
+}
+
+// idOf specifies whose IDs a command accepts as names of pods.
+type idOf int
+
+const (
+	// sandboxID: commands that change pods, such as crictl stopp and rmp. A container's ID is
+	// refused, because they act on all containers of its pod.
+	sandboxID idOf = iota
+	// anyID: commands that only read, such as crictl inspect and stats.
+	anyID
+)
+
+// podsOfIDs replaces IDs among the names of pods by the names of their pods, as crictl users
+// type them: at least the first 10 digits. The name of a pod takes precedence. As in crictl, the
+// namespace matters only if -n or PODRUN_NAMESPACE sets it; otherwise podsOfIDs sets a.namespace
+// to that of the first ID's pod. It returns names that are the IDs of no pod unchanged.
+func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref, accept idOf) ([]run.Ref, error) {
+	if !slices.ContainsFunc(refs, isIDRef) {
+		return refs, nil
+	}
+	stored := storedPods(engine, a.namespaceOrDefault("default"))
+	views, err := engine.Pods(ctx, run.Selector{Namespace: a.namespace})
+	if err != nil {
+		return nil, err
+	}
+	var out []run.Ref
+	for _, ref := range refs {
+		if isIDRef(ref) && !slices.ContainsFunc(stored, func(p identity.Pod) bool { return p.Name == ref.Name }) {
+			pod, err := podOfID(views, a.namespace, ref.Name, accept)
+			if err != nil {
+				return nil, err
+			}
+			if pod.Name != "" {
+				ref.Name, a.namespace = pod.Name, pod.Namespace
+			}
+		}
+		if !slices.Contains(out, ref) {
+			out = append(out, ref)
+		}
+	}
+	return out, nil
+}
+
+// isIDRef reports whether what names a pod may be an ID.
+func isIDRef(ref run.Ref) bool { return ref.Kind == "" && isContainerID(ref.Name) }
+
+// podOfID returns the pod with an ID that begins with id, or none.
+func podOfID(views []run.View, namespace, id string, accept idOf) (found identity.Pod, err error) {
+	for _, v := range views {
+		if namespace != "" && v.ID.Namespace != namespace || !hasID(v, id, accept) {
+			continue
+		}
+		if found.Name != "" {
+			return identity.Pod{}, &problem.Error{Kind: problem.Usage, Object: "ID " + id, Err: errors.New("several pods have an ID that begins with these digits"),
+				Hint: "specify more digits of the ID, or the name of the pod"}
+		}
+		found = v.ID
+	}
+	return found, nil
+}
+
+// hasID reports whether a pod has a sandbox or a container whose ID begins with id.
+func hasID(v run.View, id string, accept idOf) bool {
+	return slices.ContainsFunc(v.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return strings.HasPrefix(s.ID, id) }) ||
+		accept == anyID && slices.ContainsFunc(v.Observed.Containers, func(c lifecycle.Container) bool { return strings.HasPrefix(c.ID, id) })
 }

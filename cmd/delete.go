@@ -91,6 +91,9 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
+	if named, err = a.podsOfIDs(c.Context(), engine, named, sandboxID); err != nil {
+		return err
+	}
 	ctx, cancel := run.WithRest(c.Context(), f.Timeout, f.Spent)
 	defer cancel()
 	f.Basics = engine.ReadBasics(ctx)

@@ -51,6 +51,9 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		return err
 	}
 	defer closeAll()
+	if refs, err = a.podsOfIDs(c.Context(), engine, refs, anyID); err != nil {
+		return err
+	}
 	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, refs)
 	if err != nil || missing != nil && len(pods) == 0 {
 		return errors.Join(err, missing)

@@ -34,6 +34,9 @@ cannot be run.
 Without -c, podrun chooses the container that the pod's annotation
 kubectl.kubernetes.io/default-container names, or else the first.
 
+Without --, the command begins after the pod's name, as in docker; like kubectl, podrun
+then prints a warning.
+
 Output is streamed; with --timeout and without -i, it is printed when the command
 has ended. When the timeout expires, the command is killed. If podrun exits for
 another reason, such as SIGINT, the command continues to run in the container.`,
@@ -48,7 +51,7 @@ another reason, such as SIGINT, the command continues to run in the container.`,
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, your terminal is connected to it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time limit for the command, in whole seconds; 0 for no limit")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not print which container podrun chose")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not print which container podrun chose, nor warnings")
 	return c
 }
 
@@ -70,6 +73,9 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	}
 	if len(named) != 1 {
 		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
+	}
+	if a.dashAdded && !a.quiet { // kubectl's deprecation
+		a.printColored("warning: 'exec POD COMMAND' is deprecated, as in kubectl: use 'podrun " + shellWords(a.typed) + "'\n")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 
 // Hints that several flags share.
 const (
-	omitCluster = "podrun uses no cluster: omit the flag: 'CMD'"
-	omitServer  = "podrun has no API server: omit the flag: 'CMD'"
-	omitFlag    = "omit the flag: 'CMD'"
-	eachSubdir  = "podrun reads a directory but not its subdirectories: name each one"
-	useGrace    = "use 'CMD --grace-period=VALUE'"
-	stopSignal  = "set lifecycle.stopSignal in the manifest; 'podrun exec NAME -- kill -VALUE 1' sends a signal to process 1 of the container"
-	useEndpoint = "use 'CMD --container-runtime-endpoint VALUE'"
+	omitCluster  = "podrun uses no cluster: omit the flag: 'CMD'"
+	omitServer   = "podrun has no API server: omit the flag: 'CMD'"
+	omitFlag     = "omit the flag: 'CMD'"
+	eachSubdir   = "podrun reads a directory but not its subdirectories: name each one"
+	useGrace     = "use 'CMD --grace-period=VALUE'"
+	stopSignal   = "set lifecycle.stopSignal in the manifest; 'podrun exec NAME -- kill -VALUE 1' sends a signal to process 1 of the container"
+	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
+	useEndpoint  = "use 'CMD --container-runtime-endpoint VALUE'"
 )
 
 // foreignFlag is a flag of a related tool that podrun does not have.
@@ -90,8 +91,9 @@ var foreignFlags = map[string]foreignFlag{
 	"stop s":                  {stopSignal, true},
 	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
 	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
-	"image ls format":         {"use 'podrun image ls -o json', 'podrun image ls -o yaml' or 'podrun image ls -o name'", true},
-	"image ls filter":         {"filter the output: 'podrun image ls -o json | jq .'", true},
+	"image ls filter":         {useImageName, true},
+	"image ls f":              {useImageName, true},
+	"image ls digests":        {"use 'podrun image ls --format {{.Repository}}@{{.Digest}}'", false},
 	"image rm prune":          {"use 'podrun image prune --all'", false},
 	"image rm a":              {"use 'podrun image prune --all' for all unused images", false},
 	"image rm all":            {"use 'podrun image prune --all' for all unused images", false},

@@ -117,6 +117,9 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
+	if refs, err = a.podsOfIDs(c.Context(), engine, refs, anyID); err != nil {
+		return err
+	}
 	if watching {
 		return a.watchWithin(c, f, engine, refs, match)
 	}

@@ -38,7 +38,7 @@ var ignoredFlags = map[string][]ignoredFlag{
 	"run": {{name: "no-tty"}, {name: "init"}, {name: "leave-stdin-open"}, {name: "save-config"}, {name: "field-manager", values: anyValue},
 		{name: "pod-running-timeout", values: anyValue}},
 	"top":        {{name: "no-stream"}, {name: "batch", short: "b"}, {name: "all", short: "a"}},
-	"image ls":   {{name: "all", short: "a"}, {name: "no-trunc"}},
+	"image ls":   {{name: "all", short: "a"}},
 	"image pull": {{name: "disable-content-trust"}},
 	"version":    {{name: "short"}},
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -38,31 +37,66 @@ func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(contex
 	return do(ctx, engine)
 }
 
+type imageListFlags struct {
+	format  string
+	noTrunc bool
+}
+
 func newImageList(a *app) *cobra.Command {
+	f := &imageListFlags{}
 	c := &cobra.Command{
-		Use:     "ls",
+		Use:     "ls [REPOSITORY[:TAG]]",
 		Aliases: []string{"list"},
 		Short:   "Show the images on this host",
-		Args:    args(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
-				return err
-			}
-			return a.withEngine(c.Context(), run.RuntimeReads, func(ctx context.Context, e *run.Engine) error {
-				images, err := e.Images(ctx)
-				if err != nil {
-					return err
-				}
-				return a.printImages(images)
-			})
-		},
+		Long: `Show the images on this host, or those with a name, which may contain the wildcards *
+and ?.
+
+--format prints a line for each name of an image, by a Go template as in 'docker images':
+{{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and {{.Size}}; "table TEMPLATE" adds
+headings, and json prints JSON objects.`,
+		Example: `  podrun image ls
+  podrun image ls 'registry.example.com/*'
+  podrun image ls --format 'table {{.Repository}}\t{{.Tag}}\t{{.Size}}'`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, patterns []string) error { return a.runImageList(c, f, patterns) },
 	}
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json, yaml or name")
 	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print only the IDs")
+	c.Flags().StringVar(&f.format, "format", "", "print by a Go `template` of docker, as json, or as table TEMPLATE")
+	c.Flags().BoolVar(&f.noTrunc, "no-trunc", false, "print complete IDs")
 	return c
 }
 
-func (a *app) printImages(images []run.Image) error {
+func (a *app) runImageList(c *cobra.Command, f *imageListFlags, patterns []string) error {
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	var format *imageFormat
+	switch {
+	case f.format != "" && a.output != "":
+		return usage(c, errors.New("--format and -o cannot be used together"))
+	case f.format != "":
+		var err error
+		if format, err = parseImageFormat(f.format); err != nil {
+			return err
+		}
+	}
+	return a.withEngine(c.Context(), run.RuntimeReads, func(ctx context.Context, e *run.Engine) error {
+		images, err := e.Images(ctx)
+		if err == nil && len(patterns) > 0 {
+			images, err = selectImages(images, patterns[0])
+		}
+		switch {
+		case err != nil:
+			return err
+		case format != nil:
+			return format.print(a.streams.Out, imageRows(images, f.noTrunc))
+		}
+		return a.printImages(images, f.noTrunc)
+	})
+}
+
+func (a *app) printImages(images []run.Image, noTrunc bool) error {
 	switch a.output {
 	case "json", "yaml":
 		return printData(a.raw.Out, a.output, images)
@@ -74,7 +108,7 @@ func (a *app) printImages(images []run.Image) error {
 	}
 	if a.quiet {
 		for _, i := range images {
-			fmt.Fprintf(a.streams.Out, "%.12s\n", oneLine(strings.TrimPrefix(i.ID, "sha256:")))
+			fmt.Fprintln(a.streams.Out, oneLine(shownID(i.ID, noTrunc)))
 		}
 		return nil
 	}
@@ -84,13 +118,12 @@ func (a *app) printImages(images []run.Image) error {
 	tw := tabwriter.NewWriter(a.streams.Out, 6, 4, 3, ' ', 0)
 	fmt.Fprintln(tw, "IMAGE\tID\tSIZE\tIN USE")
 	for _, i := range images {
-		id := strings.TrimPrefix(i.ID, "sha256:")
 		names := i.Names
 		if len(names) == 0 {
-			names = []string{"<none>"}
+			names = []string{noName}
 		}
 		for _, name := range names {
-			fmt.Fprintf(tw, "%s\t%.12s\t%s\t%t\n", oneLine(name), oneLine(id), megabytes(i.Size), i.InUse)
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%t\n", oneLine(name), oneLine(shownID(i.ID, noTrunc)), megabytes(i.Size), i.InUse)
 		}
 	}
 	if err := tw.Flush(); err != nil {

@@ -49,12 +49,16 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 // pods finds the selected pods; call check first. It returns an error for each named pod that
 // is not on this host and for a selection without pods, unless goneIsFine is set.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
+	refs, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
+	if err != nil {
+		return nil, err
+	}
 	namespace := a.namespaceOrDefault("default")
 	selectors := []run.Selector{{Namespace: namespace}}
 	if len(f.named) > 0 {
 		selectors = nil
 	}
-	names, missing := resolve(e.Layout(), namespace, f.named)
+	names, missing := resolve(e.Layout(), namespace, refs)
 	for _, name := range names {
 		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
 	}

@@ -50,7 +50,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	if err != nil {
 		return err
 	}
-	o := run.ForwardOptions{Namespace: a.namespaceOrDefault("default"), Addresses: addresses}
+	o := run.ForwardOptions{Addresses: addresses}
 	for _, spec := range given[1:] {
 		port, err := parseForward(spec)
 		if err != nil {
@@ -77,7 +77,12 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		return err
 	}
 	defer closeAll()
-	if o.Name, err = named.Resolve(engine.Layout(), o.Namespace); err != nil {
+	refs, err := a.podsOfIDs(c.Context(), engine, []run.Ref{named}, anyID)
+	if err != nil {
+		return err
+	}
+	o.Namespace = a.namespaceOrDefault("default")
+	if o.Name, err = refs[0].Resolve(engine.Layout(), o.Namespace); err != nil {
 		return err
 	}
 	return engine.Forward(c.Context(), o)

@@ -57,8 +57,9 @@ type app struct {
 	// commandLine identifies this invocation to other podrun processes, in locks.
 	commandLine string
 	// typed are the arguments after their conversion to commands and flags of podrun
-	// (translate).
-	typed []string
+	// (translate); dashAdded is set if translate added the -- of exec.
+	typed     []string
+	dashAdded bool
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
 	// stored returns the pods of the root directory; nil before a command has an engine.
@@ -94,8 +95,9 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		a.addCompletions(root)
 		args = translateRequest(root, args)
 	}
-	args, err := translate(root, args)
-	a.typed = args
+	given := args
+	args, err := translate(root, given)
+	a.typed, a.dashAdded = args, slices.Contains(args, "--") && !slices.Contains(given, "--")
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)

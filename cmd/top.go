@@ -76,6 +76,9 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
+	if refs, err = a.podsOfIDs(c.Context(), engine, refs, anyID); err != nil {
+		return err
+	}
 	sel := run.Selector{Namespace: a.namespaceRead(f.allNamespaces)}
 	named, missing := resolve(engine.Layout(), sel.Namespace, refs)
 	if missing != nil {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -59,6 +60,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"longbackoff": longBackOff,
 	"calls":       calls,
 	"rmimage":     removeImage,
+	"sandboxid":   sandboxID,
 	"saveimage":   saveImage,
 	"saveoci":     saveOCI,
 	"httpget":     httpGet,
@@ -197,6 +199,19 @@ func removeImage(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "rmimage IMAGE")
 	_, err := of(ts).client.Images.RemoveImage(context.Background(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: args[0]}})
 	ts.Check(err)
+}
+
+// sandboxid POD prints the ID of the pod's newest sandbox.
+func sandboxID(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "sandboxid POD")
+	list, err := of(ts).client.Runtime.ListPodSandbox(context.Background(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+		LabelSelector: map[string]string{"io.kubernetes.pod.namespace": ts.Getenv("NS"), "io.kubernetes.pod.name": args[0]}}})
+	ts.Check(err)
+	if len(list.Items) == 0 {
+		ts.Fatalf("%s has no sandbox", args[0])
+	}
+	newest := slices.MaxFunc(list.Items, func(a, b *runtimeapi.PodSandbox) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+	fmt.Fprintln(ts.Stdout(), newest.Id)
 }
 
 // httpget URL waits for a response and prints its body; ! httpget expects no response.
