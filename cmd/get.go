@@ -41,6 +41,10 @@ command supervises the pod: "Running (as of 5m ago)", on a narrow terminal
 "Running*", means that no command is supervising the pod, and that the probes last
 ran 5 minutes ago. A footnote on stderr explains it.
 
+On a terminal, --watch shows a live view with the last event of each pod, which q ends;
+n, s, r and a sort it by name, status, restarts and age. Without a terminal, it prints a
+line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
+
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,
 		Example: `  podrun get
@@ -62,7 +66,7 @@ ran 5 minutes ago. A footnote on stderr explains it.
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print pods that change, until podrun is interrupted; -o json prints one object per line")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print pods that change, until podrun is interrupted; on a terminal, show a live view; -o json prints one object per line")
 	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only names, like -o name")
 	c.Flags().StringVar(&f.fieldSelector, "field-selector", "", "field `selector` of the pods: metadata.name, metadata.namespace, spec.nodeName, spec.restartPolicy, status.phase or status.podIP (status.phase=Running)")
@@ -111,8 +115,8 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	case f.sources:
 		return a.getSources(c.Context())
 	}
-	r := &renderer{w: a.streams.Err}
-	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	messages := &heldMessages{to: a.streams.Err}
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}
@@ -121,7 +125,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return err
 	}
 	if watching {
-		return a.watchWithin(c, f, engine, refs, match)
+		return a.watchWithin(c, f, engine, messages, refs, match)
 	}
 	pods, missing, err := a.readPods(c.Context(), engine, f.allNamespaces, refs)
 	if f.ignoreMissing {
@@ -151,15 +155,15 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	return errors.Join(missing, a.printPods(shown, f, single))
 }
 
-// watchWithin is watch with the time limit of --timeout.
-func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, refs []run.Ref, match func(map[string]string) bool) error {
+// watchWithin is watch, until the time limit.
+func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
 	if f.timeout <= 0 {
-		return a.watch(c, f, engine, refs, match)
+		return a.watch(c, f, engine, messages, refs, match)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	c.SetContext(ctx)
-	err := a.watch(c, f, engine, refs, match)
+	err := a.watch(c, f, engine, messages, refs, match)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return nil // kubectl also exits with 0 when the time limit of a watch expires
 	}

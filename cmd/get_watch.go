@@ -137,8 +137,9 @@ func (a *app) getSources(ctx context.Context) error {
 	return w.Flush()
 }
 
-// watch prints the pods, and then each change, until a signal arrives.
-func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, refs []run.Ref, match func(map[string]string) bool) error {
+// watch prints pods, and then their changes until a signal arrives; on a terminal, it shows them
+// in a live view.
+func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
 	named, missing := resolve(engine.Layout(), a.namespaceRead(f.allNamespaces), refs)
 	if missing != nil {
 		return missing
@@ -149,6 +150,19 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, refs []ru
 		return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !match(p.Labels) }), err
 	}
 	events := func(ctx context.Context) (<-chan event.Event, error) { return serve.WatchEvents(ctx, engine.Layout()) }
+	if a.canView() && !f.watchOnly && !f.noHeaders && (a.output == "" || a.output == "wide") {
+		return a.liveView(c.Context(), "name", messages, func(ctx context.Context, show func(viewData)) error {
+			readAndShow := func(ctx context.Context) ([]corev1.Pod, error) {
+				pods, err := read(ctx)
+				if err == nil {
+					show(&podsView{pods: pods, last: lastEvents(engine, pods), options: tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces,
+						KnownAt: a.observedAt, LabelColumns: f.labels, ShowLabels: f.showLabels}})
+				}
+				return pods, err
+			}
+			return watchPods(ctx, readAndShow, events, false, func([]corev1.Pod) error { return nil })
+		})
+	}
 	return watchPods(c.Context(), read, events, f.watchOnly, func(pods []corev1.Pod) error {
 		err := a.printWatched(pods, f, first)
 		first = first && len(pods) == 0

@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +19,7 @@ import (
 
 type topFlags struct {
 	allNamespaces, containers, noHeaders, sum bool
+	watch                                     bool
 	selector                                  string
 	sortBy                                    oneOf
 }
@@ -32,8 +35,13 @@ top pod' does: CPU in thousandths of a core, memory as the working set.
 
 podrun measures CPU usage over one second. If 'podrun serve' is running, podrun
 requests the usage from it instead; serve averages the usage since the previous
-request, if that was at most 30 s ago.`,
+request, if that was at most 30 s ago.
+
+On a terminal, --watch shows a live view with the restarts and the last event of each
+pod, which q ends; n, c, m and r sort it by name, CPU, memory and restarts. Without a
+terminal, it prints all lines again at each measurement.`,
 		Example: `  podrun top
+  podrun top -w
   podrun top pod web --containers
   podrun top containers -A --sort-by=memory`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runTop(c, f, given) },
@@ -42,6 +50,7 @@ request, if that was at most 30 s ago.`,
 	c.Flags().BoolVar(&f.containers, "containers", false, "show each container")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	c.Flags().Var(&f.sortBy, "sort-by", "name, cpu or memory; the last two show the highest usage first")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure the usage again and again, until podrun is interrupted; on a terminal, show a live view")
 	c.Flags().BoolVar(&f.sum, "sum", false, "print the total as the last line")
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml: a PodMetricsList of metrics.k8s.io/v1beta1")
@@ -70,8 +79,11 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return usage(c, err)
 	case len(refs) > 0 && (f.allNamespaces || f.selector != ""):
 		return usage(c, errors.New("names cannot be used with -A or -l"))
+	case f.watch && a.output != "":
+		return usage(c, errors.New("--watch prints a table and cannot be used with -o"))
 	}
-	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	messages := &heldMessages{to: a.streams.Err}
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: messages}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}
@@ -85,12 +97,19 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 		return missing
 	}
 	sel.Names = named
-	pods, err := serve.Top(c.Context(), engine, sel)
+	measure := func(ctx context.Context) ([]serve.PodUsage, error) {
+		pods, err := serve.Top(ctx, engine, sel)
+		if f.selector != "" {
+			pods = slices.DeleteFunc(pods, func(p serve.PodUsage) bool { return !match(p.Labels) })
+		}
+		return pods, err
+	}
+	if f.watch {
+		return a.watchUsage(c.Context(), f, engine, messages, sel, measure)
+	}
+	pods, err := measure(c.Context())
 	if err != nil {
 		return err
-	}
-	if f.selector != "" {
-		pods = slices.DeleteFunc(pods, func(p serve.PodUsage) bool { return !match(p.Labels) })
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(pods, func(p serve.PodUsage) bool { return p.ID.Name == name }) {
@@ -150,7 +169,12 @@ func (a *app) printUsage(pods []serve.PodUsage, f *topFlags, single bool) error 
 		fmt.Fprintln(a.streams.Err, "no running pods found")
 		return nil
 	}
-	w := tabwriter.NewWriter(a.streams.Out, 6, 4, 3, ' ', 0) // kubectl's widths
+	return usageTable(a.streams.Out, pods, f)
+}
+
+// usageTable writes the table of the usage.
+func usageTable(to io.Writer, pods []serve.PodUsage, f *topFlags) error {
+	w := tabwriter.NewWriter(to, 6, 4, 3, ' ', 0) // kubectl's widths
 	row := func(namespace, pod, container, cpu, memory string) {
 		var cells []string
 		if f.allNamespaces {

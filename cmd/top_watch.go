@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// topPause is the time between two measurements of `top --watch`.
+const topPause = time.Second
+
+// watchUsage measures the usage until ctx ends. On a terminal it shows the usage in a live view;
+// otherwise it prints all pods after each measurement, with the headings only once.
+func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messages *heldMessages, sel run.Selector, measure func(context.Context) ([]serve.PodUsage, error)) error {
+	repeat := func(ctx context.Context, show func([]serve.PodUsage) error) error {
+		for {
+			usage, err := measure(ctx)
+			if err == nil {
+				err = show(usage)
+			}
+			if err != nil {
+				return ended(ctx, err)
+			}
+			select {
+			case <-ctx.Done():
+				return ended(ctx, ctx.Err())
+			case <-time.After(topPause):
+			}
+		}
+	}
+	if a.canView() && !f.noHeaders {
+		return a.liveView(ctx, f.sortBy.value, messages, func(ctx context.Context, show func(viewData)) error {
+			return repeat(ctx, func(usage []serve.PodUsage) error {
+				data, err := a.usageView(ctx, f, e, sel, usage)
+				if err == nil {
+					show(data)
+				}
+				return err
+			})
+		})
+	}
+	first := !f.noHeaders
+	return repeat(ctx, func(usage []serve.PodUsage) error {
+		if len(usage) == 0 {
+			return nil
+		}
+		sortUsage(usage, f.sortBy.value)
+		var table bytes.Buffer // with headings, so that the columns of all measurements are as wide
+		if err := usageTable(&table, usage, f); err != nil {
+			return err
+		}
+		text := table.String()
+		if !first && !f.noHeaders {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		first = false
+		_, err := io.WriteString(a.streams.Out, text)
+		return err
+	})
+}
+
+// usageView adds the restarts and the last events of the pods to their usage.
+func (a *app) usageView(ctx context.Context, f *topFlags, e *run.Engine, sel run.Selector, usage []serve.PodUsage) (*usageView, error) {
+	views, err := e.Pods(ctx, sel)
+	if err != nil {
+		return nil, err
+	}
+	var pods []corev1.Pod
+	v := &usageView{usage: usage, pods: map[types.UID]*corev1.Pod{}, namespaces: f.allNamespaces, containers: f.containers}
+	for _, view := range views {
+		pods = append(pods, *view.Object)
+		v.pods[view.Object.UID] = view.Object
+	}
+	v.last = lastEvents(e, pods)
+	return v, nil
+}

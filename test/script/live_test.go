@@ -1,0 +1,119 @@
+package script
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLiveView: on a terminal, get -w and top -w are live views, which keys sort; q, Ctrl-C and
+// SIGTERM end them and restore the terminal.
+func TestLiveView(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
+		t.Skip("no tmux, or not root")
+	}
+	w := newTerminal(t, 80)
+	if out, code := w.race.run("", "apply", "-q", "--allow-kubelet", w.dir+"/web.yaml"); code != 0 {
+		t.Fatal(out)
+	}
+	for _, c := range []struct{ command, sorted, row string }{
+		{"get -w", "restarts", `web +2/2 +Running +0 .*Started \d+s ago`},
+		{"get pods -o wide --watch", "restarts", `web +2/2 +Running`},
+		{"top -w", "restarts", `web +\d+m +\d+Mi +0 +Started`},
+		{"top --watch --containers", "restarts", `web +app +\d+m`},
+	} {
+		for end, code := range map[string]int{"q": 0, "C-c": 130, "TERM": 143} {
+			line := c.command + "; code=$?; stty -a; (exit $code)"
+			w.last = ""
+			w.run(line, c.row)
+			w.tmux("send-keys", "r")
+			w.run(line, "sorted by "+c.sorted)
+			if end == "TERM" {
+				w.signal(syscall.SIGTERM)
+			} else {
+				w.tmux("send-keys", end)
+			}
+			after := w.run(line, fmt.Sprintf("exit code %d\n", code))
+			if strings.Contains(after, "sorted by") || strings.Contains(after, "-icanon") || strings.Contains(after, "-echo ") || !strings.Contains(after, "icanon") {
+				t.Errorf("%s, ended by %s: the terminal is not restored:\n%s", c.command, end, after)
+			}
+		}
+	}
+}
+
+// TestLiveViewResizes: the view follows the size of the terminal, and truncates lines.
+func TestLiveViewResizes(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
+		t.Skip("no tmux, or not root")
+	}
+	w := newTerminal(t, 200)
+	if out, code := w.race.run("", "apply", "-q", "--allow-kubelet", w.dir+"/web.yaml"); code != 0 {
+		t.Fatal(out)
+	}
+	w.run("get -w", "Started .*ago: .*Container started")
+	w.tmux("resize-window", "-x", "40")
+	w.width = 40
+	w.run("get -w", `(?m)^web .*…$`)
+	w.tmux("resize-window", "-x", "150")
+	w.width = 150
+	w.run("get -w", "Started .*ago: .*Container started")
+	w.tmux("send-keys", "q")
+	w.run("get -w", "exit code 0")
+}
+
+// TestWatchWithoutTerminal: without a terminal, --watch prints lines without control sequences.
+func TestWatchWithoutTerminal(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	w := newTerminal(t, 80) // for its manifests
+	if out, code := w.race.run("", "apply", "-q", "--allow-kubelet", w.dir+"/web.yaml"); code != 0 {
+		t.Fatal(out)
+	}
+	for command, want := range map[string]string{
+		"get -w": `^NAME   READY   STATUS    RESTARTS   AGE\nweb    2/2     Running   0          \d+s\n$`,
+		"top -w": `^NAME   CPU\(cores\)   MEMORY\(bytes\)\n(web    \d+m           \d+Mi\n){2,}$`,
+	} {
+		c := exec.Command(w.race.program, strings.Fields(command)...)
+		var out buffer
+		c.Env, c.Stdout, c.Stderr = w.race.env, &out, &out
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pattern := regexp.MustCompile(want)
+		late := time.Now().Add(patience)
+		for !pattern.MatchString(out.String()) && time.Now().Before(late) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if text := out.String(); !pattern.MatchString(text) {
+			t.Errorf("podrun %s: no %q in:\n%q", command, want, text)
+		}
+		_ = c.Process.Signal(syscall.SIGINT) // it may have exited
+		if err := c.Wait(); c.ProcessState.ExitCode() != 130 {
+			t.Errorf("podrun %s: %v", command, err)
+		}
+	}
+}
+
+// signal signals podrun in the terminal: the child of its shell.
+func (w *terminal) signal(sig syscall.Signal) {
+	w.t.Helper()
+	shell := strings.TrimSpace(w.tmux("display-message", "-p", "#{pane_pid}"))
+	children, err := os.ReadFile("/proc/" + shell + "/task/" + shell + "/children")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		w.t.Fatal(err)
+	}
+}
