@@ -59,8 +59,8 @@ func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []
 	return args
 }
 
-// keptHint returns the hint for pods that remain after a signal. Files are arguments of delete that select the
-// pods; without them, it takes their names.
+// keptHint returns the hint for pods that remain after a signal. The argument files contains arguments of
+// delete that select the pods; if it is empty, the hint contains their names.
 func keptHint(kept []identity.Pod, files []string) string {
 	var names, namespace []string
 	for _, id := range kept {

@@ -47,8 +47,9 @@ func (s *containerEvents) observe(e event.Event) {
 	}
 }
 
-// of reports whether a container was started, and whether podrun stopped it. A container that had
-// exited when podrun stopped the pod was not stopped; exit is the zero value if it is unknown.
+// of reports whether a container was started, and whether podrun stopped it. A container that
+// exited before podrun began to stop it was not stopped. exit is the time of the exit, or zero if
+// it is unknown.
 func (s *containerEvents) of(id identity.Pod, name string, exit time.Time) (started, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -121,8 +121,8 @@ func (a *app) position(object string) manifest.Position {
 
 // repositoryFile returns the name of a file for an annotation: relative to the repository, as GitHub
 // shows it. Without GITHUB_WORKSPACE, which sudo removes, it is absolute, because only the runner
-// knows the directory of the repository, and makes it relative. It returns "" for what is not a file:
-// standard input, URLs and generated manifests.
+// knows the directory of the repository, and makes it relative. It returns "" for an input that is
+// not a file: standard input, URLs and generated manifests.
 func repositoryFile(name string) string {
 	if info, err := os.Stat(name); name == "" || name == "-" || err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -150,7 +150,7 @@ type logGroups struct {
 // logGroup is a group of containers whose logs are written together.
 type logGroup struct {
 	title   string
-	waiting map[containerKey]bool // have not been started
+	waiting map[containerKey]bool // containers that have not been started
 	reading int
 }
 

@@ -195,10 +195,10 @@ func newImageLoad(a *app) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Load the images of an archive into containerd",
 		Long: `Load the images of an archive into containerd under the names in the archive. The
-archive is a tar file from 'docker save' or with an OCI layout, optionally
-compressed with gzip. A multi-platform image must include this host's platform. All
-pods may use the loaded images, even images that were pulled with credentials before.
-FILE is a path, or - for stdin.`,
+archive is a tar file that 'docker save' wrote or that contains an OCI layout,
+optionally compressed with gzip. A multi-platform image must include this host's
+platform. All pods may use the loaded images, even images that were pulled with
+credentials before. FILE is a path, or - for stdin.`,
 		Example: `  podrun image load busybox.tar
   docker save busybox:1.36 | podrun image load -`,
 		RunE: func(c *cobra.Command, named []string) error {

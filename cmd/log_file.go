@@ -41,7 +41,8 @@ func (f *logFile) output(log run.Log) podlog.Output {
 	return f.merger.Output(f.prefix(log))
 }
 
-// close closes the file, whose write errors were reported already: it is not synced.
+// close closes the file. It reports no error: write errors were already reported, and the file
+// is not synced.
 func (f *logFile) close() {
 	if f != nil {
 		_ = f.file.Close()

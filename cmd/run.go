@@ -90,7 +90,7 @@ does.`,
 	flags.StringVar(&f.ExitFrom, "exit-code-from", "", "end the run when this `container` ends, and exit with its code")
 	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "override the restartPolicy of the pods: Never or OnFailure")
-	flags.VarP(&f.outputs, "output", "o", "`format` of the output: json or yaml prints a summary on stdout, and the logs on stderr; github annotates files of a workflow; junit=FILE also writes a test report to FILE; repeatable")
+	flags.VarP(&f.outputs, "output", "o", "`format` of the output: json or yaml prints a summary on stdout, and the logs on stderr; github prints groups and annotations for a GitHub workflow; junit=FILE also writes a test report to FILE; repeatable")
 	return c
 }
 
@@ -180,7 +180,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	return report.close(c.Context(), a, a.runPods(c, f, named, report))
 }
 
-// runPods does the work of run. It adds to report, unless it is nil, what happens.
+// runPods does the work of run. It adds the results to report, unless report is nil.
 func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	named, err := f.prepare(c, a, named)
 	if err != nil {

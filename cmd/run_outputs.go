@@ -9,7 +9,8 @@ import (
 // outputGitHub is the value of -o of run for GitHub workflows.
 const outputGitHub = "github"
 
-// outputFlag is -o of run: one format of what the command prints, and a file for a test report.
+// outputFlag is the value of -o of run: the format of the command's output, and the file of a
+// test report.
 type outputFlag struct{ format, junit string }
 
 // Set adds one value. The command checks the format, because --dry-run and -d support others.
@@ -38,5 +39,5 @@ func (o *outputFlag) String() string {
 	return strings.TrimPrefix(o.format+",junit="+o.junit, ",")
 }
 
-// Type is the type of the value in help, which names it format.
+// Type returns the type of the value, which the help does not show.
 func (o *outputFlag) Type() string { return "string" }

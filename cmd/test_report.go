@@ -33,9 +33,9 @@ type testReport struct {
 	suites []junit.Suite // of the pods, once they have ended
 }
 
-// openReport writes a report that the run did not end, which close replaces: a report of an earlier
-// run must not remain if podrun is killed, and a path that is not writable is refused before the pod
-// starts. It returns nil without -o junit.
+// openReport writes a report which states that the run did not end; close replaces this report. If
+// podrun is killed, the report of an earlier run must not remain, and an unwritable path must be
+// refused before the pod starts. openReport returns nil without -o junit.
 func openReport(path string) (*testReport, error) {
 	if path == "" {
 		return nil, nil
@@ -51,7 +51,8 @@ func openReport(path string) (*testReport, error) {
 	return t, nil
 }
 
-// logOf returns the writers for the log of a container, of which the report has the end.
+// logOf returns the writers for the log of a container. The report contains the end of this
+// log.
 func (t *testReport) logOf(log run.Log) podlog.Output {
 	if t == nil {
 		return podlog.Output{}
@@ -115,7 +116,7 @@ func (t *testReport) newSuite(name string) junit.Suite {
 	return junit.Suite{Name: name, Host: host, Began: t.began, Time: time.Since(t.began)}
 }
 
-// failedSuite returns the suite of a command that came to no pod.
+// failedSuite returns the suite of a command that failed before it ran a pod.
 func (t *testReport) failedSuite(err error) junit.Suite {
 	s := t.newSuite("podrun run")
 	s.Cases = []junit.Case{failedCase("podrun", "run", err)}

@@ -25,8 +25,8 @@ type PullError struct {
 	// Denied is true if the image is on this host, but the pod has not proven that it may
 	// use it.
 	Denied bool
-	// Present is the name under which this host has the image, although it could not be pulled; ""
-	// if it has none that the pod may use.
+	// Present is the name under which the image is on this host although the pull failed; "" if it
+	// is not, or if the pod may not use it.
 	Present string
 }
 

@@ -14,15 +14,15 @@ import (
 // releases ignore: they would refuse a document of another kind.
 type Definition struct {
 	Kind string // Pod, or the kind of a workload
-	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. The pod
-	// stands for the template: a change of the pod is then a change of the template, too.
+	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. The
+	// template is omitted, because each change of it changes the pod.
 	Workload json.RawMessage
 }
 
 // definedByPod is the definition of a pod that is an object of the input itself.
 func definedByPod() *Definition { return &Definition{Kind: "Pod"} }
 
-// newDefinition returns the definition of a pod by a workload.
+// newDefinition returns the definition of a pod that a workload defines.
 func newDefinition(kind string, w workload, obj any) (*Definition, error) {
 	raw, err := json.Marshal(obj)
 	if err != nil {

@@ -209,8 +209,8 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 	return out, nil
 }
 
-// leftRecords finds records in containerd that a podrun process restored, in order to remove a
-// container whose record was missing, before it was killed.
+// leftRecords finds records in containerd that a killed podrun process restored: it needed
+// them to remove containers whose records were missing, and did not remove the records again.
 func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	ids, err := e.Client.Restored(ctx, gcAge)
 	if err != nil {

@@ -163,7 +163,8 @@ func compare(versions []version, tags, here []string, unreleased int) []string {
 		}
 	}
 	for i, v := range versions {
-		// The commit that prepares a release has its section before the tag.
+		// The newest section may have no tag: the commit that prepares a release adds the
+		// section, and is tagged later.
 		if i > 0 && !slices.Contains(tags, "v"+v.String()) {
 			problems = append(problems, fmt.Sprintf("release %s of CHANGELOG.md has no tag v%s", v, v))
 		}

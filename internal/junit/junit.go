@@ -169,7 +169,7 @@ func (c Case) element() testCase {
 }
 
 // seconds formats a duration as the schema requires: seconds with three decimals. The clock of the
-// runtime may differ from that of podrun, so that a short duration is negative.
+// runtime may differ from that of podrun, so that a short duration may be negative.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", max(d, 0).Seconds()) }
 
 // colors matches the escape sequences of ECMA-48 with which programs color their output.

@@ -132,7 +132,7 @@ func (w *Writer) endGroup() {
 	}
 }
 
-// resume lets the runner process commands.
+// resume lets the runner process commands again.
 func (w *Writer) resume() {
 	if w.token != "" {
 		w.line("::" + w.token + "::")
@@ -156,8 +156,8 @@ func (w *Writer) print(text string) {
 	w.midLine = !strings.HasSuffix(text, "\n")
 }
 
-// disarm changes the lines of a text that the runner would process as commands: with a backslash,
-// as the runner does with markers of its own in the output of steps.
+// disarm inserts a backslash into the lines of a text that the runner would process as commands.
+// The runner does the same with its own markers in the output of steps.
 func disarm(text string) string {
 	if !strings.Contains(text, "::") && !strings.Contains(text, "##[") {
 		return text
@@ -173,9 +173,9 @@ func disarm(text string) string {
 	return b.String()
 }
 
-// isGraphicASCII reports whether r keeps a "::" after it from being at the beginning of a line. The
-// runner skips white space, and its comparison of strings depends on the culture, which ignores
-// further characters outside ASCII.
+// isGraphicASCII reports whether r is a visible ASCII character. After other characters, the runner
+// may still find "::" at the beginning of a line: it skips white space, and its comparison of
+// strings, which depends on the culture, ignores some characters outside ASCII.
 func isGraphicASCII(r rune) bool { return r > ' ' && r < 0x7f }
 
 var (

@@ -60,8 +60,8 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 }
 
 // recordDefinition records another object that defines the same pod, such as a Deployment instead of a
-// Pod. Only the commands that accept the names of workloads use it: a failure is a warning, because an
-// unchanged pod must not depend on a disk that is full.
+// Pod. A failure is only a warning: the record is used only to find pods by the names of workloads,
+// and applying an unchanged pod must succeed even on a full disk.
 func (a *applying) recordDefinition() {
 	if err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint); err != nil {
 		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(err)})

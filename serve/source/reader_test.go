@@ -202,8 +202,8 @@ func TestReadUnmounted(t *testing.T) {
 	unmount()
 }
 
-// requireRoot skips a test of which messages are reported if it does not run as root, because
-// files of other users are reported.
+// requireRoot skips a test of the reported messages if it does not run as root: podrun also
+// reports that another user than root owns the files.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

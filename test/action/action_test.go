@@ -81,7 +81,8 @@ type step struct {
 	outputs string // the file
 }
 
-// newStep returns a step as GitHub runs that of action.yml: with the inputs, or their defaults.
+// newStep returns the step of action.yml as GitHub runs it, with these inputs and with the
+// defaults of the others.
 func newStep(t *testing.T, checkout string, inputs map[string]string) *step {
 	t.Helper()
 	def := readAction(t)
@@ -161,8 +162,8 @@ func readAction(t *testing.T) (def definition) {
 	return all.definition
 }
 
-// TestDefinition checks that every input is passed to the script, and every output is one of the
-// step.
+// TestDefinition checks that every input is passed to the script, and that the step sets every
+// output.
 func TestDefinition(t *testing.T) {
 	def := readAction(t)
 	step := def.Runs.Steps[0]
@@ -260,8 +261,8 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestCancel checks that a signal of the runner, which gets only the process of the step, reaches
-// podrun, and that the step waits for it.
+// TestCancel: the runner sends a signal only to the step's process. podrun must receive it, and
+// the step must wait for podrun.
 func TestCancel(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "podrun")
 	write(t, own, fakePodrun)

@@ -162,7 +162,7 @@ func TestAllowedBites(t *testing.T) {
 // package: the Go command takes as long for one package as for all.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
-		imports string // paths, separated by blanks
+		imports string // paths, separated by spaces
 		body    string // body of a function in a pure package
 		want    string // the effect; "" if it is allowed
 	}{

@@ -11,7 +11,7 @@ import (
 
 // TestApplyOfLateStart: while the next apply waits for the image of a container that was only created,
 // the runtime completes the start of that container for a killed podrun. The apply, which had decided
-// to create another container, decides again: two containers of that name ran.
+// to create another container, decides again; previously, two containers of that name ran.
 func TestApplyOfLateStart(t *testing.T) {
 	for _, tc := range []struct {
 		policy   string

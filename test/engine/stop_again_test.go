@@ -22,7 +22,8 @@ import (
 // restarting containerd, until the returned function is called. A call takes a millisecond.
 func (r *rig) stopOutage() (end func()) { return r.outageFrom(&runtimeapi.StopContainerRequest{}) }
 
-// outageFrom is like stopOutage, from the first request of the same type as first on.
+// outageFrom is like stopOutage, but begins with the first request that has the same type as
+// first.
 func (r *rig) outageFrom(first proto.Message) (end func()) {
 	var begun atomic.Bool
 	refused := critest.Fault{When: critest.Before, Delay: time.Millisecond}

@@ -46,7 +46,7 @@ var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[
 func Check(document []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	var path []string
-	var tests []int // per open testsuite, those that are still to come
+	var tests []int // for each open testsuite, the number of tests that have not been read yet
 	for roots := 0; ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) && roots == 1 {
