@@ -71,6 +71,8 @@ type app struct {
 	input *manifest.Objects
 	// quiet omits events and other messages that are not results or problems (-q).
 	quiet bool
+	// messages are the messages that are written to stderr in the background; nil if none are.
+	messages *messageQueue
 	// jsonMessages is set if messages on stderr are JSON lines.
 	jsonMessages bool
 	// summaryDue is set until the command has printed its summary.
@@ -87,6 +89,7 @@ type app struct {
 // time of the process, for --trace.
 func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
 	a := newApp(streams)
+	defer a.flushMessages()
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
 	a.began, a.version, a.commandLine = began, version, shownCommand(args)

@@ -104,6 +104,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 		return err
 	}
 	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; Unsetenv cannot fail
+	a.queueMessages()
 	r := a.renderer()
 	settings, notes, err := a.settings.settings()
 	if err != nil {
