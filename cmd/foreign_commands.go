@@ -125,7 +125,6 @@ var useInstead = map[string]string{
 	"apply view-last-applied": "use 'podrun get NAME -o yaml'",
 	"apply edit-last-applied": "use 'podrun edit NAME'",
 	"apply set-last-applied":  useManifest,
-	"rollout history":         "podrun keeps no earlier revisions; 'podrun events NAME' prints the events of the pod",
 
 	"rollout pause":      "use 'podrun stop NAME' and 'podrun start NAME'",
 	"rollout resume":     "use 'podrun stop NAME' and 'podrun start NAME'",
