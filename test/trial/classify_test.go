@@ -82,13 +82,15 @@ func anyBare(errors []string) bool {
 var (
 	identifiers = regexp.MustCompile(`\b[0-9a-f]{8,64}\b`)
 	numbers     = regexp.MustCompile(`[0-9]+`)
+	// suffixes are those of metadata.generateName, whose alphabet has no vowels.
+	suffixes = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 )
 
 // fingerprint returns a command's exit code and messages, without the parts that differ between
 // two runs.
 func fingerprint(r result) string {
 	text := strings.Join(messages(r.output), " ")
-	return strconv.Itoa(r.code) + " " + flat(numbers.ReplaceAllString(identifiers.ReplaceAllString(text, "ID"), "N"), 160)
+	return strconv.Itoa(r.code) + " " + flat(numbers.ReplaceAllString(suffixes.ReplaceAllString(identifiers.ReplaceAllString(text, "ID"), "-ID"), "N"), 160)
 }
 
 // flat returns at most n bytes of a text on one line.

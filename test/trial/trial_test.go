@@ -56,11 +56,13 @@ type result struct {
 	output string
 }
 
-// The counts by class of 2026-11-24. A commit that makes one worse must explain why.
+// The limits of the counts by class. A commit that makes one worse must explain why. On 2026-11-26, of 925
+// commands 533 worked, 390 were refused with help, 1 without, and 1 was confusing; on a busy machine, the output
+// of a few commands differs from the one that was marked.
 const (
-	minWorks     = 517
-	maxBare      = 4
-	maxConfusing = 15
+	minWorks     = 530
+	maxBare      = 3
+	maxConfusing = 3
 )
 
 // TestTrial runs all commands of the trial in their order, since they act on the same pods, and counts their classes.
