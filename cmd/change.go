@@ -31,8 +31,8 @@ func (f *changeFlags) add(a *app, c *cobra.Command) {
 	set := c.Flags()
 	f.pickFlags.add(set)
 	f.addOutput(a, c)
-	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to, if they did not refer to them before; repeatable")
-	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to, if they did not refer to them before; repeatable")
+	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps to which the changed pods newly refer; repeatable")
+	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets to which the changed pods newly refer; repeatable")
 }
 
 // addOutput adds the flags that do not concern the definition.

@@ -86,7 +86,7 @@ const (
 // podsOfIDs replaces IDs among the names of pods by the names of their pods, as crictl users
 // type them: at least the first 10 digits. The name of a pod takes precedence. As in crictl, the
 // namespace matters only if -n or PODRUN_NAMESPACE sets it; otherwise podsOfIDs sets a.namespace
-// to that of the first ID's pod. It returns names that are the IDs of no pod unchanged.
+// to that of the first ID's pod. Names that are not IDs remain unchanged.
 func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref, accept idOf) ([]run.Ref, error) {
 	if !slices.ContainsFunc(refs, isIDRef) {
 		return refs, nil
@@ -114,7 +114,7 @@ func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref,
 	return out, nil
 }
 
-// isIDRef reports whether what names a pod may be an ID.
+// isIDRef reports whether a reference to a pod may be an ID.
 func isIDRef(ref run.Ref) bool { return ref.Kind == "" && isContainerID(ref.Name) }
 
 // podOfID returns the pod with an ID that begins with id, or none.

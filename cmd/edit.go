@@ -28,9 +28,9 @@ func newEdit(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit POD",
 		Short: "Edit the definition of a pod in an editor",
-		Long: `Edit the definition of a pod in the editor of KUBE_EDITOR or EDITOR, or in vi. If
-the result is invalid, or this host cannot run it, the editor opens again with the
-error. If it is not saved, nothing changes.
+		Long: `Edit the definition of a pod in the editor that KUBE_EDITOR or EDITOR names, or in vi.
+If the result is invalid, or this host cannot run it, the editor opens again with the
+error. If you do not save the file, nothing changes.
 ` + changeNote,
 		Example: `  podrun edit web
   KUBE_EDITOR=nano podrun edit web`,
@@ -230,8 +230,8 @@ func (ed *editing) open(ctx context.Context, a *app, text []byte) ([]byte, error
 	return hostfile.Read(ctx, ed.path, maxEdited)
 }
 
-// editorCommand returns the command of the editor. One with quotes is a command for the shell, which
-// gets the file as its argument, as in kubectl.
+// editorCommand returns the command of the editor. As in kubectl, the shell runs a command with
+// quotes, with the file as its argument.
 func editorCommand(getenv func(string) string) []string {
 	editor := "vi"
 	for _, name := range []string{"KUBE_EDITOR", "EDITOR"} {
@@ -254,7 +254,7 @@ func (ed *editing) remove() {
 	}
 }
 
-// keep adds to an error where the edited file is.
+// keep adds the path of the edited file to the hint of an error.
 func (ed *editing) keep(err error) error {
 	if ed.path == "" {
 		return err

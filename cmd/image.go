@@ -48,12 +48,12 @@ func newImageList(a *app) *cobra.Command {
 		Use:     "ls [REPOSITORY[:TAG]]",
 		Aliases: []string{"list"},
 		Short:   "Show the images on this host",
-		Long: `Show the images on this host, or those with a name, which may contain the wildcards *
-and ?.
+		Long: `Show the images on this host, or only those with the given name, which may contain the
+wildcards * and ?.
 
---format prints a line for each name of an image, by a Go template as in 'docker images':
-{{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and {{.Size}}; "table TEMPLATE" adds
-headings, and json prints JSON objects.`,
+--format prints a line for each name of an image with a Go template, as 'docker images'
+does. The fields are {{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and {{.Size}};
+"table TEMPLATE" adds headings, and json prints JSON objects.`,
 		Example: `  podrun image ls
   podrun image ls 'registry.example.com/*'
   podrun image ls --format 'table {{.Repository}}\t{{.Tag}}\t{{.Size}}'`,
@@ -62,7 +62,7 @@ headings, and json prints JSON objects.`,
 	}
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json, yaml or name")
 	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print only the IDs")
-	c.Flags().StringVar(&f.format, "format", "", "print by a Go `template` of docker, as json, or as table TEMPLATE")
+	c.Flags().StringVar(&f.format, "format", "", "Go `template` with docker's fields, json, or table TEMPLATE")
 	c.Flags().BoolVar(&f.noTrunc, "no-trunc", false, "print complete IDs")
 	return c
 }

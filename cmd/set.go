@@ -101,12 +101,12 @@ for each key of a ConfigMap or Secret; --list prints the environment.
 	}
 	f.add(a, c)
 	c.Flags().StringVarP(&f.Containers, "containers", "c", change.AllContainers, "`name` of the containers, which may contain *")
-	c.Flags().StringArrayVarP(&f.params, "env", "e", nil, "`NAME=VALUE`, NAME-, or - for lines NAME=VALUE of standard input; repeatable")
+	c.Flags().StringArrayVarP(&f.params, "env", "e", nil, "`NAME=VALUE`, NAME-, or - to read NAME=VALUE lines from standard input; repeatable")
 	c.Flags().StringVar(&f.from, "from", "", "configmap/NAME or secret/NAME that the pod refers to, or that is in a file of --configmap or --secret")
 	c.Flags().StringVar(&f.prefix, "prefix", "", "prefix of the names of the variables")
 	c.Flags().StringSliceVar(&f.keys, "keys", nil, "with --from: only these keys")
 	c.Flags().BoolVar(&f.list, "list", false, "print the environment of the containers")
-	c.Flags().BoolVar(&f.Overwrite, "overwrite", true, "change existing variables; false refuses")
+	c.Flags().BoolVar(&f.Overwrite, "overwrite", true, "also change variables that exist; if false, they cause an error")
 	return c
 }
 
@@ -314,7 +314,7 @@ func newMetadata(a *app, m metadata) *cobra.Command {
 		Long: "Set " + m.what + "s with KEY=VALUE, and remove them with KEY-. No container is restarted, and a\npod that has ended or was stopped stays as it is. --list prints the " + m.what + `s.
 
 podrun changes the definition that was applied, not the manifest file: applying
-that again undoes the change.`,
+the file again undoes the change.`,
 		Example: m.example,
 		RunE: func(c *cobra.Command, given []string) error {
 			names, changes, err := change.Split(given, m.what)

@@ -18,8 +18,8 @@ const changeAttempts = 5
 
 // Change applies changed definitions of pods on this host, as Apply does. It reads the definitions under
 // the pods' locks. If another command changes a pod before the new definition is in effect, Change reads the
-// other definition and changes that: no change of either command is lost. If redefine returns an error for a
-// pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
+// new definition and changes it, so that the changes of both commands take effect. If redefine returns an
+// error for a pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
 //
 // A pod that must be replaced keeps its UID and, until the new definition is durable, its checkpoint:
 // podrun has the only copy of the definition.

@@ -50,8 +50,8 @@ func (e *Env) AddLines(text string) {
 var invalidInEnv = regexp.MustCompile("[^a-zA-Z0-9_]")
 
 // AddKeys adds a variable for each of the keys of an object, or of those that are in only, unless it
-// is empty. Source returns the reference to a key. Renamed are the keys from which the name of the
-// variable differs.
+// is empty. Source returns the reference to a key. Renamed are the keys whose variables have other
+// names.
 func (e *Env) AddKeys(keys, only []string, source func(key string) *corev1.EnvVarSource) (renamed []Pair) {
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if len(only) > 0 && !slices.Contains(only, key) {

@@ -19,8 +19,8 @@ type Pairs struct {
 	Remove []string
 }
 
-// Split separates the arguments that name pods from the changes that follow them. What names the
-// changes in errors, such as label.
+// Split separates the arguments that name pods from the changes that follow them. The argument
+// what names the changes in errors, such as label.
 func Split(args []string, what string) (names, changes []string, err error) {
 	at := slices.IndexFunc(args, isChange)
 	if at < 0 {

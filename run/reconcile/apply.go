@@ -32,8 +32,8 @@ type ApplyOptions struct {
 	// FromCheckpoint is true if the pods come from their checkpoints. podrun keeps the checkpoint of
 	// such a pod even if the pod fails to start.
 	FromCheckpoint bool
-	// Redefined is true if the definitions of the pods are changed ones of their checkpoints: FromCheckpoint
-	// is then set as well, but the command is where the definitions come from.
+	// Redefined is true if the command has changed the definitions in the pods' checkpoints. FromCheckpoint
+	// is then set as well, but the origin of the definitions is the command.
 	Redefined bool
 	// DefineOnly updates the definition of a pod that is not replaced, and neither starts a container nor
 	// waits for one: a pod that has ended or was stopped stays as it is.

@@ -21,9 +21,9 @@ const maxRevisions = 5
 // Revision is a definition in the history of a pod.
 type Revision struct {
 	Number int64
-	// Made contains the pod. Of the objects that the pod refers to, an earlier revision contains only
-	// those to which the next one did not refer anymore, as they were last; the current revision
-	// contains all.
+	// Made contains the pod and the objects to which it refers. An earlier revision contains only
+	// objects to which the next revision no longer refers, with their last content; the current
+	// revision contains all.
 	Made manifest.Checkpoint
 	// Superseded is when the next definition replaced this one; zero for the current one.
 	Superseded time.Time
@@ -31,7 +31,7 @@ type Revision struct {
 
 // history is the content of a history file: the earlier definitions of a pod, oldest first.
 type history struct {
-	// UID is that of the pod that was given the last of the following definitions. A history that
+	// UID is the UID of the pod that had the last of the following definitions. A history that
 	// describes neither the current pod nor its predecessor is ignored: a version of podrun without
 	// histories has removed the pod.
 	UID       string            `json:"uid"`
