@@ -80,7 +80,7 @@ func (t *testReport) end(pods []endedPod) {
 func (t *testReport) suite(p endedPod) junit.Suite {
 	s := t.newSuite(p.id.Namespace + "/" + p.id.Name)
 	s.Properties = []junit.Property{{Name: "pod", Value: p.id.String()}}
-	class := p.id.Namespace + "." + stableName(p.spec)
+	class := "podrun." + stableName(p.spec) // servers take the part before the dot as a package
 	outcomes, explained := p.containers()
 	for _, o := range outcomes {
 		c := junit.Case{Class: class, Name: o.name, Outcome: o.outcome, Type: o.reason, Message: o.message, Details: o.details}
