@@ -15,7 +15,6 @@ import (
 type logFile struct {
 	file   *os.File
 	merger *podlog.Merger
-	prefix func(run.Log) string
 }
 
 // openLogFile creates the file. It returns nil without a name.
@@ -33,12 +32,12 @@ func openLogFile(name string, r *renderer) (*logFile, error) {
 	return &logFile{file: file, merger: podlog.NewMerger(podlog.Output{Stdout: w, Stderr: w})}, nil
 }
 
-// output returns the writers for the log of a container.
-func (f *logFile) output(log run.Log) podlog.Output {
+// output returns the writers for the log of a container, whose lines get the prefix.
+func (f *logFile) output(_ run.Log, prefix string) podlog.Output {
 	if f == nil {
 		return podlog.Output{}
 	}
-	return f.merger.Output(f.prefix(log))
+	return f.merger.Output(prefix)
 }
 
 // close closes the file. It reports no error: write errors were already reported, and the file

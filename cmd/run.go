@@ -180,7 +180,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	return report.close(c.Context(), a, a.runPods(c, f, named, report))
 }
 
-// runPods does the work of run. It adds the results to report, unless report is nil.
+// runPods does what the command line requests. It adds the results to report, unless report is nil.
 func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	named, err := f.prepare(c, a, named)
 	if err != nil {
@@ -202,6 +202,11 @@ func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *tes
 	if err := f.check(c, a, named); err != nil {
 		return err
 	}
+	return a.runToEnd(c, f, named, report)
+}
+
+// runToEnd runs the pods to completion.
+func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	r := a.renderer()
 	r.quiet = f.quiet
 	logFile, err := openLogFile(f.logFile, r)
@@ -234,9 +239,6 @@ func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *tes
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, r, objects)
-	if logFile != nil {
-		logFile.prefix = logs.prefix
-	}
 	logs.also(logFile.output)
 	logs.also(report.logOf)
 	f.Started = logs.start

@@ -27,12 +27,15 @@ type logReader struct {
 	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
 	groups *logGroups
 	mu     sync.Mutex
-	// copies return further writers for the logs; their streams may be nil.
-	copies []func(run.Log) podlog.Output
+	// copies return further writers for a log, whose lines have the prefix on the terminal; their
+	// streams may be nil.
+	copies []func(log run.Log, prefix string) podlog.Output
 }
 
 // also writes the logs to further writers, which must not fail.
-func (l *logReader) also(copies func(run.Log) podlog.Output) { l.copies = append(l.copies, copies) }
+func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) {
+	l.copies = append(l.copies, copies)
+}
 
 func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects) *logReader {
 	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
@@ -70,7 +73,7 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, obje
 func (l *logReader) output(log run.Log) podlog.Output {
 	out := l.printed(log)
 	for _, copies := range l.copies {
-		further := copies(log)
+		further := copies(log, l.prefix(log))
 		if further.Stdout != nil {
 			out.Stdout, out.Stderr = io.MultiWriter(out.Stdout, further.Stdout), io.MultiWriter(out.Stderr, further.Stderr)
 		}

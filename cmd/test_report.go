@@ -53,7 +53,7 @@ func openReport(path string) (*testReport, error) {
 
 // logOf returns the writers for the log of a container. The report contains the end of this
 // log.
-func (t *testReport) logOf(log run.Log) podlog.Output {
+func (t *testReport) logOf(log run.Log, _ string) podlog.Output {
 	if t == nil {
 		return podlog.Output{}
 	}
