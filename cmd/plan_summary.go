@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/prepare"
@@ -36,9 +37,7 @@ func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 		line("volumes", listed(volumeTexts(v), ", "))
 		line("order", "sandbox, "+listed(orderTexts(v), ", "))
 		line("users", v.UserNamespace)
-		if v.StartOrder != "" {
-			line("start", "app containers without a postStart hook in "+v.StartOrder)
-		}
+		line("start", startText(v))
 		var warnings []string
 		for _, e := range v.Warnings {
 			warnings = append(warnings, e.Reason)
@@ -114,6 +113,26 @@ func volumeTexts(v prepare.PlanView) []string {
 		out = append(out, fmt.Sprintf("%s (%s)", each.Name, each.Kind))
 	}
 	return out
+}
+
+// startText describes how the creation and the start of containers overlap; empty if they do not.
+func startText(v prepare.PlanView) string {
+	switch v.StartOrder {
+	case nodeconfig.StartParallel:
+		return "app containers without a postStart hook in parallel"
+	case nodeconfig.StartStrict:
+		return "each container is created after the previous one has started or completed"
+	}
+	var names []string
+	for _, c := range v.Containers {
+		if c.CreatedAhead {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return listed(names, ", ") + ": created while the previous container runs (init) or starts (app)"
 }
 
 func orderTexts(v prepare.PlanView) []string {

@@ -96,7 +96,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 		return nil
 	})
 	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (those with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host and the pod's volumes and privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
-	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest) or parallel (those without a postStart hook start together); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
+	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest), strict (the same; a container is created only after the previous one has started) or parallel (those without a postStart hook start together); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
 	f.boolean("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f

@@ -248,9 +248,12 @@ func (r Runtime) NetworkDir() string {
 	return r.CNIConfDir
 }
 
+// Containerd is the name of the runtime containerd.
+const Containerd = "containerd"
+
 // Containerd1 reports whether the runtime is a containerd 1.x.
 func (r Runtime) Containerd1() bool {
-	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
+	return r.Name == Containerd && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
 }
 
 // IsCRIO reports whether the runtime is CRI-O.

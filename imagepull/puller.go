@@ -274,6 +274,16 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
+// Present returns a container's image if it is available: Wait would return the same image without
+// waiting. Present emits no event.
+func (s *Pulls) Present(container string) (Result, bool) {
+	j, ok := s.jobs[container]
+	if !ok || !s.Done(container) || j.err != nil {
+		return Result{}, false
+	}
+	return j.result, true
+}
+
 // BacksOff waits for the first attempt to pull a container's image and reports whether the attempt
 // caused a back-off, so that the image may not be available for a long time. It returns false if
 // ctx ends first.

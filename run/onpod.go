@@ -44,7 +44,7 @@ type seen struct {
 	obs *lifecycle.Observed
 }
 
-// observePod finds one pod and observes it. The error is of kind Failed if the pod is not
+// observePod finds one pod and observes it, without containers that were created before their turn. The error is of kind Failed if the pod is not
 // found, and Runtime if the runtime does not respond.
 func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, error) {
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
@@ -64,6 +64,7 @@ func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, 
 	if s.pod == nil {
 		s.pod = observe.WithoutCheckpoint(s.id, s.obs)
 	}
+	s.obs = s.obs.WithoutCreatedAhead(s.pod)
 	return s, nil
 }
 

@@ -47,7 +47,7 @@ type PodrunConfiguration struct {
 
 	AllowPrivileged *bool   `json:"allowPrivileged"`
 	PodSecurity     *string `json:"podSecurity"` // privileged, baseline or restricted
-	StartOrder      *string `json:"startOrder"`  // kubelet or parallel
+	StartOrder      *string `json:"startOrder"`  // kubelet, strict or parallel
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
 	StrictSources   *bool   `json:"strictSources"`
@@ -113,7 +113,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 		f.invalid("runtime", err.Error(), "")
 	}
 	if o := deref(pc.StartOrder, StartInOrder); !slices.Contains(StartOrders, o) {
-		f.invalid("startOrder", fmt.Sprintf("%q is not %s", o, strings.Join(StartOrders, " or ")), "")
+		f.invalid("startOrder", fmt.Sprintf("%q is not kubelet, strict or parallel", o), "")
 	}
 	if n := pc.Profile; n != nil && !slices.Contains(Profiles, *n) {
 		f.invalid("profile", fmt.Sprintf("unknown profile %q", *n), strings.Join(Profiles, ", "))
@@ -158,12 +158,13 @@ var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
 
 // The orders in which the app containers of a pod start.
 const (
-	StartInOrder  = "kubelet"  // in list order, one after the other
+	StartInOrder  = "kubelet"  // in list order, one after the other; a container may be created while the one before it starts
+	StartStrict   = "strict"   // the same, but each container is created after the one before it has started
 	StartParallel = "parallel" // concurrently, unless postStart hooks require an order
 )
 
 // StartOrders are the values of startOrder.
-var StartOrders = []string{StartInOrder, StartParallel}
+var StartOrders = []string{StartInOrder, StartStrict, StartParallel}
 
 // PodSecurityLevels are the values of podSecurity.
 var PodSecurityLevels = []string{"privileged", "baseline", "restricted"}

@@ -41,7 +41,7 @@ type Settings struct {
 	StrictSources bool   `json:"strictSources,omitempty"`
 	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run next to a kubelet on the same runtime
 	Verbose       bool   `json:"verbose,omitempty"`
-	StartOrder    string `json:"startOrder,omitempty"` // kubelet (the default for "") or parallel
+	StartOrder    string `json:"startOrder,omitempty"` // kubelet (the default for ""), strict or parallel
 	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.
 	ReadOnlyAPI bool   `json:"readOnlyAPI,omitempty"`
 	Color       string `json:"-"` // auto, always or never; empty for auto

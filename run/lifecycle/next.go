@@ -19,6 +19,11 @@ const (
 	CreateSandbox Verb = "CreateSandbox"
 	// KillContainer stops one container.
 	KillContainer Verb = "KillContainer"
+	// CreateContainer creates an init container while the previous one runs. StartContainer then starts
+	// it.
+	CreateContainer Verb = "CreateContainer"
+	// RemoveContainer removes an init container that was created but not started.
+	RemoveContainer Verb = "RemoveContainer"
 	// StartContainer creates and starts a container and runs its postStart hook; Attempt is its restart
 	// count.
 	StartContainer Verb = "StartContainer"
@@ -36,7 +41,7 @@ const (
 type Action struct {
 	Verb      Verb   `json:"verb"`
 	Container string `json:"container,omitempty"`   // name in the pod's spec
-	ID        string `json:"containerID,omitempty"` // for KillContainer, RunPostStart
+	ID        string `json:"containerID,omitempty"` // for KillContainer, RemoveContainer, RunPostStart
 	Attempt   uint32 `json:"attempt"`
 	Why       string `json:"why,omitempty"`
 	// Message is the message of the Killing event, for KillContainer.
@@ -82,6 +87,12 @@ type World struct {
 	GroupLost bool
 	// Ephemeral are the names of the ephemeral containers to start, unless they were created before.
 	Ephemeral []string
+	// CreateAhead contains the names of the init containers that may be created while the previous one
+	// runs.
+	CreateAhead map[string]bool
+	// CreatedAhead is the ID of the container that this process has created before its turn; empty if there
+	// is none.
+	CreatedAhead string
 	// DebugOnly is true if only ephemeral containers are handled.
 	DebugOnly bool
 	// BackOff are the node's delays before an exited container is started again; the zero value means
@@ -138,7 +149,7 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		return startOver(pod, w, attempt, why)
 	}
 	var d Decision
-	if d.ephemeral(w); w.DebugOnly {
+	if d.ephemeral(pod, w); w.DebugOnly {
 		return d
 	}
 	if c := requestsRestartAll(pod, w.Observed); c != nil {
@@ -165,10 +176,10 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 // ephemeral starts ephemeral containers (KEP-277), even before the pod is initialized. It never starts
 // an ephemeral container a second time, not even in a later sandbox (computePodActions in
 // pkg/kubelet/kuberuntime).
-func (d *Decision) ephemeral(w World) {
+func (d *Decision) ephemeral(pod *corev1.Pod, w World) {
 	for _, name := range w.Ephemeral {
 		if w.Observed.Newest(name) == nil {
-			d.start(name, w.Observed, "not created yet")
+			d.start(pod, name, w, "not created yet")
 		}
 	}
 }
@@ -209,7 +220,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	case have == nil && w.Observed.hasEnded(pod, c, w.Observed.Latest(c.Name)):
 		return 0 // it exited in an earlier sandbox and is not restarted
 	case have == nil:
-		d.start(c.Name, w.Observed, "not created yet")
+		d.start(pod, c.Name, w, "not created yet")
 	case have.State == Running:
 		if nextRunning(pod, c, have, w, d) {
 			d.Watch = append(d.Watch, have.ID)
@@ -219,7 +230,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
 	default:
-		d.start(c.Name, w.Observed, "was "+string(have.State))
+		d.start(pod, c.Name, w, "was "+string(have.State))
 	}
 	return 1
 }
@@ -228,7 +239,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 // definition has changed is replaced; the API allows changes of the image only.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
-		d.replace(c.Name, have.ID, w.Observed, Action{Why: "its definition changed",
+		d.replace(pod, have, w, Action{Why: "its definition changed",
 			Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
 		return false
 	}
@@ -245,7 +256,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 	}
 	if w.Observed.resizeRestarts(pod, c, have) {
 		why := fmt.Sprintf("Container %s resize requires restart", c.Name)
-		d.replace(c.Name, have.ID, w.Observed, Action{Why: why, Message: why})
+		d.replace(pod, have, w, Action{Why: why, Message: why})
 		return false
 	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
@@ -257,16 +268,20 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 
 // replace kills a container and starts it again, regardless of its restart policy. The argument kill
 // contains the reason and the message.
-func (d *Decision) replace(name, id string, obs *Observed, kill Action) {
-	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, name, id, RestartChanged
+func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Action) {
+	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, have.Name, have.ID, RestartChanged
 	d.Actions = append(d.Actions, kill)
-	d.start(name, obs, kill.Why)
+	d.start(pod, have.Name, w, kill.Why)
 }
 
-func (d *Decision) start(name string, obs *Observed, why string) {
+// start plans the start of a container. As in the kubelet, a container that was created but not started
+// counts as a run, unless it was created before its turn.
+func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	var attempt uint32
-	if last := obs.Newest(name); last != nil {
-		attempt = last.Restarts + 1
+	if last := w.Observed.Newest(name); last != nil {
+		if attempt = last.Restarts + 1; last.ID == w.CreatedAhead || w.Observed.createdAhead(pod, last) {
+			attempt = last.Restarts
+		}
 	}
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
@@ -285,7 +300,7 @@ func (d *Decision) restartAll(c *Container, w World) {
 // resized has no back-off.
 func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
 	if w.Observed.resizeRestarts(pod, c, last) || !d.backsOff(last, w) {
-		d.start(last.Name, w.Observed, fmt.Sprintf("exited with %d", last.ExitCode))
+		d.start(pod, last.Name, w, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }
 

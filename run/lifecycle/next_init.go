@@ -19,7 +19,11 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 		if initialized {
 			continue // an app container was created, so all init containers had succeeded
 		}
-		if done := nextRegularInit(pod, c, w, d); !done {
+		var next *corev1.Container
+		if i+1 < len(pod.Spec.InitContainers) {
+			next = &pod.Spec.InitContainers[i+1]
+		}
+		if done := nextRegularInit(pod, c, next, w, d); !done {
 			return false
 		}
 	}
@@ -37,12 +41,14 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	return false
 }
 
-// nextRegularInit plans one init container and reports whether it has succeeded.
-func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
+// nextRegularInit plans one init container and reports whether it has succeeded. Next is the init
+// container after it, which is created while this one runs; nil if there is none.
+func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
+	d.ahead(have, next, w)
 	switch {
 	case have == nil:
-		d.start(c.Name, w.Observed, "next init container")
+		d.start(pod, c.Name, w, "next init container")
 	case have.State == Running:
 		d.Watch = append(d.Watch, have.ID)
 	case have.State == Exited && have.ExitCode == 0:
@@ -53,9 +59,24 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
 	default: // created but never started (k/k#126543), or unknown
-		d.start(c.Name, w.Observed, "was "+string(have.State))
+		d.start(pod, c.Name, w, "was "+string(have.State))
 	}
 	return false
+}
+
+// ahead plans the creation of the init container after one that runs for the first time, and its removal
+// if that one has failed: a restarted init container must not find its successor created.
+func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
+	if current == nil || next == nil {
+		return
+	}
+	created := w.Observed.Container(next.Name)
+	switch {
+	case current.State == Running && current.Restarts == 0 && w.CreateAhead[next.Name] && w.Observed.Newest(next.Name) == nil:
+		d.Actions = append(d.Actions, Action{Verb: CreateContainer, Container: next.Name, Why: "init container " + current.Name + " is running"})
+	case current.State == Exited && current.ExitCode != 0 && created != nil && created.State == Created:
+		d.Actions = append(d.Actions, Action{Verb: RemoveContainer, Container: next.Name, ID: created.ID, Attempt: created.Restarts, Why: "init container " + current.Name + " has failed"})
+	}
 }
 
 // nextSidecar plans one sidecar and reports whether later containers may start.
@@ -63,7 +84,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 	have := w.Observed.Container(c.Name)
 	switch {
 	case have == nil:
-		d.start(c.Name, w.Observed, "next sidecar")
+		d.start(pod, c.Name, w, "next sidecar")
 		return false
 	case have.State == Running:
 		// podrun must detect the sidecar's exit even while later containers start: otherwise an init
@@ -77,6 +98,6 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.restart(pod, c, have, w)
 		return false
 	}
-	d.start(c.Name, w.Observed, "was "+string(have.State))
+	d.start(pod, c.Name, w, "was "+string(have.State))
 	return false
 }

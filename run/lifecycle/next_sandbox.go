@@ -46,7 +46,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if !obs.hasEnded(pod, c, obs.Latest(c.Name)) {
-			d.start(c.Name, obs, why)
+			d.start(pod, c.Name, w, why)
 		}
 	}
 	if len(d.Actions) == 0 && len(pod.Spec.Containers) > 0 {
@@ -54,7 +54,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	}
 	if len(pod.Spec.InitContainers) > 0 {
 		d.Actions = nil
-		d.start(pod.Spec.InitContainers[0].Name, obs, why)
+		d.start(pod, pod.Spec.InitContainers[0].Name, w, why)
 	}
 	before := []Action{{Verb: CreateSandbox, Attempt: attempt, Why: why}}
 	if obs.Sandbox() != nil {

@@ -19,6 +19,10 @@ func decisionText(d Decision, now time.Time) string {
 			out = append(out, fmt.Sprintf("Start %s/%d", a.Container, a.Attempt))
 		case CreateSandbox:
 			out = append(out, fmt.Sprintf("CreateSandbox/%d", a.Attempt))
+		case CreateContainer:
+			out = append(out, "Create "+a.Container)
+		case RemoveContainer:
+			out = append(out, "Remove "+a.ID)
 		case KillContainer:
 			out = append(out, "Kill "+a.ID)
 		case RunPostStart:
@@ -126,6 +130,26 @@ func TestNext(t *testing.T) {
 		{name: "a failed init container's record while the app runs", policy: never, pod: "i:i a", sandboxes: 1, have: "i=7 a=run", want: "watch a-0"},
 		{name: "the app was created only, and still counts", policy: always, pod: "i:i a", sandboxes: 1, have: "a=created", want: "Start a/1"},
 
+		// Init containers that are created while the previous one runs.
+		{name: "the next init container is created", policy: always, pod: "i:i i:j i:k a", sandboxes: 1, have: "i=run", change: ahead("j", "k"), want: "Create j, watch i-0"},
+		{name: "a sidecar is created", policy: always, pod: "i:i s:s a", sandboxes: 1, have: "i=run", change: ahead("s"), want: "Create s, watch i-0"},
+		{name: "it may not be created", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=run", change: ahead("k"), want: "watch i-0"},
+		{name: "it is created once", policy: always, pod: "i:i i:j i:k a", sandboxes: 1, have: "i=run j=created", change: ahead("j", "k"), want: "watch i-0"},
+		{name: "it is not created while a restarted one runs", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=1 i#1=run", change: ahead("j"), want: "watch i-1"},
+		{name: "it is not created if it existed before", policy: always, pod: "i:i i:j a", sandboxes: 2, have: "j@0=0 i=run", change: ahead("j"), want: "watch i-0"},
+		{name: "it is not created after its predecessor", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=0", change: ahead("j"), want: "Start j/0"},
+		{name: "its predecessor has failed", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "j=created i=7", change: ahead("j"), want: "Remove j-0, Start i/1"},
+		{name: "its predecessor has failed, and backs off", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "j=created i=7 i#1=7", change: both(ahead("j"), at(statusMinute(3).Add(32*time.Second))), want: "Remove j-0, wait 8s i"},
+		{name: "its predecessor has failed, Never", policy: never, pod: "i:i i:j a", sandboxes: 1, have: "j=created i=7", change: ahead("j"), want: "KillPod, ended"},
+		{name: "created before the predecessor ended: no run", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "j=created i=0", want: "Start j/0"},
+		{name: "created after the predecessor ended: a run", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=0 j=created", want: "Start j/1"},
+		{name: "created by this process: no run", policy: always, pod: "i:i i:j a", sandboxes: 1, have: "i=0 j=created", change: func(_ *corev1.Pod, w *World) { w.CreatedAhead = "j-0" }, want: "Start j/0"},
+		{name: "created ahead in an old sandbox", policy: always, pod: "i:i i:j a", sandboxes: 2, have: "j@0=created i@0=0 i@1#1=0", want: "Start j/0"},
+		{name: "created before the previous app was started: no run", policy: always, pod: "a b", sandboxes: 1, have: "b=created a=run", want: "Start b/0, watch a-0"},
+		{name: "created after the previous app was started: a run", policy: always, pod: "a b", sandboxes: 1, have: "a=run b=created", want: "Start b/1, watch a-0"},
+		{name: "created ahead of an app that was not started", policy: always, pod: "a b", sandboxes: 1, have: "a=created b=created", want: "Start a/1, Start b/0"},
+		{name: "created while the previous app was restarted: a run", policy: always, pod: "a b", sandboxes: 1, have: "b=created a=1 a#1=run", want: "Start b/1, watch a-1"},
+
 		// Sidecars (KEP-753).
 		{name: "a sidecar in its turn", policy: always, pod: "i:i s:s i:j a", sandboxes: 1, have: "i=0", want: "Start s/0"},
 		{name: "the next after a sidecar", policy: always, pod: "s:s i:j a", sandboxes: 1, have: "s=run", want: "Start j/0, watch s-0"},
@@ -224,6 +248,16 @@ func TestNext(t *testing.T) {
 				t.Errorf("\n got %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// ahead allows to create init containers while the previous ones run.
+func ahead(names ...string) func(*corev1.Pod, *World) {
+	return func(_ *corev1.Pod, w *World) {
+		w.CreateAhead = map[string]bool{}
+		for _, name := range names {
+			w.CreateAhead[name] = true
+		}
 	}
 }
 

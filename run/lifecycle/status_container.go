@@ -41,6 +41,9 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 			out = append(out, prunedInitStatus(pod, c, in))
 			continue
 		}
+		if have != nil && in.Observed.createdAhead(pod, have) {
+			have = nil // as in the kubelet, which has not created it yet
+		}
 		s := statusOf(pod, c, have, in)
 		if !podutil.IsRestartableInitContainer(c) {
 			s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0

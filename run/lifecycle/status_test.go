@@ -279,6 +279,12 @@ func TestStatus(t *testing.T) {
 			want: "Pending\n" + uninitialized("x", "a") + "x: waiting PodInitializing\na: waiting PodInitializing\n",
 		},
 		{
+			name: "an init container created while the previous one runs",
+			pod:  statusPod(always, "i:x", "i:y", "a"),
+			obs:  statusObserved(t, 1, "x=run", "y=created"),
+			want: "Pending\n" + uninitialized("x y", "a") + "x: running, started\ny: waiting PodInitializing\na: waiting PodInitializing\n",
+		},
+		{
 			name: "a sidecar runs, the app container is next",
 			pod:  statusPod(always, "s:y", "a"),
 			obs:  statusObserved(t, 1, "y=run"),

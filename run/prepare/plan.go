@@ -43,10 +43,9 @@ type Plan struct {
 	Runtime    string // the runtime's name, the prefix of container IDs
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
-	// ParallelStart is true if app containers start in parallel, except where a postStart hook requires
-	// an order.
-	ParallelStart bool
-	Devices       map[string][]string // the CDI devices, by container name
+	// StartOrder is the order in which app containers start (nodeconfig.StartOrders).
+	StartOrder string
+	Devices    map[string][]string // the CDI devices, by container name
 	// Checkpoint contains the objects from which the pod was created, for later podrun processes.
 	Checkpoint manifest.Checkpoint
 

@@ -32,7 +32,7 @@ type PlanView struct {
 	Images     []imagepull.Image  `json:"images"`
 	Sandbox    SandboxView        `json:"sandbox"`
 	Containers []ContainerView    `json:"containers"`
-	StartOrder string             `json:"startOrder,omitempty"` // parallel; absent for the kubelet's order
+	StartOrder string             `json:"startOrder,omitempty"` // strict or parallel; absent for the kubelet's order
 	// UserNamespace explains the effect of the setting userNamespaces on the pod; absent without that
 	// setting.
 	UserNamespace string `json:"userNamespace,omitempty"`
@@ -44,12 +44,16 @@ type SandboxView struct {
 	Config         any    `json:"config"`
 }
 
-// ContainerView is the request that creates a container, and the container's postStart hook.
+// ContainerView is the request that creates a container, and the container's postStart hook. CreatedAhead
+// is true if the container is created while the previous app container starts, or while the previous init
+// container runs.
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
 	Config    any                      `json:"config"` // null if it could not be created; the problems then explain why
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
+
+	CreatedAhead bool `json:"createdAhead,omitempty"`
 }
 
 // View returns the target in printable form, without the values of Secrets.
@@ -68,8 +72,8 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
 	}
 	v.UserNamespace = t.userNamespace()
-	if p.ParallelStart {
-		v.StartOrder = nodeconfig.StartParallel
+	if p.StartOrder != nodeconfig.StartInOrder {
+		v.StartOrder = p.StartOrder
 	}
 	for _, old := range t.Old {
 		v.Replaces = append(v.Replaces, old.ID)
@@ -77,7 +81,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 	mounts := p.Mounts()
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		view := ContainerView{Name: c.Name, Kind: string(c.Kind)}
+		view := ContainerView{Name: c.Name, Kind: string(c.Kind), CreatedAhead: i > 0 && p.createsAhead(&p.Containers[i-1], c)}
 		config, err := shown(*c).Preview(mounts)
 		switch {
 		case err == nil:

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
@@ -13,11 +14,35 @@ import (
 
 // planStartOrder sets the start order from the pod's annotation or, without it, from the settings.
 func (p *Plan) planStartOrder(s nodeconfig.Settings) problem.List {
-	order := cmp.Or(p.Pod.Annotations[identity.AnnotationStartOrder], s.StartOrder)
-	p.ParallelStart = order == nodeconfig.StartParallel
-	if order == "" || slices.Contains(nodeconfig.StartOrders, order) {
+	p.StartOrder = cmp.Or(p.Pod.Annotations[identity.AnnotationStartOrder], s.StartOrder, nodeconfig.StartInOrder)
+	if slices.Contains(nodeconfig.StartOrders, p.StartOrder) {
 		return nil
 	}
 	return problem.List{{Field: "metadata.annotations[" + identity.AnnotationStartOrder + "]", Reason: "StartOrder",
-		Message: fmt.Sprintf("%q is not %s", order, strings.Join(nodeconfig.StartOrders, " or "))}}
+		Message: fmt.Sprintf("%q is not kubelet, strict or parallel", p.StartOrder)}}
+}
+
+// CreatesAhead reports whether a container is created while the previous one starts, if both are app
+// containers, or while the previous one runs, if that is an init container.
+func (p *Plan) CreatesAhead(previous, name string) bool {
+	before, c := p.Container(previous), p.Container(name)
+	return before != nil && c != nil && p.createsAhead(before, c)
+}
+
+// createsAhead is CreatesAhead for two containers of the plan. With CRI-O it returns false: unlike
+// containerd, CRI-O prepares a container's process and mounts when it creates the container.
+func (p *Plan) createsAhead(before, c *container.Plan) bool {
+	return p.StartOrder == nodeconfig.StartInOrder && p.Runtime == host.Containerd && c.CreatesAfter(*before)
+}
+
+// InitAhead returns the names of the init containers that are created while the init container before
+// them runs.
+func (p *Plan) InitAhead() map[string]bool {
+	out := map[string]bool{}
+	for i := 1; i < len(p.Containers) && p.Containers[i].Kind != container.App; i++ {
+		if p.createsAhead(&p.Containers[i-1], &p.Containers[i]) {
+			out[p.Containers[i].Name] = true
+		}
+	}
+	return out
 }

@@ -28,7 +28,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		parallel = nil
 		return l.startParallel(ctx, all)
 	}
-	last := len(actions) // index of the first deferred action
+	defer l.start.Ahead.Drop(ctx) // if the turn of a container that was created ahead does not come
+	last := len(actions)          // index of the first deferred action
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
@@ -39,6 +40,10 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		case l.retries.delay(a, now):
 			if turn = start.Later; l.startsInit(a) {
 				turn = start.LaterWithRest
+			}
+		case a.Verb == lifecycle.CreateContainer:
+			if !l.start.Ahead.Can("", a.Container) {
+				turn = start.Later
 			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(parallel) > 0 && l.start.Images.Waiter.Waits(a.Container) {
@@ -67,7 +72,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		if err := flush(); err != nil {
 			return did, err
 		}
-		failed, err := l.executeAndRecord(ctx, a)
+		failed, err := l.executeAndRecord(ctx, a, l.nextAhead(actions[min(i, last):last], now))
 		if err != nil {
 			return did, err // ErrChanged: another process executed it, or another action is required
 		}
@@ -82,20 +87,37 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
+// nextAhead returns the action after the first one if its container is created while that of the first one
+// starts; otherwise nil. Both actions are executed without a wait in between.
+func (l *loop) nextAhead(actions []lifecycle.Action, now time.Time) *lifecycle.Action {
+	if len(actions) < 2 || actions[0].Verb != lifecycle.StartContainer || actions[1].Verb != lifecycle.StartContainer {
+		return nil
+	}
+	next := &actions[1]
+	if l.startsInit(actions[0]) || !l.pod.Plan.CreatesAhead(actions[0].Container, next.Container) || l.retries.delay(*next, now) || !l.start.Ahead.Can(actions[0].Container, next.Container) {
+		return nil
+	}
+	return next
+}
+
 // startsInit reports whether an action starts an init container, which must complete before later ones
 // start.
 func (l *loop) startsInit(a lifecycle.Action) bool {
 	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
-// executeAndRecord executes one action. It reports whether a container failed, in which case the next
-// attempt is delayed.
-func (l *loop) executeAndRecord(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
+// executeAndRecord executes one action; next is the container that is created concurrently, or nil. It
+// reports whether a container failed, in which case the next attempt is delayed.
+func (l *loop) executeAndRecord(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) (failed bool, err error) {
 	before := len(l.start.Failures)
-	if err := l.executeOne(ctx, a); err != nil {
+	if err := l.executeOne(ctx, a, next); err != nil {
 		return false, err
 	}
-	l.acted = l.acted || a.Verb != lifecycle.ResizePod
+	switch a.Verb {
+	case lifecycle.ResizePod, lifecycle.CreateContainer, lifecycle.RemoveContainer:
+	default:
+		l.acted = true
+	}
 	failed = len(l.start.Failures) > before
 	switch step := stepOf(a); {
 	case failed:
@@ -112,7 +134,7 @@ func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) er
 		return nil
 	}
 	defer trace.Begin(ctx, "start containers in parallel", l.pod.Plan.ID.String())()
-	failed, err := l.start.Containers(ctx, actions...)
+	failed, err := l.start.Containers(ctx, nil, actions...)
 	if err != nil {
 		return err
 	}
@@ -126,8 +148,8 @@ func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) er
 	return nil
 }
 
-// executeOne executes one action.
-func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
+// executeOne executes one action; next is the container that is created concurrently, or nil.
+func (l *loop) executeOne(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
@@ -143,8 +165,12 @@ func (l *loop) executeOne(ctx context.Context, a lifecycle.Action) error {
 		}
 		return l.stop.Container(ctx, a.ID, l.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
-		_, err := l.start.Containers(ctx, a)
+		_, err := l.start.Containers(ctx, next, a)
 		return err
+	case lifecycle.CreateContainer:
+		return l.start.Ahead.Create(ctx, a)
+	case lifecycle.RemoveContainer:
+		return l.start.Ahead.Remove(ctx, a)
 	case lifecycle.RestartAll:
 		return l.restartAll(ctx)
 	case lifecycle.RunPostStart:

@@ -119,6 +119,7 @@ func (l *loop) step(ctx context.Context, owns bool) (d lifecycle.Decision, did b
 		}
 	}
 	world := l.pod.World()
+	world.CreatedAhead = l.start.Ahead.ID()
 	world.Ephemeral, world.DebugOnly = l.ephemeral(), l.goal.Debugs() != ""
 	d = lifecycle.Next(l.pod.Spec(), world)
 	if owns {

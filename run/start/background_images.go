@@ -79,7 +79,14 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
+	ended := i.starter.Images.fromFirst(name) && i.starter.Images.first.Done(name)
 	pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
+	if ended { // without another pass of the worker
+		wait.result, wait.err = pulls.Wait(ctx, name)
+		wait.cancel()
+		close(wait.done)
+		return wait
+	}
 	i.all.Go(func() {
 		defer wait.cancel()
 		if pulls.BacksOff(ctx, name) {
@@ -92,6 +99,20 @@ func (i *BackgroundImages) await(name string) *imageWait {
 		i.wake()
 	})
 	return wait
+}
+
+// present also returns an image for which Turn has waited.
+func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
+	wait := i.byName[name]
+	if wait == nil {
+		return i.starter.Images.present(name)
+	}
+	select {
+	case <-wait.done:
+		return wait.result, wait.err == nil
+	default:
+		return imagepull.Result{}, false
+	}
 }
 
 // take returns an image that Turn has waited for.

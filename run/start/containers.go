@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
@@ -20,6 +22,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -37,7 +40,7 @@ type starting struct {
 // container without a postStart hook, in a pod with parallel start. A postStart hook must finish before the
 // next container is created (k/k#81450).
 func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
-	if a.Verb != lifecycle.StartContainer || !st.pod.Plan.ParallelStart {
+	if a.Verb != lifecycle.StartContainer || st.pod.Plan.StartOrder != nodeconfig.StartParallel {
 		return false
 	}
 	c := lifecycle.FindContainer(st.pod.Spec(), a.Container)
@@ -47,8 +50,9 @@ func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 // A batch contains the containers that are started together: one, or several in parallel.
 type batch struct {
 	actions []lifecycle.Action
-	all     []*starting // the containers whose images are available
-	failed  []string    // the others
+	next    *lifecycle.Action // the container to create while this batch starts; nil if there is none
+	all     []*starting       // the containers whose images are available
+	failed  []string          // the others
 }
 
 // created returns the containers that were created and have not failed to start.
@@ -133,12 +137,15 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 	}
 	sb, sandboxConfig := st.pod.Observed.Sandbox(), st.sandboxConfig()
 	for _, s := range all {
+		if st.Ahead.take(s) {
+			continue
+		}
 		if s.err = st.removeOld(ctx, s.action.Container); s.err == nil {
 			s.config, s.err = st.configs.configOf(ctx, s.action, s.image, s.mounted)
 		}
 	}
 	node.InParallel(all, func(s *starting) struct{} {
-		if s.err == nil {
+		if s.err == nil && s.created.ID == "" {
 			s.created.ID, s.err = container.Apply(ctx, st.pod.Node.Client, sb.ID, s.config, sandboxConfig)
 		}
 		return struct{}{}
@@ -146,13 +153,7 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 	var interrupted error
 	for _, s := range all {
 		name := s.action.Container
-		spec := lifecycle.FindContainer(st.pod.Spec(), name).Container
-		s.created = lifecycle.Container{
-			ID: s.created.ID, Name: name, SandboxID: sb.ID, State: lifecycle.Created, Restarts: s.action.Attempt,
-			Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(spec),
-			CreatedAt: time.Now(), Annotations: s.config.GetAnnotations(),
-			TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
-		}
+		s.created = s.asCreated(st.pod, sb.ID)
 		if s.config == nil {
 			s.created.SandboxID = "" // the runtime was not called
 		}
@@ -167,6 +168,17 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 		st.pod.Observed.Put(s.created)
 	}
 	return interrupted
+}
+
+// asCreated returns a container that has just been created.
+func (s *starting) asCreated(p *pod.Pod, sandboxID string) lifecycle.Container {
+	name := s.action.Container
+	return lifecycle.Container{
+		ID: s.created.ID, Name: name, SandboxID: sandboxID, State: lifecycle.Created, Restarts: s.action.Attempt,
+		Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(lifecycle.FindContainer(p.Spec(), name).Container),
+		CreatedAt: time.Now(), Annotations: s.config.GetAnnotations(),
+		TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
+	}
 }
 
 // markHook records, before the container starts, that its postStart hook is pending.
@@ -188,15 +200,21 @@ func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	return st.lease.BeforeStart()
 }
 
-// startAll starts the containers that were created.
+// startAll starts the containers that were created, and begins to create the next one.
 func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
-	node.InParallel(all, func(s *starting) struct{} {
-		answered, stop := cri.ExtendContext(ctx)
-		defer stop()
-		s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)
-		return struct{}{}
-	})
+	var starts sync.WaitGroup
+	for _, s := range all {
+		starts.Go(func() {
+			answered, stop := cri.ExtendContext(ctx)
+			defer stop()
+			s.err = st.pod.Node.Client.StartContainer(answered, s.created.ID)
+		})
+	}
+	if b.next != nil && len(all) > 0 {
+		st.Ahead.begin(ctx, *b.next) // otherwise it is created in its turn
+	}
+	starts.Wait()
 	var interrupted error
 	for _, s := range all {
 		if s.err != nil {

@@ -49,6 +49,15 @@ func (i *Images) PullError() error {
 	return i.first.BackOffError()
 }
 
+// present returns a container's image if the first pulls, from which the container must get it, have
+// ended successfully.
+func (i *Images) present(name string) (imagepull.Result, bool) {
+	if !i.fromFirst(name) {
+		return imagepull.Result{}, false
+	}
+	return i.first.Present(name)
+}
+
 // fromFirst reports whether a container must get its image from the first pulls.
 func (i *Images) fromFirst(name string) bool { return i.first != nil && !i.taken[name] }
 
@@ -83,6 +92,8 @@ type ImageWaiter interface {
 	// Turn decides when a container is started. If last is true, it never returns AfterOthers. An error
 	// ends the pass.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
+	// present returns a container's image if take would return it without waiting. It emits no event.
+	present(name string) (imagepull.Result, bool)
 	// take returns the image of a container or of an image volume (imagepull.VolumeImage).
 	take(ctx context.Context, name string) (imagepull.Result, error)
 	// reset discards pending waits for images.
@@ -98,6 +109,10 @@ func (i ForegroundImages) reset() {}
 // Waits returns true until the first pull of the image has finished.
 func (i ForegroundImages) Waits(name string) bool {
 	return i.starter.Images.fromFirst(name) && !i.starter.Images.first.Done(name)
+}
+
+func (i ForegroundImages) present(name string) (imagepull.Result, bool) {
+	return i.starter.Images.present(name)
 }
 
 // Turn waits for the first attempt of the first pull of an app container's image. If the attempt fails,

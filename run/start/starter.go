@@ -20,6 +20,7 @@ type Starter struct {
 	Volumes  Volumes
 	Hooks    Hooks
 	Resizer  Resizer
+	Ahead    Ahead
 	configs  configs
 	// durable is true if the checkpoint is durable, as far as this process is responsible for it.
 	durable bool
@@ -40,6 +41,7 @@ func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, 
 	st.Volumes = Volumes{pod: l.Pod, lease: l}
 	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}
 	st.configs = configs{l.Pod, l}
+	st.Ahead = Ahead{pod: l.Pod, lease: l, images: &st.Images, volumes: &st.Volumes, configs: st.configs, sandboxConfig: st.sandboxConfig, failed: map[string]bool{}}
 	st.Resizer = Resizer{pod: l.Pod, fail: st.fail}
 	return st
 }

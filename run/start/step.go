@@ -34,10 +34,11 @@ func (st *Starter) Sandbox(ctx context.Context, a lifecycle.Action) error {
 }
 
 // Containers starts one container, or several in parallel: all are created concurrently, then all are
-// started concurrently. Only an interruption is returned as an error. If a container fails, the error
+// started concurrently. Next is the container to create while they start; nil if there is none. The caller
+// then starts it with the next call, or calls Ahead.Drop. Only an interruption is returned as an error. If a container fails, the error
 // is recorded in Failures, and the container's name is in failed.
-func (st *Starter) Containers(ctx context.Context, actions ...lifecycle.Action) (failed []string, err error) {
-	b := &batch{actions: actions}
+func (st *Starter) Containers(ctx context.Context, next *lifecycle.Action, actions ...lifecycle.Action) (failed []string, err error) {
+	b := &batch{actions: actions, next: next}
 	err = run(ctx, st, containerSteps, b)
 	for _, s := range b.all {
 		if s.err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -66,7 +67,8 @@ func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 }
 
 // Pod stops the whole pod: app containers concurrently, then sidecars in reverse order with the rest of
-// the grace period, then the sandboxes. The error is store.ErrChanged if another command took over the
+// the grace period, then the sandboxes. It removes init containers that were created ahead of their turn,
+// unless the pod is removed after the stop. The error is store.ErrChanged if another command took over the
 // pod.
 func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.Containers(ctx, grace)}
@@ -75,6 +77,9 @@ func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	}
 	if err := s.recordEndingSandboxes(); err != nil {
 		return errors.Join(append(errs, err)...)
+	}
+	if !s.Removes {
+		errs = append(errs, s.removeUnstartedInits(ctx))
 	}
 	return errors.Join(append(errs, s.stopSandboxes(ctx, func(lifecycle.Sandbox) bool { return true }))...)
 }
@@ -113,6 +118,23 @@ func (s *Stopper) Containers(ctx context.Context, grace time.Duration) error {
 	apps, sidecars := s.running()
 	slices.Reverse(sidecars)
 	return s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
+}
+
+// removeUnstartedInits removes the init containers that were created but not started: podrun creates an
+// init container while the previous one runs, unlike the kubelet.
+func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
+	var errs []error
+	for _, c := range slices.Clone(s.pod.Observed.Containers) {
+		if c.State != lifecycle.Created || !lifecycle.FindContainer(s.pod.Spec(), c.Name).Init {
+			continue
+		}
+		if err := s.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
+			errs = append(errs, fmt.Errorf("remove container %s (%s), which was not started: %w", c.Name, observe.ShortID(c.ID), err))
+			continue
+		}
+		s.pod.Observed.Drop(c.ID)
+	}
+	return errors.Join(errs...)
 }
 
 // running lists the running app and regular init containers, and the running sidecars in the order of

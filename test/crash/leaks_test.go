@@ -85,7 +85,7 @@ func (o *outside) states(ctx context.Context, pod string) string {
 	return "; containers: " + strings.Join(out, "; ")
 }
 
-// running returns the running container of a pod.
+// running returns container app of a pod whose containers run.
 func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
 	if err != nil {
@@ -102,7 +102,8 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 	running := slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
 		return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
 	})
-	if len(running) != 1 || running[0].Metadata.Name != "app" {
+	slices.SortFunc(running, func(a, b *runtimeapi.Container) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
+	if len(running) != 2 || running[0].Metadata.Name != "app" || running[1].Metadata.Name != "next" {
 		return nil, fmt.Errorf("%d containers run%s", len(running), o.states(ctx, pod))
 	}
 	return running[0], nil

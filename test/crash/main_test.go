@@ -55,8 +55,9 @@ const (
 	variantImage  = variantNever + variantSuffix
 )
 
-// manifest writes the pod's file: a volume to mount, an init container, a port to map, a
-// container that exits on request, or by itself if ends is set.
+// manifest writes the pod's file: a volume to mount, init containers, a port to map, and
+// containers that exit on request, or by themselves if ends is set. podrun creates the second
+// of each before its turn.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
 	if ends {
@@ -82,7 +83,7 @@ spec:
   restartPolicy: %s
   terminationGracePeriodSeconds: 2
   volumes: [{name: mem, emptyDir: {medium: Memory}}]
-  initContainers: [{name: setup, image: %[3]s, command: ["true"]}]
+  initContainers: [{name: setup, image: %[3]s, command: ["true"]}, {name: more, image: %[3]s, command: ["true"]}]
   containers:
   - name: app
     image: %[8]s
@@ -90,6 +91,9 @@ spec:
     env: [{name: VARIANT, value: "%[5]s"}]
     ports: [{containerPort: 80, hostPort: %[6]d}]
     volumeMounts: [{name: mem, mountPath: /mem}]
+  - name: next
+    image: %[3]s
+    command: [sh, -c, "%[4]s"]
 %[7]s`, h.pod, restarts, os.Getenv("PODRUN_TEST_IMAGE"), command, strings.TrimSuffix(variant, variantSuffix), h.port, secret, image)
 	path := filepath.Join(h.dir, variant+".yaml")
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {

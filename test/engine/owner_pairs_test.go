@@ -17,13 +17,16 @@ import (
 )
 
 // pairPod has everything for which commands wait: a slow init container, a hook, an image
-// that must be pulled, and a container that terminates slowly.
+// that must be pulled, and a container that terminates slowly. podrun creates an init
+// container and an app container before their turn.
 var pairPod = pairPodOf("Always")
 
 func pairPodOf(policy string) string {
 	return podText("web", policy, "terminationGracePeriodSeconds: 5", "initContainers:",
 		"- {name: setup, image: registry.example/setup:1}",
+		"- {name: more, image: registry.example/setup:1}",
 		"containers:",
+		"- {name: early, image: registry.example/web:1}",
 		"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
 		"- {name: last, image: registry.example/app:1}")
 }
@@ -114,6 +117,7 @@ func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = false // real cgroups would take most of the time
 	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
+	r.rt.Script("more", critest.Behavior{})
 	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 2 * time.Second} })
 	if onPod {

@@ -31,10 +31,10 @@ func TestStartOrder(t *testing.T) {
 		return strings.Replace(podText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
 	}
 	for name, test := range map[string]struct{ setting, text, want string }{
-		"default":                  {"", podText("web", "Always", fiveContainers), "CSCSCSCSCS"},
+		"strict":                   {nodeconfig.StartStrict, podText("web", "Always", fiveContainers), "CSCSCSCSCS"},
 		"setting":                  {nodeconfig.StartParallel, podText("web", "Always", fiveContainers), "CCSSCSCCSS"},
 		"annotation":               {"", annotated("parallel"), "CCSSCSCCSS"},
-		"annotation against it":    {nodeconfig.StartParallel, annotated("kubelet"), "CSCSCSCSCS"},
+		"annotation against it":    {nodeconfig.StartParallel, annotated("strict"), "CSCSCSCSCS"},
 		"with a sidecar":           {nodeconfig.StartParallel, podText("web", "Always", fiveContainers, "initContainers: [{name: i, image: registry.example/setup:1, restartPolicy: Always}]"), "CSCCSSCSCCSS"},
 		"without any that waits":   {nodeconfig.StartParallel, podText("web", "Always", "containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1}]"), "CCSS"},
 		"a pod with one container": {nodeconfig.StartParallel, one("Always"), "CS"},
@@ -51,7 +51,7 @@ func TestStartOrder(t *testing.T) {
 		})
 	}
 	r := newRig(t)
-	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet or parallel")
+	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet, strict or parallel")
 }
 
 // TestStartOrderFailure: if a container fails, the ones that start in parallel still run,

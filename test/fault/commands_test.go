@@ -39,8 +39,8 @@ func hello(_ *host, r result) error {
 
 // ended checks that the container whose output a command followed has exited.
 func ended(h *host, _ result) error {
-	if n := len(h.running()); n > 0 {
-		return fmt.Errorf("the command exited while %d containers were running", n)
+	if h.runsContainer("app") {
+		return errors.New("the command exited while the container was running")
 	}
 	return nil
 }
@@ -54,9 +54,9 @@ var commands = []command{
 	{"delete", []string{"delete", "web"}, "running", false, gone, "one.yaml", nil},
 	{"stop", []string{"stop", "web"}, "running", false, stopped, "one.yaml", nil},
 	{"start", []string{"start", "web"}, "stopped", false, runs, "one.yaml", nil},
-	{"exec", []string{"exec", "web", "--", "echo", "hello"}, "running", true, hello, "one.yaml", []string{"ExecStream"}},
-	{"logs -f", []string{"logs", "-f", "web"}, "running", true, hello, "one.yaml", nil},
-	{"attach", []string{"attach", "web"}, "running", true, ended, "one.yaml", []string{"AttachStream"}},
+	{"exec", []string{"exec", "web", "-c", "app", "--", "echo", "hello"}, "running", true, hello, "one.yaml", []string{"ExecStream"}},
+	{"logs -f", []string{"logs", "-f", "web", "-c", "app"}, "running", true, hello, "one.yaml", nil},
+	{"attach", []string{"attach", "web", "-c", "app"}, "running", true, ended, "one.yaml", []string{"AttachStream"}},
 	{"serve", []string{"serve"}, "", true, gone, "one.yaml", []string{"GetContainerEvents"}},
 }
 

@@ -59,24 +59,28 @@ type host struct {
 	rt  *critest.Runtime
 }
 
-// forPod is a pod that requires all kinds of runtime calls: it has an init container,
-// hooks, an image that is present and one that is not.
+// forPod is a pod that requires all kinds of runtime calls: it has init containers, hooks, an
+// image that is present and one that is not. podrun creates container more before its turn.
 const forPod = `apiVersion: v1
 kind: Pod
-metadata: {name: web, namespace: fault}
+metadata: {name: web, namespace: fault, annotations: {kubectl.kubernetes.io/default-container: app}}
 spec:
   dnsPolicy: Default
   restartPolicy: %s
   terminationGracePeriodSeconds: 1
-  initContainers: [{name: setup, image: "registry.example/setup:1"}]
-  containers: [{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
+  initContainers: [{name: setup, image: "registry.example/setup:1"}, {name: more, image: "registry.example/setup:1"}]
+  containers: [%s{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
 `
+
+// earlyContainer is another container of the pods that do not terminate: podrun may create
+// container app while it starts.
+const earlyContainer = `{name: early, image: "registry.example/setup:1"}, `
 
 // manifests are the pod, another definition of it, and a pod that terminates.
 var manifests = map[string]string{
-	"one.yaml":    fmt.Sprintf(forPod, "Always", "app", "far:1"),
-	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", "app", "far:2"),
-	"job.yaml":    fmt.Sprintf(forPod, "Never", "job", "far:1"),
+	"one.yaml":    fmt.Sprintf(forPod, "Always", earlyContainer, "app", "far:1"),
+	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", earlyContainer, "app", "far:2"),
+	"job.yaml":    strings.Replace(fmt.Sprintf(forPod, "Never", "", "job", "far:1"), "default-container: app", "default-container: job", 1),
 	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\nimageGCHighThresholdPercent: 100\n",
 }
 
@@ -95,7 +99,9 @@ func newHost(p profile) (*host, func(), error) {
 	for _, tag := range []string{"1", "2"} {
 		h.rt.AddRemote(critest.Image{Name: "registry.example/far:" + tag})
 	}
-	h.rt.Script("setup", critest.Behavior{})
+	h.rt.Script("setup", critest.Behavior{After: 20 * time.Millisecond})
+	h.rt.Script("more", critest.Behavior{})
+	h.rt.Script("early", critest.Behavior{Forever: true, CleanTERM: true})
 	h.rt.Script("app", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, Forever: true, CleanTERM: true})
 	h.rt.Script("job", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, After: 200 * time.Millisecond})
 	for _, name := range []string{"app", "job"} {
@@ -181,11 +187,21 @@ func (h *host) runs() error {
 			ready = s.ID
 		}
 	}
-	n := len(slices.DeleteFunc(h.running(), func(c critest.Container) bool { return c.SandboxID != ready || c.Name != "app" }))
-	if ready == "" || n != 1 || len(h.running()) != 1 {
-		return fmt.Errorf("%d containers app run in sandbox %.8q: %q", n, ready, h.rt.Leaked())
+	var names []string
+	for _, c := range h.running() {
+		if c.SandboxID == ready {
+			names = append(names, c.Name)
+		}
+	}
+	if slices.Sort(names); ready == "" || !slices.Equal(names, []string{"app", "early"}) || len(h.running()) != 2 {
+		return fmt.Errorf("containers %q run in sandbox %.8q: %q", names, ready, h.rt.Leaked())
 	}
 	return nil
+}
+
+// runsContainer reports whether a container with that name runs.
+func (h *host) runsContainer(name string) bool {
+	return slices.ContainsFunc(h.running(), func(c critest.Container) bool { return c.Name == name })
 }
 
 func (h *host) running() []critest.Container {

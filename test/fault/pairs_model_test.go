@@ -90,7 +90,12 @@ func (h *host) state() string {
 			ready++
 		}
 	}
-	running := len(h.running())
+	running := 0 // containers app and job
+	for _, c := range h.running() {
+		if c.Name != "early" {
+			running++
+		}
+	}
 	switch {
 	case ready > 1:
 		return "two ready sandboxes"
@@ -98,9 +103,9 @@ func (h *host) state() string {
 		return "two running containers"
 	case len(h.rt.Sandboxes()) == 0:
 		return "gone"
-	case running == 1 && h.running()[0].Name == "job":
+	case running == 1 && h.runsContainer("job"):
 		return "job runs"
-	case running == 0:
+	case len(h.running()) == 0:
 		return "stopped"
 	}
 	return "half"

@@ -276,6 +276,7 @@ func (r *rig) sent(rec *recording) {
 	rec.Containers = map[string][]any{}
 	calls := r.rt.Calls()
 	sortStops(calls)
+	sortAhead(calls)
 	requests := map[string]bool{}
 	for _, c := range calls {
 		if !acting[c.Method] || ofSandboxImage(c.Request) || detailed(c.Request) {
@@ -323,6 +324,18 @@ func (r *rig) sent(rec *recording) {
 		rec.Calls = append(rec.Calls, label)
 	}
 	rec.Calls = dedupe(rec.Calls)
+}
+
+// sortAhead puts the start of a container before the creation of the next one if both begin at the same
+// instant: podrun sends both concurrently (run/start/ahead.go), so their order varies, whereas a kubelet
+// sends the creation after the start. Each is compared; test/engine.TestCreateAhead checks their times.
+func sortAhead(calls []critest.Call) {
+	for i := 1; i < len(calls); i++ {
+		before, c := calls[i-1], calls[i]
+		if before.Method == "CreateContainer" && c.Method == "StartContainer" && before.Subject != c.Subject && before.Start.Equal(c.Start) {
+			calls[i-1], calls[i] = c, before
+		}
+	}
 }
 
 // sortStops sorts concurrent StopContainer calls by the names of the containers, because

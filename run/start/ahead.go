@@ -1,0 +1,172 @@
+package start
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/run/lease"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// Ahead creates containers before their turn, one at a time. Only the process that created such a
+// container starts it: any other process removes it, and creates the container again.
+type Ahead struct {
+	pod     *pod.Pod
+	lease   *lease.Lease
+	images  *Images
+	volumes *Volumes
+	configs configs
+	// sandboxConfig returns the config of the pod's current sandbox.
+	sandboxConfig func() *runtimeapi.PodSandboxConfig
+	pending       *createdAhead   // nil if no container was created before its turn
+	failed        map[string]bool // the containers that could not be created before their turn
+}
+
+// createdAhead is a container that is created before its turn, and what it is created from. If any of
+// that has changed when the turn comes, the container is created again.
+type createdAhead struct {
+	starting
+	plan       *prepare.Plan
+	generation string
+	sandboxID  string
+
+	done     chan struct{} // closed when created.ID or err is set
+	observed bool          // Observed contains the container
+}
+
+// dropTimeout limits the removal of a container whose turn did not come. If the removal fails, the next
+// start of the container repeats it.
+const dropTimeout = 2 * time.Second
+
+// ID returns the ID of an init container that was created before its turn; "" if there is none.
+func (h *Ahead) ID() string {
+	if h.pending == nil || !h.pending.observed {
+		return ""
+	}
+	return h.pending.created.ID
+}
+
+// Can reports whether a container can be created during the turn of another one: it was never created,
+// its image is available, an earlier attempt has not failed, and no third container waits for its turn.
+func (h *Ahead) Can(turn, name string) bool {
+	_, present := h.images.Waiter.present(name)
+	free := h.pending == nil || h.pending.action.Container == turn
+	return present && free && !h.failed[name] && h.volumes.made && h.pod.Observed.Newest(name) == nil
+}
+
+// Create creates an init container while the previous one runs. A failure is not reported, because the
+// container is created again in its turn.
+func (h *Ahead) Create(ctx context.Context, a lifecycle.Action) error {
+	if !h.begin(ctx, a) {
+		h.failed[a.Container] = true
+		return nil
+	}
+	h.await()
+	if h.pending.err != nil {
+		h.pending = nil
+		return context.Cause(ctx)
+	}
+	h.observe()
+	return nil
+}
+
+// Remove removes an init container that was created while the previous one ran.
+func (h *Ahead) Remove(ctx context.Context, a lifecycle.Action) error {
+	if a.ID == h.ID() {
+		h.pending = nil
+	}
+	if err := h.pod.Node.Client.RemoveContainer(ctx, a.ID); err != nil {
+		return pod.RuntimeError(h.pod.Plan.ID, fmt.Errorf("remove container %s (%s), which was not started: %w", a.Container, observe.ShortID(a.ID), err))
+	}
+	h.pod.Observed.Drop(a.ID)
+	return nil
+}
+
+// Drop removes an app container whose turn did not come because an error or the end of ctx has ended the
+// pass. The removal does not depend on ctx.
+func (h *Ahead) Drop(ctx context.Context) {
+	c := h.pending
+	if c == nil || c.observed {
+		return
+	}
+	h.await()
+	if c.err == nil {
+		h.observe()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+		defer cancel()
+		if h.pod.Node.Client.RemoveContainer(ctx, c.created.ID) == nil {
+			h.pod.Observed.Drop(c.created.ID)
+		}
+	}
+	h.pending = nil
+}
+
+// begin starts to create a container, and returns while the runtime creates it. It returns false if the
+// container cannot be created now.
+func (h *Ahead) begin(ctx context.Context, a lifecycle.Action) bool {
+	image, present := h.images.Waiter.present(a.Container)
+	sb := h.pod.Observed.Sandbox()
+	if !present || sb == nil || !sb.Ready || h.pending != nil {
+		return false
+	}
+	c := &createdAhead{starting: starting{action: a, image: image}, plan: h.pod.Plan, generation: h.generation(), sandboxID: sb.ID, done: make(chan struct{})}
+	h.pending = c
+	if c.config, c.err = h.configs.configOf(ctx, a, image, nil); c.err != nil {
+		close(c.done)
+		return true
+	}
+	sandboxConfig := h.sandboxConfig()
+	go func() {
+		defer close(c.done)
+		c.created.ID, c.err = container.Apply(ctx, h.pod.Node.Client, sb.ID, c.config, sandboxConfig)
+	}()
+	return true
+}
+
+func (h *Ahead) generation() string { return h.lease.Lock.Mine.String() }
+
+// await waits until the runtime has created the container, or failed to.
+func (h *Ahead) await() {
+	<-h.pending.done
+	if h.pending.err != nil {
+		h.failed[h.pending.action.Container] = true
+	}
+}
+
+// observe adds the created container to the observation.
+func (h *Ahead) observe() {
+	h.pending.observed = true
+	h.pod.Observed.Put(h.pending.asCreated(h.pod, h.pending.sandboxID))
+}
+
+// take completes s with the container that was created before its turn, and reports whether there is one
+// that can be started. One that cannot be started becomes part of the observation, so that it is removed
+// before the container is created again.
+func (h *Ahead) take(s *starting) bool {
+	c := h.pending
+	if c == nil || c.action.Container != s.action.Container {
+		return false
+	}
+	h.await()
+	defer func() { h.pending = nil }()
+	if c.err != nil {
+		return false
+	}
+	if !c.observed {
+		h.observe()
+	}
+	have, sb := h.pod.Observed.Container(s.action.Container), h.pod.Observed.Sandbox()
+	same := c.action.Attempt == s.action.Attempt && c.image.ImageID == s.image.ImageID && c.plan == h.pod.Plan && c.generation == h.generation() && c.sandboxID == sb.ID
+	if have == nil || have.ID != c.created.ID || have.State != lifecycle.Created || !same {
+		return false
+	}
+	s.config, s.created.ID = c.config, c.created.ID
+	return true
+}
