@@ -32,6 +32,7 @@ type host struct {
 	killAfter time.Duration
 	memory    bool // the pod has a Secret that is stored in memory
 	legacy    bool // the pod's state is in the files of schema version 2
+	never     bool // the pod's containers are not restarted
 	// was is the ID of the container that the command restarts with another image; empty if
 	// the command does not restart it, or has not been asked to yet.
 	was string
@@ -164,6 +165,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 func (h *host) command(name string) (args []string, before string, err error) {
 	name, h.memory = strings.CutSuffix(name, inMemory)
 	name, h.legacy = strings.CutSuffix(name, legacy)
+	h.never = updates(name)
 	forever, err := h.manifest("one", false)
 	if err != nil {
 		return nil, "", err

@@ -10,6 +10,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
 )
 
 // source is the pod's file in the manifest directory of `podrun serve`.
@@ -54,12 +58,34 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 	return err
 }
 
-// runsAsRequested checks that the pod runs with the last requested image, and continues to run.
+// runsAsRequested checks that the pod runs with the last requested image, and continues to run, or that the
+// kill made it fail (startLost).
 func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
-	if err := o.restarted(ctx, h); err != nil {
-		return err
+	err := o.restarted(ctx, h)
+	if err == nil {
+		err = o.runs(ctx, h.pod)
 	}
-	return o.runs(ctx, h.pod)
+	if err != nil && o.startLost(ctx, h) {
+		return nil
+	}
+	return err
+}
+
+// startLost reports whether the pod has failed because the kill canceled the start of a container whose
+// process may have run (cri.StartCanceled), and whose restart policy is Never. Like the kubelet, podrun does
+// not start such a container again.
+func (o *outside) startLost(ctx context.Context, h *host) bool {
+	containers, err := o.containers(ctx, h.pod)
+	if err != nil || !h.never {
+		return false
+	}
+	lost := slices.ContainsFunc(containers, func(c *runtimeapi.Container) bool {
+		r, err := o.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.Id})
+		s := r.GetStatus()
+		return err == nil && c.Id != h.was && s.Reason == "StartError" && !cri.StartCanceled(s) &&
+			strings.HasPrefix(s.Message, "failed to start containerd task ") && strings.HasSuffix(s.Message, ": context canceled: unknown")
+	})
+	return lost && strings.TrimSpace(h.podrun(nil, "get", "pod", h.pod, "-o", "jsonpath={.status.phase}").out) == "Failed"
 }
 
 // restarted checks that another container than the recorded one runs, if one was recorded.
