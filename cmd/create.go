@@ -85,6 +85,7 @@ func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name str
 	if f.dryRun == dryClient {
 		return a.printGenerated(c, &f.inputFlags, kind, name)
 	}
+	f.New, f.NewHint = true, "to change it, add --dry-run=client -o yaml and pipe the output to 'podrun apply -'"
 	return a.runApply(c, f, nil)
 }
 

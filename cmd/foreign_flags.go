@@ -132,6 +132,9 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	if len(name) == 1 {
 		dashed = "-" + name
 	}
+	if foreign, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
+		return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: foreign.hint}
+	}
 	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
 		if foreign, ok := foreignFlags[key]; ok {
 			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: a.flagHint(c, foreign, name)}
@@ -213,6 +216,9 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 		hint = "write a number, such as " + dashed + "=20"
 	case "bool":
 		hint = "write " + dashed + " or " + dashed + "=false"
+	}
+	if f.Name == "device" && strings.HasPrefix(given, "/") { // as in docker
+		hint = "--device is for CDI devices; use --privileged with -v " + shellWord(given) + ":" + shellWord(given) + " for a device file"
 	}
 	if f.Name == "namespace" && c.Flags().Lookup("all-namespaces") != nil {
 		hint += "; -A selects all namespaces"

@@ -61,7 +61,7 @@ An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is 
 manifest; otherwise it is an image, and the arguments after it are the container's. The
 flags that define the pod are those of docker run or, with --image, those of kubectl
 run; --dry-run=client -o yaml prints the manifest. With -d, run does what 'podrun apply'
-does.`,
+does, but refuses an image whose pod exists, unless --replace is set.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it --rm busybox:1.36 sh

@@ -15,7 +15,7 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 		return usageHint(errors.New("-d and --rm cannot be used together: podrun exits before the pod ends, and no process would remove the pod"),
 			"omit --rm, and remove the pod with 'podrun delete NAME'; or omit -d")
 	}
-	for _, name := range []string{"exit-code-from", "exit-code-policy", "log-file", "replace"} {
+	for _, name := range []string{"exit-code-from", "exit-code-policy", "log-file"} {
 		if flags.Changed(name) {
 			return usageHint(errors.New("--"+name+" cannot be used with -d, which does not wait until the pod ends"), "omit -d")
 		}
@@ -25,6 +25,9 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	apply := &applyFlags{inputFlags: f.inputFlags, dryRun: f.dryRun, wait: string(lifecycle.GoalStarted), quiet: f.quiet}
 	apply.Timeout = defaultTimeout
+	if f.generated != nil { // as docker run and kubectl run
+		apply.New, apply.NewHint = !f.Replace, "add --replace to replace it, use another --name, or remove it: 'podrun delete "+shellWord(f.podName())+"'"
+	}
 	if flags.Changed("timeout") {
 		apply.Timeout = f.Timeout
 	}

@@ -103,7 +103,15 @@ func namesManifest(word string) bool {
 	if _, err := reference.ParseNormalizedNamed(word); err != nil {
 		return true
 	}
-	return likelyFile(word) != ""
+	return hasLikelyEnding(word) || likelyFile(word) != ""
+}
+
+// hasLikelyEnding reports whether a word ends in a misspelled .yaml, .yml or .json.
+func hasLikelyEnding(word string) bool {
+	ending := strings.TrimPrefix(filepath.Ext(word), ".")
+	return slices.ContainsFunc([]string{"yaml", "yml", "json"}, func(e string) bool {
+		return len(ending) >= 3 && ending[0] == e[0] && isOneEdit(ending, e)
+	})
 }
 
 // maxSiblings is the maximum number of files that likelyFile compares with a name.
@@ -152,11 +160,14 @@ func misspelled(word string) error {
 	if _, err := os.Stat(word); err == nil || looksLikeFile(word) {
 		return nil
 	}
-	like := likelyFile(word)
-	if like == "" {
+	noFile := "no such file or directory"
+	switch like := likelyFile(word); {
+	case like != "":
+		noFile += " (did you mean " + shellWord(like) + "?)"
+	case !hasLikelyEnding(word):
 		return nil
 	}
-	return &problem.Error{Kind: problem.Manifest, Object: shellWord(word), Err: fmt.Errorf("no such file or directory (did you mean %s?)", shellWord(like)),
+	return &problem.Error{Kind: problem.Manifest, Object: shellWord(word), Err: errors.New(noFile),
 		Hint: "for the image of this name, add the tag: 'podrun run " + shellWord(word+":latest") + "'"}
 }
 

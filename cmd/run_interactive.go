@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )
@@ -78,12 +80,16 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	}
 }
 
-// attach attaches until the container exits. It returns true if the container had exited
-// before, so that the terminal shows none of its output.
+// attach attaches until the container exits. It returns true if the terminal shows none of the
+// container's output, because the container had exited before, or wrote its output before.
 func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()
-	if !i.tty {
+	joined := &joinedOutput{to: streams.Out, log: func() []byte { return i.logged(ctx, log) }}
+	if i.tty {
+		joined.before = i.logged(ctx, log)
+		streams.Out = joined
+	} else {
 		streams.Out, streams.Err = io.Discard, io.Discard
 	}
 	if i.tty && i.stdin && !i.quiet {
@@ -92,9 +98,23 @@ func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 	if err == nil {
 		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
 	}
+	joined.join()
 	ended := errors.Is(err, run.ErrEnded)
 	if err != nil && ctx.Err() == nil && !ended {
 		i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
+		return false
 	}
-	return ended && i.tty
+	return i.tty && !joined.attached()
+}
+
+// maxJoined is the maximum number of bytes of the log that are written before attached output.
+const maxJoined = 1 << 20
+
+// logged returns the lines that the log of a container has so far, as its terminal wrote them: of
+// "\r\n", containerd's log has only the newline. It returns nil if the log cannot be read.
+func (i *attacher) logged(ctx context.Context, log run.Log) []byte {
+	var lines bytes.Buffer
+	_ = podlog.Stream(ctx, podlog.Source{Container: log.Container, Path: log.Path}, podlog.Output{Stdout: &lines, Stderr: &lines},
+		podlog.Options{LimitBytes: new(int64(maxJoined))}) // without the log, the attached output is all there is
+	return bytes.ReplaceAll(bytes.ReplaceAll(lines.Bytes(), []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
 }

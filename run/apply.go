@@ -22,6 +22,11 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	if err != nil {
 		return nil, err
 	}
+	if o.New {
+		if err := e.refuseExisting(ctx, objects, neverReplaced, o.NewHint); err != nil {
+			return nil, reconcile.ReadHostError(ctx, err)
+		}
+	}
 	return e.applyLocked(ctx, objects, locks, o)
 }
 

@@ -32,7 +32,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		return nil, err
 	}
 	if !o.Replace {
-		if err := e.refuseOthers(bounded, objects); err != nil {
+		if err := e.refuseExisting(bounded, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name"); err != nil {
 			return nil, reconcile.ReadHostError(bounded, err)
 		}
 	}
@@ -94,9 +94,18 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// refuseOthers refuses pods with the name of a running pod, or of a pod that a command other than
-// run created, because the user has not permitted podrun to remove such pods.
-func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) error {
+// replacedByRun reports whether run replaces a pod of the same name without --replace: one that has
+// ended, and that run created. The user has not permitted podrun to remove other pods.
+func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
+	ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
+	return ended && owner != nil && owner.Origin != nil && owner.Origin.Command == store.OriginRun
+}
+
+// neverReplaced is the rule of ApplyOptions.New.
+func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
+
+// refuseExisting refuses pods with the name of an existing pod, unless it may be replaced.
+func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) error {
 	var errs []error
 	for _, p := range objects.Pods {
 		views, err := e.Pods(ctx, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
@@ -109,13 +118,12 @@ func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) er
 				return err
 			}
 			phase := v.Object.Status.Phase
-			ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
-			if ended && owner != nil && owner.Origin != nil && owner.Origin.Command == store.OriginRun {
+			if replaced(phase, owner) {
 				continue
 			}
 			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
 				Err:  fmt.Errorf("already exists (%s)", phase),
-				Hint: "use --replace to remove it first, or metadata.generateName for a unique name"})
+				Hint: hint})
 		}
 	}
 	return errors.Join(errs...)

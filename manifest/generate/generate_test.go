@@ -83,9 +83,9 @@ func TestEnv(t *testing.T) {
 func TestWorkloads(t *testing.T) {
 	f := WorkloadFlags{Name: "web", Images: []string{"nginx:1", "x/nginx"}, Port: 80, Replicas: 2, Schedule: "* * * * *"}
 	for want, object := range map[string]any{
-		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"app":"web"},"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"nginx:1","name":"nginx","ports":[{"containerPort":80}]},{"image":"x/nginx","name":"nginx-2","ports":[{"containerPort":80}]}]}}}}`: f.Deployment(),
-		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"},{"image":"x/nginx","name":"web"}],"restartPolicy":"Never"}}}}`:                                                                                                                                                                    f.Job(),
-		`{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"web"},"spec":{"jobTemplate":{"metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"},{"image":"x/nginx","name":"web"}],"restartPolicy":"OnFailure"}}}},"schedule":"* * * * *"}}`:                                                                                  f.CronJob(),
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"app":"web"},"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"nginx:1","name":"nginx","ports":[{"containerPort":80}]},{"image":"x/nginx","name":"nginx-2"}]}}}}`: f.Deployment(),
+		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"},{"image":"x/nginx","name":"web"}],"restartPolicy":"Never"}}}}`:                                                                                                                                     f.Job(),
+		`{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"web"},"spec":{"jobTemplate":{"metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"},{"image":"x/nginx","name":"web"}],"restartPolicy":"OnFailure"}}}},"schedule":"* * * * *"}}`:                                                   f.CronJob(),
 	} {
 		if got, err := Manifest(object); err != nil || string(got) != want {
 			t.Errorf("%v\n%s\nwant\n%s", err, got, want)

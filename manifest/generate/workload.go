@@ -30,12 +30,12 @@ func (f *WorkloadFlags) Deployment() *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app}}},
 	}
 	used := map[string]int{}
-	for _, image := range f.Images {
+	for i, image := range f.Images {
 		c := corev1.Container{Name: nameOf(image), Image: image, Command: f.Command}
 		if used[c.Name]++; used[c.Name] > 1 {
 			c.Name = fmt.Sprintf("%s-%d", c.Name, used[c.Name])
 		}
-		if f.Port != 0 {
+		if f.Port != 0 && i == 0 { // the first container's, as in kubectl
 			c.Ports = []corev1.ContainerPort{{ContainerPort: f.Port}}
 		}
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, c)

@@ -29,6 +29,10 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
 	Force         bool           // replace pods even if they have ended or are unchanged
+	// New refuses pods with the name of an existing pod, as `docker run` and `kubectl create` do; NewHint
+	// is the hint of the error.
+	New     bool
+	NewHint string
 	// FromCheckpoint is true if the pods come from their checkpoints. podrun keeps the checkpoint of
 	// such a pod even if the pod fails to start.
 	FromCheckpoint bool

@@ -144,7 +144,7 @@ type harness struct {
 // smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
 // that depend most on the runtime. `make test-scripts` runs all.
 var smoke = []string{
-	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run",
+	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
 }
 
