@@ -47,24 +47,8 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 	}
 	a.work.setRestore(restore)
 	defer restore()
-	ctx, cancel := context.WithCancel(ctx)
-	states, done := make(chan viewData, 1), make(chan error, 1)
-	go func() {
-		done <- collect(ctx, func(d viewData) {
-			select {
-			case <-states: // a state that has not been shown
-			default:
-			}
-			states <- d
-		})
-	}()
-	ended := false
-	defer func() {
-		cancel()
-		if !ended {
-			<-done
-		}
-	}()
+	states, done, stop := startCollecting(ctx, collect)
+	defer stop()
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
@@ -86,7 +70,6 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 		}
 		select {
 		case err := <-done:
-			ended = true
 			return err
 		case data = <-states:
 		case key, open := <-keys:
@@ -102,6 +85,24 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 		case <-ticks.C:
 		}
 	}
+}
+
+// startCollecting calls collect in a goroutine. States has the newest state, and done the result of
+// collect. Stop waits until collect has returned.
+func startCollecting(ctx context.Context, collect func(context.Context, func(viewData)) error) (states <-chan viewData, done <-chan error, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	newest, result, ended := make(chan viewData, 1), make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		result <- collect(ctx, func(d viewData) {
+			select {
+			case <-newest: // a state that has not been shown
+			default:
+			}
+			newest <- d
+		})
+	}()
+	return newest, result, func() { cancel(); <-ended }
 }
 
 // orderOf returns the order that a key selects, or the current one.
