@@ -242,7 +242,7 @@ func (st *Starter) started(s *starting) {
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	st.pod.Observed.Put(c)
 	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
-	if err := st.linkLog(c, s.config); err != nil { // as in the kubelet, the container runs without the link
+	if err := st.logs.link(c, s.config); err != nil { // as in the kubelet, the container runs without the link
 		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	st.onStart(c, filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath()))

@@ -3,11 +3,8 @@ package start
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
-	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 )
@@ -27,7 +24,7 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 		if err := st.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
-		if err := st.removeLog(c); err != nil {
+		if err := st.logs.remove(c); err != nil {
 			return fmt.Errorf("remove the log of a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
 		st.pod.Observed.Drop(c.ID)
@@ -38,18 +35,4 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 		}
 	}
 	return nil
-}
-
-// removeLog removes the log of a removed container and the link to the log, as the kubelet does: a
-// container that crashes for months must not fill the disk with logs.
-func (st *Starter) removeLog(c lifecycle.Container) error {
-	logs := st.pod.Plan.Layout.Logs(st.pod.Plan.ID)
-	if !strings.HasPrefix(c.LogPath, logs+"/") {
-		return nil // the container has no log, or the runtime reports another path
-	}
-	err := os.Remove(st.pod.Plan.Layout.LegacyLog(st.pod.Plan.ID, c.Name, c.ID))
-	if err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return podlog.RemoveLog(c.LogPath)
 }

@@ -32,7 +32,7 @@ func (st *Starter) removeDead(ctx context.Context) error {
 		st.pod.Observed.Sandboxes = slices.DeleteFunc(st.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
 		for _, c := range st.pod.Observed.Containers {
 			if of(c.SandboxID) {
-				if err := st.removeLog(c); err != nil {
+				if err := st.logs.remove(c); err != nil {
 					return fmt.Errorf("pod %s: remove the log of a previous container instance (%s): %w", st.pod.Plan.ID, observe.ShortID(c.ID), err)
 				}
 			}

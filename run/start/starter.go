@@ -22,6 +22,7 @@ type Starter struct {
 	Resizer  Resizer
 	Ahead    Ahead
 	configs  configs
+	logs     logs
 	// durable is true if the checkpoint is durable, as far as this process is responsible for it.
 	durable bool
 	// decidedOn contains the newest containers, by name, when the actions of the current pass were decided.
@@ -42,6 +43,7 @@ func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, 
 	st.Hooks = Hooks{pod: l.Pod, lease: l, stop: s, fail: st.fail}
 	st.configs = configs{l.Pod, l}
 	st.Ahead = Ahead{pod: l.Pod, lease: l, images: &st.Images, volumes: &st.Volumes, configs: st.configs, sandboxConfig: st.sandboxConfig, failed: map[string]bool{}}
+	st.logs = logs{l.Pod}
 	st.Resizer = Resizer{pod: l.Pod, fail: st.fail}
 	return st
 }
