@@ -101,21 +101,27 @@ func columnsOfFile(text string) (string, error) {
 	return strings.Join(headings, ","), nil
 }
 
-// PrintObj prints a pod or each pod of a list.
+// PrintObj prints an object or each object of a list.
 func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
-	pods := []corev1.Pod{}
+	objects := []runtime.Object{o}
 	switch o := o.(type) {
-	case *corev1.Pod:
-		pods = append(pods, *o)
 	case *corev1.PodList:
-		pods = o.Items
+		objects = nil
+		for i := range o.Items {
+			objects = append(objects, &o.Items[i])
+		}
+	case *corev1.List:
+		objects = nil
+		for _, item := range o.Items {
+			objects = append(objects, item.Object)
+		}
 	}
 	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
 	if !c.bare {
 		fmt.Fprintln(tw, strings.Join(c.headings, "\t"))
 	}
-	for i := range pods {
-		object, err := asJSON(&pods[i])
+	for _, o := range objects {
+		object, err := asJSON(o)
 		if err != nil {
 			return err
 		}
@@ -176,35 +182,42 @@ func textOf(v any) string {
 	return string(data)
 }
 
-// sortPods sorts pods by a field: pods without it first, numbers and quantities by their
-// values, everything else as text.
+// sortPods sorts pods by a field (sortByField).
 func sortPods(pods []corev1.Pod, by string) error {
+	return sortByField(pods, by, func(p *corev1.Pod) runtime.Object { return p }, func(_, _ *corev1.Pod) int { return 0 })
+}
+
+// sortByField sorts objects by group and then by a field: objects without it first, numbers and
+// quantities by their values, everything else as text.
+func sortByField[T any](objects []T, by string, object func(*T) runtime.Object, group func(a, b *T) int) error {
 	field, err := parseField(by)
 	if err != nil {
 		return err
 	}
 	type keyed struct {
-		pod corev1.Pod
-		key any
+		object T
+		key    any
 	}
-	list := make([]keyed, len(pods))
-	for i := range pods {
-		object, err := asJSON(&pods[i])
+	list := make([]keyed, len(objects))
+	for i := range objects {
+		data, err := asJSON(object(&objects[i]))
 		if err != nil {
 			return err
 		}
-		values, err := valuesOf(field, object)
+		values, err := valuesOf(field, data)
 		if err != nil {
 			return err
 		}
-		list[i].pod = pods[i]
+		list[i].object = objects[i]
 		if len(values) > 0 {
 			list[i].key = values[0]
 		}
 	}
-	slices.SortStableFunc(list, func(a, b keyed) int { return compareValues(a.key, b.key) })
+	slices.SortStableFunc(list, func(a, b keyed) int {
+		return cmp.Or(group(&a.object, &b.object), compareValues(a.key, b.key))
+	})
 	for i := range list {
-		pods[i] = list[i].pod
+		objects[i] = list[i].object
 	}
 	return nil
 }

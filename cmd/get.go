@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +58,13 @@ line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
 			if claims, ok := claimNames(named); ok {
 				return a.getClaims(c, f, claims)
 			}
+			s, ok, err := parseSelection(named)
+			if err != nil {
+				return err
+			}
+			if ok && !a.isPodName(named) {
+				return a.getObjects(c, f, s)
+			}
 			return a.runGet(c, f, named)
 		},
 	}
@@ -77,24 +83,11 @@ line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
 }
 
 func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
-	if len(given) == 1 && strings.EqualFold(given[0], "all") {
-		given = nil // kubectl get all: podrun has no other types
-	}
 	refs, err := podRefs(given, false)
 	if err != nil {
 		return err
 	}
-	if a.output == "" && f.template != "" {
-		a.output = "go-template" // as in kubectl
-	}
-	if a.output == "" && f.quiet {
-		a.output = "name"
-	}
-	byTemplate, err := f.printer(c.Context(), a.output)
-	if err != nil {
-		return err
-	}
-	match, err := parseSelector(f.selector)
+	byTemplate, match, err := a.getOutput(c.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -150,12 +143,38 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return nil // as in kubectl
 	}
 	if byTemplate != nil {
-		return errors.Join(missing, a.printTemplate(byTemplate, shown, single))
+		return errors.Join(missing, a.printTemplate(byTemplate, podObject(shown, single)))
 	}
 	return errors.Join(missing, a.printPods(shown, f, single))
 }
 
-// watchWithin is watch, until the time limit.
+// isPodName reports whether the arguments are one name of an existing pod, such as job, rather than a
+// type.
+func (a *app) isPodName(given []string) bool {
+	if len(given) != 1 {
+		return false
+	}
+	settings, _, err := a.settings.settings()
+	return err == nil && run.IsStored(settings.Layout(), a.namespaceOrDefault("default"), given[0])
+}
+
+// getOutput sets the output, and returns the printer of a template, or nil, and the match function of
+// -l.
+func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter, match func(map[string]string) bool, err error) {
+	if a.output == "" && f.template != "" {
+		a.output = "go-template" // as in kubectl
+	}
+	if a.output == "" && f.quiet {
+		a.output = "name"
+	}
+	if byTemplate, err = f.printer(ctx, a.output); err != nil {
+		return nil, nil, err
+	}
+	match, err = parseSelector(f.selector)
+	return byTemplate, match, err
+}
+
+// watchWithin is watch with the time limit of --timeout.
 func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, messages *heldMessages, refs []run.Ref, match func(map[string]string) bool) error {
 	if f.timeout <= 0 {
 		return a.watch(c, f, engine, messages, refs, match)

@@ -17,17 +17,6 @@ var podTypes = []string{"pod", "pods", "po"}
 
 func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
 
-// workloadKind returns the kind of workload that a word names (deploy, job.batch), or "".
-func workloadKind(word string) string {
-	word, _, _ = strings.Cut(strings.ToLower(word), ".") // deployments.apps
-	for _, w := range workloadTypes {
-		if slices.Contains(w.names, word) {
-			return w.kind
-		}
-	}
-	return ""
-}
-
 // podRefs accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
 // pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME. If aloneIsName
 // is true, the word pod without a name is itself the name of a pod, as in kubectl logs and kubectl exec;
@@ -152,22 +141,6 @@ type otherType struct {
 const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
 const useTemplate = "podrun runs a workload as one pod with the same name: 'podrun get' lists the pods"
-
-// workloadTypes are the kinds from whose template podrun creates a pod, with kubectl's names of
-// their types: plural, singular and short.
-var workloadTypes = []struct {
-	kind  string
-	names []string
-}{
-	{"Deployment", []string{"deployments", "deployment", "deploy"}},
-	{"ReplicaSet", []string{"replicasets", "replicaset", "rs"}},
-	{"StatefulSet", []string{"statefulsets", "statefulset", "sts"}},
-	{"DaemonSet", []string{"daemonsets", "daemonset", "ds"}},
-	{"Job", []string{"jobs", "job"}},
-	{"CronJob", []string{"cronjobs", "cronjob", "cj"}},
-	{"ReplicationController", []string{"replicationcontrollers", "replicationcontroller", "rc"}},
-	{"PodTemplate", []string{"podtemplates", "podtemplate"}},
-}
 
 var otherTypes = []otherType{
 	{[]string{"services", "service", "svc"}, useAddress},

@@ -47,7 +47,7 @@ func (f *printFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.sortBy, "sort-by", "", "sort by a field, given as a JSONPath expression ({.metadata.name})")
 }
 
-// podPrinter prints one object: a pod or a list of pods.
+// podPrinter prints one object, or a list of them.
 type podPrinter interface {
 	PrintObj(runtime.Object, *bytes.Buffer) error
 }
@@ -125,13 +125,16 @@ func (f *printFlags) templatePrinter(format, template string) (podPrinter, error
 	return newColumns(template, f.noHeaders)
 }
 
-// printTemplate prints pods by a template: a single named pod as an object, otherwise a
-// list.
-func (a *app) printTemplate(p podPrinter, pods []corev1.Pod, single bool) error {
-	var object runtime.Object = listOf(pods)
+// podObject returns a single named pod, or otherwise a list.
+func podObject(pods []corev1.Pod, single bool) runtime.Object {
 	if single {
-		object = &pods[0]
+		return &pods[0]
 	}
+	return listOf(pods)
+}
+
+// printTemplate prints an object or a list by a template.
+func (a *app) printTemplate(p podPrinter, object runtime.Object) error {
 	var text bytes.Buffer
 	if err := p.PrintObj(object, &text); err != nil {
 		return &problem.Error{Kind: problem.Usage, Object: "-o", Err: err}

@@ -71,7 +71,7 @@ func TestPrinters(t *testing.T) {
 		f := &printFlags{template: test.template, allowMissed: true}
 		p, err := f.printer(t.Context(), test.output)
 		if err == nil {
-			err = a.printTemplate(p, printerPods(), test.single)
+			err = a.printTemplate(p, podObject(printerPods(), test.single))
 		}
 		switch {
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):

@@ -15,8 +15,9 @@ import (
 
 // tableOptions specify the columns of a table of pods and the current time.
 type tableOptions struct {
-	Wide       bool // IP and NODE
-	Namespaces bool // NAMESPACE, for -A
+	Wide       bool   // IP and NODE
+	Namespaces bool   // NAMESPACE, for -A
+	Prefix     string // of the names, such as pod/
 	Now        time.Time
 	KnownAt    map[types.UID]time.Time // maps UIDs of pods to the time since which their states may have changed unobserved
 	NoHeaders  bool
@@ -69,7 +70,7 @@ func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) s
 		status := sum.status + age(o.KnownAt[pod.UID], o.Now)
 		row(hueOf(strings.TrimSuffix(strings.SplitN(sum.status, " ", 2)[0], ",")), status, append(podColumns(o,
 			pod.Namespace,
-			pod.Name,
+			o.Prefix+pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
 			status,
 			restartsCell(sum, o.Now),

@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	appsdefaults "k8s.io/kubernetes/pkg/apis/apps/v1"
+	batchdefaults "k8s.io/kubernetes/pkg/apis/batch/v1"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
 // workload is a kind that contains a pod template.
@@ -20,41 +23,44 @@ type workload struct {
 	make       func() any
 	get        func(any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec)
 	validate   func(any) (field.ErrorList, error) // the API's validation; it changes the object
+	// setDefaults applies the API's defaults.
+	setDefaults func(any)
 }
 
 // workloads maps names to kinds with a pod template.
 var workloads = map[string]workload{
 	"Deployment": workloadOf("apps/v1", "spec.template", func(o *appsv1.Deployment) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
-	}, validateDeployment),
+	}, validateDeployment, appsdefaults.SetObjectDefaults_Deployment),
 	"DaemonSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.DaemonSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
-	}, validateDaemonSet),
+	}, validateDaemonSet, appsdefaults.SetObjectDefaults_DaemonSet),
 	"StatefulSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.StatefulSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
-	}, validateStatefulSet),
+	}, validateStatefulSet, appsdefaults.SetObjectDefaults_StatefulSet),
 	"ReplicaSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.ReplicaSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
-	}, validateReplicaSet),
+	}, validateReplicaSet, appsdefaults.SetObjectDefaults_ReplicaSet),
 	"ReplicationController": workloadOf("v1", "spec.template", func(o *corev1.ReplicationController) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, o.Spec.Template
-	}, validateReplicationController),
+	}, validateReplicationController, coredefaults.SetObjectDefaults_ReplicationController),
 	"Job": workloadOf("batch/v1", "spec.template", func(o *batchv1.Job) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
-	}, validateJob),
+	}, validateJob, batchdefaults.SetObjectDefaults_Job),
 	"CronJob": workloadOf("batch/v1", "spec.jobTemplate.spec.template", func(o *batchv1.CronJob) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template
-	}, validateCronJob),
+	}, validateCronJob, batchdefaults.SetObjectDefaults_CronJob),
 	"PodTemplate": workloadOf("v1", "template", func(o *corev1.PodTemplate) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Template
-	}, validatePodTemplate),
+	}, validatePodTemplate, coredefaults.SetObjectDefaults_PodTemplate),
 }
 
-func workloadOf[T any](apiVersion, template string, get func(*T) (*metav1.ObjectMeta, *corev1.PodTemplateSpec), validate func(*T) (field.ErrorList, error)) workload {
+func workloadOf[T any](apiVersion, template string, get func(*T) (*metav1.ObjectMeta, *corev1.PodTemplateSpec), validate func(*T) (field.ErrorList, error), setDefaults func(*T)) workload {
 	return workload{apiVersion: apiVersion, template: template,
-		make:     func() any { return new(T) },
-		get:      func(o any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) { return get(o.(*T)) },
-		validate: func(o any) (field.ErrorList, error) { return validate(o.(*T)) },
+		make:        func() any { return new(T) },
+		get:         func(o any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) { return get(o.(*T)) },
+		validate:    func(o any) (field.ErrorList, error) { return validate(o.(*T)) },
+		setDefaults: func(o any) { setDefaults(o.(*T)) },
 	}
 }
 

@@ -1,0 +1,338 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// selection is what the arguments of get select: all objects of kinds, or named objects.
+type selection struct {
+	kinds []string // in the order of the arguments
+	refs  []run.Ref
+}
+
+// parseSelection parses the arguments of get that name other types than pods: TYPE, TYPE,TYPE,
+// all, TYPE NAME..., TYPE/NAME. It returns false for pods alone.
+func parseSelection(given []string) (s selection, ok bool, err error) {
+	if len(given) == 0 {
+		return s, false, nil
+	}
+	if strings.Contains(given[0], "/") {
+		for _, word := range given {
+			ref := run.Ref{Kind: podKind, Name: word}
+			if kind, name, typed := strings.Cut(word, "/"); typed {
+				if ref = (run.Ref{Kind: kindOf(kind), Name: name}); ref.Kind == "" || name == "" || strings.Contains(name, "/") {
+					return selection{}, false, nil // podRefs reports it
+				}
+			}
+			s.refs = append(s.refs, ref)
+		}
+		return s, slices.ContainsFunc(s.refs, func(r run.Ref) bool { return r.Kind != podKind }), nil
+	}
+	if s.kinds, err = kindsOf(given[0]); err != nil || !slices.ContainsFunc(s.kinds, func(k string) bool { return k != podKind }) {
+		return selection{}, false, err
+	}
+	if len(given) == 1 {
+		return s, true, nil
+	}
+	for _, name := range given[1:] {
+		if strings.Contains(name, "/") {
+			return selection{}, false, namesError(fmt.Errorf("%q already has a type", name), "omit "+shellWord(given[0])+", or the type in "+shellWord(name))
+		}
+		for _, kind := range s.kinds {
+			s.refs = append(s.refs, run.Ref{Kind: kind, Name: name})
+		}
+	}
+	s.kinds = nil
+	return s, true, nil
+}
+
+// kindOf returns the kind of a type's name, Pod included, or "".
+func kindOf(word string) string {
+	if isPodType(word) {
+		return podKind
+	}
+	if t := typeOf(word); t != nil {
+		return t.kind
+	}
+	return ""
+}
+
+// kindsOf returns the kinds in a list of types, such as deploy,cm, or nil if the word is not a
+// type. A list with another type is a usage error.
+func kindsOf(list string) (kinds []string, err error) {
+	words := strings.Split(list, ",")
+	for _, word := range words {
+		switch kind := kindOf(word); {
+		case strings.EqualFold(word, "all"):
+			kinds = append(kinds, allKinds()...)
+		case kind != "":
+			kinds = append(kinds, kind)
+		case len(words) == 1:
+			return nil, nil
+		case slices.Contains(claimTypes, strings.ToLower(word)):
+			return nil, namesError(errors.New("podrun prints claims in a table of their own"), "use 'podrun get pvc'")
+		default:
+			return nil, notPods(word)
+		}
+	}
+	return kinds, nil
+}
+
+// found is an object that get prints.
+type found struct {
+	kind string
+	runtime.Object
+	meta metav1.Object
+	lost error // the Secret's data is lost (run.Referred)
+}
+
+// getObjects prints workloads, ConfigMaps and Secrets, and pods together with them.
+func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
+	if f.watch || f.watchOnly || f.sources || f.fieldSelector != "" {
+		return usageHint(errors.New("--watch, --sources and --field-selector are for pods only"), "use 'podrun get pods'")
+	}
+	byTemplate, match, err := a.getOutput(c.Context(), f)
+	if err != nil {
+		return err
+	}
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	objects, missing, err := a.readObjects(c.Context(), engine, a.namespaceRead(f.allNamespaces), s)
+	if err != nil {
+		return err
+	}
+	if f.ignoreMissing {
+		missing = nil
+	}
+	objects = slices.DeleteFunc(objects, func(o found) bool { return !match(o.meta.GetLabels()) })
+	if err := sortObjects(objects, s, f.sortBy); err != nil {
+		return usage(c, fmt.Errorf("--sort-by: %w", err))
+	}
+	if len(objects) == 0 && (missing != nil || f.ignoreMissing && len(s.refs) > 0) {
+		return missing
+	}
+	return errors.Join(missing, a.printObjects(objects, f, byTemplate, s))
+}
+
+// readObjects reads the selected objects, in the order of the selection. Missing joins the errors
+// of named objects that do not exist.
+func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, s selection) (out []found, missing, err error) {
+	now := time.Now()
+	views, err := e.Pods(ctx, run.Selector{Namespace: namespace})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.observedAt = map[types.UID]time.Time{}
+	all := map[string][]found{}
+	for _, v := range views {
+		all[podKind] = append(all[podKind], found{kind: podKind, Object: v.Object, meta: v.Object})
+		if !v.KnownAt.IsZero() {
+			a.observedAt[v.Object.UID] = v.KnownAt
+		}
+		o, err := v.Workload(now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o != nil {
+			all[v.Definition.Kind] = append(all[v.Definition.Kind], found{kind: v.Definition.Kind, Object: o, meta: o.(metav1.Object)})
+		}
+	}
+	referred, err := run.ReferredObjects(e.Layout(), namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range referred {
+		kind := r.Object.GetObjectKind().GroupVersionKind().Kind
+		all[kind] = append(all[kind], found{kind: kind, Object: r.Object, meta: r.Object, lost: r.Lost})
+	}
+	for _, kind := range s.kinds {
+		out = append(out, all[kind]...)
+	}
+	for _, ref := range s.refs {
+		before := len(out)
+		for _, o := range all[ref.Kind] {
+			if o.meta.GetName() == ref.Name {
+				out = append(out, o)
+			}
+		}
+		if len(out) == before {
+			missing = errors.Join(missing, missingObject(e, namespace, ref))
+		}
+	}
+	return out, missing, nil
+}
+
+// missingObject returns the error for a named object that podrun does not have.
+func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
+	if ref.Kind == podKind {
+		return notFound(ref.Name)
+	}
+	hint := "'podrun get " + typeOf(ref.Kind).names[0] + " -A' lists those that pods refer to"
+	if !typeOf(ref.Kind).referred() {
+		if _, err := ref.Resolve(e.Layout(), namespace); err != nil {
+			return err
+		}
+		hint = "'podrun get all -A' lists the pods and the workloads that define them"
+	}
+	return &problem.Error{Kind: problem.Failed, Object: strings.ToLower(ref.Kind) + " " + ref.Name, Err: errors.New("not found"), Hint: hint}
+}
+
+// sortObjects sorts the objects of each kind by a field, as kubectl does for each table; without a
+// field, it keeps the order, which is that of the selection and then of the names.
+func sortObjects(objects []found, s selection, by string) error {
+	if by == "" {
+		return nil
+	}
+	return sortByField(objects, by, func(o *found) runtime.Object { return o.Object }, func(a, b *found) int {
+		if len(s.refs) > 0 {
+			return 0
+		}
+		return slices.Index(s.kinds, a.kind) - slices.Index(s.kinds, b.kind)
+	})
+}
+
+func (a *app) printObjects(objects []found, f *getFlags, byTemplate podPrinter, s selection) error {
+	single := len(s.refs) == 1 && len(objects) == 1
+	switch {
+	case a.output == "name":
+		for _, o := range objects {
+			fmt.Fprintln(a.streams.Out, resourceOf(o.kind)+"/"+o.meta.GetName())
+		}
+		return nil
+	case a.output == "" || a.output == "wide":
+		return a.printObjectTables(objects, f, s)
+	}
+	var list corev1.List
+	list.APIVersion, list.Kind, list.Items = "v1", "List", []runtime.RawExtension{}
+	for _, o := range objects {
+		if o.lost != nil {
+			return o.lost
+		}
+		list.Items = append(list.Items, runtime.RawExtension{Object: o.Object})
+	}
+	var shown runtime.Object = &list
+	if single {
+		shown = objects[0].Object
+	}
+	if byTemplate != nil {
+		return a.printTemplate(byTemplate, shown)
+	}
+	return printData(a.raw.Out, a.output, shown)
+}
+
+// resourceOf returns the name of a type as -o name prints it.
+func resourceOf(kind string) string {
+	if t := typeOf(kind); t != nil {
+		return t.resource
+	}
+	return "pod"
+}
+
+// printObjectTables prints a table for each kind. As in kubectl, the names have the type as a prefix if
+// several types were requested.
+func (a *app) printObjectTables(objects []found, f *getFlags, s selection) error {
+	if len(objects) == 0 {
+		fmt.Fprintln(a.streams.Err, "no objects found")
+		return nil
+	}
+	kinds := slices.Clone(s.kinds)
+	for _, ref := range s.refs {
+		kinds = append(kinds, ref.Kind)
+	}
+	slices.Sort(kinds)
+	prefixed := len(slices.Compact(kinds)) > 1
+	for begin := 0; begin < len(objects); {
+		end := begin + 1
+		for end < len(objects) && objects[end].kind == objects[begin].kind {
+			end++
+		}
+		if begin > 0 {
+			fmt.Fprintln(a.streams.Out)
+		}
+		if err := a.printObjectTable(objects[begin:end], f, prefixed); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// printObjectTable prints the table of objects of one kind.
+func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) error {
+	o := tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.observedAt, Notes: a.notes(f, true),
+		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels}
+	if prefixed {
+		o.Prefix = resourceOf(objects[0].kind) + "/"
+	}
+	s := a.screenOf(a.outTerminal)
+	if objects[0].kind == podKind {
+		var pods []corev1.Pod
+		for _, p := range objects {
+			pods = append(pods, *p.Object.(*corev1.Pod))
+		}
+		return podTable(a.raw.Out, s, pods, o)
+	}
+	rows := objectRows(typeOf(objects[0].kind), objects, o)
+	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
+		s.width = 0 // the terminal wraps the lines: the last columns were requested
+	}
+	return s.table(a.raw.Out, rows)
+}
+
+// objectRows returns the rows of a table of objects of one type.
+func objectRows(t *objectType, objects []found, o tableOptions) (rows [][]cell) {
+	row := func(namespace string, texts ...string) {
+		if o.Namespaces {
+			texts = slices.Insert(texts, 0, namespace)
+		}
+		cells := make([]cell, len(texts))
+		for i, text := range texts {
+			cells[i].text = oneLine(text)
+		}
+		rows = append(rows, cells)
+	}
+	if !o.NoHeaders {
+		headings := append(append([]string{"NAME"}, t.headings...), "AGE")
+		if o.Wide {
+			headings = append(headings, t.wide...)
+		}
+		row("NAMESPACE", append(headings, labelHeadings(o)...)...)
+	}
+	for _, object := range objects {
+		cells := append([]string{o.Prefix + object.meta.GetName()}, t.cells(object.Object, o.Now)...)
+		if object.lost != nil {
+			cells[len(cells)-1] = "<unknown>"
+		}
+		cells = append(cells, ageCell(object.meta.GetCreationTimestamp(), o.Now))
+		if o.Wide && t.template != nil {
+			spec, selector := t.template(object.Object)
+			cells = append(cells, []string{containerNames(spec), containerImages(spec), orNone(selector)}[:len(t.wide)]...)
+		}
+		for _, key := range o.LabelColumns {
+			cells = append(cells, object.meta.GetLabels()[key])
+		}
+		if o.ShowLabels {
+			cells = append(cells, orNone(labels.FormatLabels(object.meta.GetLabels())))
+		}
+		row(object.meta.GetNamespace(), cells...)
+	}
+	return rows
+}

@@ -1,0 +1,220 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// objectType is a kind of object other than Pod that podrun has as it was applied, with
+// kubectl's names of its type and the columns of its table.
+type objectType struct {
+	kind     string
+	names    []string // plural, singular and short
+	resource string   // as -o name prints it: deployment.apps
+	headings []string
+	// cells returns the cells of a row after NAME and before AGE.
+	cells func(o any, now time.Time) []string
+	// wide are the headings that -o wide adds.
+	wide []string
+	// template returns the pod template and the selector of a workload; nil for other kinds.
+	template func(o any) (*corev1.PodSpec, string)
+}
+
+// Headings that -o wide adds for workloads.
+var (
+	wideHeadings     = []string{"CONTAINERS", "IMAGES"}
+	selectorHeadings = []string{"CONTAINERS", "IMAGES", "SELECTOR"}
+)
+
+// workloadTypes are the kinds from whose template podrun creates a pod, in the order in which
+// 'kubectl get all' prints them.
+var workloadTypes = []objectType{
+	{kind: "ReplicationController", names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, resource: "replicationcontroller",
+		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
+		cells: func(o any, _ time.Time) []string {
+			s := o.(*corev1.ReplicationController).Status
+			return numbers(s.Replicas, s.Replicas, s.ReadyReplicas)
+		},
+		template: func(o any) (*corev1.PodSpec, string) {
+			rc := o.(*corev1.ReplicationController)
+			return &rc.Spec.Template.Spec, labels.FormatLabels(rc.Spec.Selector)
+		}},
+	{kind: "DaemonSet", names: []string{"daemonsets", "daemonset", "ds"}, resource: "daemonset.apps",
+		headings: []string{"DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR"}, wide: selectorHeadings,
+		cells: func(o any, _ time.Time) []string {
+			ds := o.(*appsv1.DaemonSet)
+			s := ds.Status
+			return append(numbers(s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberReady, s.UpdatedNumberScheduled, s.NumberAvailable),
+				labels.FormatLabels(ds.Spec.Template.Spec.NodeSelector))
+		},
+		template: func(o any) (*corev1.PodSpec, string) {
+			ds := o.(*appsv1.DaemonSet)
+			return &ds.Spec.Template.Spec, metav1.FormatLabelSelector(ds.Spec.Selector)
+		}},
+	{kind: "Deployment", names: []string{"deployments", "deployment", "deploy"}, resource: "deployment.apps",
+		headings: []string{"READY", "UP-TO-DATE", "AVAILABLE"}, wide: selectorHeadings,
+		cells: func(o any, _ time.Time) []string {
+			s := o.(*appsv1.Deployment).Status
+			return append([]string{ready(s.ReadyReplicas, s.Replicas)}, numbers(s.UpdatedReplicas, s.AvailableReplicas)...)
+		},
+		template: func(o any) (*corev1.PodSpec, string) {
+			d := o.(*appsv1.Deployment)
+			return &d.Spec.Template.Spec, metav1.FormatLabelSelector(d.Spec.Selector)
+		}},
+	{kind: "ReplicaSet", names: []string{"replicasets", "replicaset", "rs"}, resource: "replicaset.apps",
+		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
+		cells: func(o any, _ time.Time) []string {
+			s := o.(*appsv1.ReplicaSet).Status
+			return numbers(s.Replicas, s.Replicas, s.ReadyReplicas)
+		},
+		template: func(o any) (*corev1.PodSpec, string) {
+			rs := o.(*appsv1.ReplicaSet)
+			return &rs.Spec.Template.Spec, metav1.FormatLabelSelector(rs.Spec.Selector)
+		}},
+	{kind: "StatefulSet", names: []string{"statefulsets", "statefulset", "sts"}, resource: "statefulset.apps",
+		headings: []string{"READY"}, wide: wideHeadings,
+		cells: func(o any, _ time.Time) []string {
+			s := o.(*appsv1.StatefulSet).Status
+			return []string{ready(s.ReadyReplicas, s.Replicas)}
+		},
+		template: func(o any) (*corev1.PodSpec, string) { return &o.(*appsv1.StatefulSet).Spec.Template.Spec, "" }},
+	{kind: "CronJob", names: []string{"cronjobs", "cronjob", "cj"}, resource: "cronjob.batch",
+		headings: []string{"SCHEDULE", "TIMEZONE", "SUSPEND", "ACTIVE", "LAST SCHEDULE"}, wide: selectorHeadings,
+		cells: func(o any, now time.Time) []string { return cronJobCells(o.(*batchv1.CronJob), now) },
+		template: func(o any) (*corev1.PodSpec, string) {
+			job := &o.(*batchv1.CronJob).Spec.JobTemplate.Spec
+			return &job.Template.Spec, metav1.FormatLabelSelector(job.Selector)
+		}},
+	{kind: "Job", names: []string{"jobs", "job"}, resource: "job.batch",
+		headings: []string{"STATUS", "COMPLETIONS", "DURATION"}, wide: selectorHeadings,
+		cells: func(o any, now time.Time) []string { return jobCells(o.(*batchv1.Job), now) },
+		template: func(o any) (*corev1.PodSpec, string) {
+			job := o.(*batchv1.Job)
+			return &job.Spec.Template.Spec, metav1.FormatLabelSelector(job.Spec.Selector)
+		}},
+	{kind: "PodTemplate", names: []string{"podtemplates", "podtemplate"}, resource: "podtemplate",
+		headings: []string{"CONTAINERS", "IMAGES", "POD LABELS"},
+		cells: func(o any, _ time.Time) []string {
+			t := o.(*corev1.PodTemplate).Template
+			return []string{containerNames(&t.Spec), containerImages(&t.Spec), labels.FormatLabels(t.Labels)}
+		}},
+}
+
+// referredTypes are the kinds that pods refer to.
+var referredTypes = []objectType{
+	{kind: "ConfigMap", names: []string{"configmaps", "configmap", "cm"}, resource: "configmap", headings: []string{"DATA"},
+		cells: func(o any, _ time.Time) []string {
+			m := o.(*corev1.ConfigMap)
+			return []string{strconv.Itoa(len(m.Data) + len(m.BinaryData))}
+		}},
+	{kind: "Secret", names: []string{"secrets", "secret"}, resource: "secret", headings: []string{"TYPE", "DATA"},
+		cells: func(o any, _ time.Time) []string {
+			s := o.(*corev1.Secret)
+			return []string{string(s.Type), strconv.Itoa(len(s.Data))}
+		}},
+}
+
+// podKind is the kind of pods in a selection of several kinds.
+const podKind = "Pod"
+
+// allKinds are the kinds of the category all, as in kubectl: ConfigMaps, Secrets and
+// PodTemplates are not in it.
+func allKinds() []string {
+	kinds := []string{podKind}
+	for _, t := range workloadTypes {
+		if t.kind != "PodTemplate" {
+			kinds = append(kinds, t.kind)
+		}
+	}
+	return kinds
+}
+
+// typeOf returns the type that a word names (cm, secrets, deployments.apps), or nil.
+func typeOf(word string) *objectType {
+	word, _, _ = strings.Cut(strings.ToLower(word), ".")
+	for _, types := range [][]objectType{workloadTypes, referredTypes} {
+		for i := range types {
+			if slices.Contains(types[i].names, word) {
+				return &types[i]
+			}
+		}
+	}
+	return nil
+}
+
+// workloadKind returns the kind of workload that a word names (deploy, job.batch), or "".
+func workloadKind(word string) string {
+	if t := typeOf(word); t != nil && !t.referred() {
+		return t.kind
+	}
+	return ""
+}
+
+// referred reports whether pods refer to objects of this kind.
+func (t *objectType) referred() bool {
+	return slices.ContainsFunc(referredTypes, func(r objectType) bool { return r.kind == t.kind })
+}
+
+func numbers(values ...int32) (out []string) {
+	for _, n := range values {
+		out = append(out, strconv.Itoa(int(n)))
+	}
+	return out
+}
+
+func ready(n, of int32) string { return fmt.Sprintf("%d/%d", n, of) }
+
+func jobCells(job *batchv1.Job, now time.Time) []string {
+	status, took := "Running", ""
+	for _, c := range job.Status.Conditions {
+		status = string(c.Type) // Complete or Failed
+	}
+	switch start, end := job.Status.StartTime, job.Status.CompletionTime; {
+	case start == nil:
+	case end == nil:
+		took = duration.HumanDuration(now.Sub(start.Time))
+	default:
+		took = duration.HumanDuration(end.Sub(start.Time))
+	}
+	return []string{status, ready(job.Status.Succeeded, 1), took}
+}
+
+func cronJobCells(o *batchv1.CronJob, now time.Time) []string {
+	zone, suspended, last := "", "<unset>", ""
+	if o.Spec.TimeZone != nil {
+		zone = *o.Spec.TimeZone
+	}
+	if o.Spec.Suspend != nil {
+		suspended = map[bool]string{true: "True", false: "False"}[*o.Spec.Suspend]
+	}
+	if o.Status.LastScheduleTime != nil {
+		last = duration.HumanDuration(now.Sub(o.Status.LastScheduleTime.Time))
+	}
+	return []string{o.Spec.Schedule, orNone(zone), suspended, strconv.Itoa(len(o.Status.Active)), orNone(last)}
+}
+
+func containerNames(spec *corev1.PodSpec) string {
+	var out []string
+	for _, c := range spec.Containers {
+		out = append(out, c.Name)
+	}
+	return strings.Join(out, ",")
+}
+
+func containerImages(spec *corev1.PodSpec) string {
+	var out []string
+	for _, c := range spec.Containers {
+		out = append(out, c.Image)
+	}
+	return strings.Join(out, ",")
+}

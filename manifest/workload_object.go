@@ -1,0 +1,49 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+)
+
+// WorkloadObject returns the workload that defines a pod, with the pod as its template, the API's
+// defaults and no status; nil if no workload defines the pod. Applied again, it results in the same
+// pod.
+func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
+	if pod == nil || by == nil || by.Workload == nil {
+		return nil, nil
+	}
+	w := workloads[by.Kind]
+	obj := w.make()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(by.Workload, obj); err != nil {
+		return nil, fmt.Errorf("read the %s %s: %w", by.Kind, pod.Name, err)
+	}
+	meta, template := w.get(obj)
+	if template == nil {
+		return nil, fmt.Errorf("read the %s %s: it has no pod template", by.Kind, pod.Name)
+	}
+	meta.Namespace, meta.Name, meta.CreationTimestamp = pod.Namespace, pod.Name, pod.CreationTimestamp
+	*template = templateOf(pod)
+	if set, ok := obj.(*appsv1.StatefulSet); ok {
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool {
+			return slices.ContainsFunc(set.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
+		})
+	}
+	w.setDefaults(obj)
+	return obj.(runtime.Object), nil
+}
+
+// templateOf returns the pod template that results in the pod.
+func templateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: withoutMark(pod.Annotations)}, Spec: authored(pod).Spec}
+	template.Spec.EphemeralContainers = nil // a template cannot have any
+	if HasPreferredUserNamespace(pod) {
+		template.Spec.HostUsers = nil
+	}
+	return template
+}
