@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,12 +65,12 @@ not an error if -f, -l or --all select no pods. An interrupted delete can be rer
 }
 
 func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
-	if f.all && len(given) == 1 && given[0] == "all" {
-		given = nil // kubectl delete all --all: podrun has no other types
-	}
-	named, err := podRefs(given, false)
+	kinds, named, err := parseSelected(given, f.all || f.labels != "")
 	if err != nil {
 		return err
+	}
+	if len(named) == 1 && len(given) == 1 && strings.EqualFold(given[0], "all") && !a.isPodName(given) {
+		return usageHint(errors.New("all is a type, but no name was specified"), "use 'podrun delete all --all' for all pods of the namespace, with the workloads that define them")
 	}
 	if err := f.check(c, named); err != nil {
 		return err
@@ -114,8 +115,8 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
-	if f.labels != "" {
-		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return k.Pod == nil || !match(k.Pod.Labels) })
+	if f.all || f.labels != "" {
+		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return !kinds.selects(k, f.labels, match) })
 	}
 	if len(pods) == 0 && (f.all || f.labels != "") {
 		r.note("no pods found")

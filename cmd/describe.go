@@ -28,7 +28,16 @@ func newDescribe(a *app) *cobra.Command {
 and events. Without a NAME, show all pods of the namespace.`,
 		Example: `  podrun describe web
   podrun describe -l app=web`,
-		RunE: func(c *cobra.Command, named []string) error { return a.runDescribe(c, f, named) },
+		RunE: func(c *cobra.Command, named []string) error {
+			s, ok, err := parseSelection(named)
+			if err != nil {
+				return err
+			}
+			if ok && !a.isPodName(named) {
+				return a.describeObjects(c, f, s)
+			}
+			return a.runDescribe(c, f, named)
+		},
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")

@@ -98,7 +98,8 @@ type found struct {
 	kind string
 	runtime.Object
 	meta metav1.Object
-	lost error // the Secret's data is lost (run.Referred)
+	pod  *corev1.Pod // the pod of a workload, or the object itself
+	lost error       // the Secret's data is lost (run.Referred)
 }
 
 // getObjects prints workloads, ConfigMaps and Secrets, and pods together with them.
@@ -143,7 +144,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 	a.observedAt = map[types.UID]time.Time{}
 	all := map[string][]found{}
 	for _, v := range views {
-		all[podKind] = append(all[podKind], found{kind: podKind, Object: v.Object, meta: v.Object})
+		all[podKind] = append(all[podKind], found{kind: podKind, Object: v.Object, meta: v.Object, pod: v.Object})
 		if !v.KnownAt.IsZero() {
 			a.observedAt[v.Object.UID] = v.KnownAt
 		}
@@ -152,7 +153,7 @@ func (a *app) readObjects(ctx context.Context, e *run.Engine, namespace string, 
 			return nil, nil, err
 		}
 		if o != nil {
-			all[v.Definition.Kind] = append(all[v.Definition.Kind], found{kind: v.Definition.Kind, Object: o, meta: o.(metav1.Object)})
+			all[v.Definition.Kind] = append(all[v.Definition.Kind], found{kind: v.Definition.Kind, Object: o, meta: o.(metav1.Object), pod: v.Object})
 		}
 	}
 	referred, err := run.ReferredObjects(e.Layout(), namespace)

@@ -140,7 +140,7 @@ type otherType struct {
 
 const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
-const useTemplate = "podrun runs a workload as one pod with the same name: 'podrun get' lists the pods"
+const useTemplate = "name a workload as in deploy/NAME; 'podrun get all' lists the pods and the workloads that define them"
 
 var otherTypes = []otherType{
 	{[]string{"services", "service", "svc"}, useAddress},
@@ -149,8 +149,8 @@ var otherTypes = []otherType{
 	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
 	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes those of one"},
-	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},
-	{[]string{"secrets", "secret"}, "podrun reads Secrets from files: 'podrun apply -f pod.yaml --secret FILE'"},
+	{[]string{"configmaps", "configmap", "cm"}, "podrun keeps ConfigMaps with the pods that refer to them: 'podrun get cm' lists them, 'podrun apply -f pod.yaml --configmap FILE' changes them"},
+	{[]string{"secrets", "secret"}, "podrun keeps Secrets with the pods that refer to them: 'podrun get secrets' lists them, 'podrun apply -f pod.yaml --secret FILE' changes them"},
 	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes the pod's claims in --pvc-dir"},
 	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "bind a claim to a directory, 'podrun apply -f pod.yaml --pvc NAME=DIR', or all claims with --pvc-dir DIR"},
 	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},

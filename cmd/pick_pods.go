@@ -17,7 +17,47 @@ type pickFlags struct {
 	all      bool
 
 	named []run.Ref
+	kinds kindFilter
 	match func(map[string]string) bool
+}
+
+// kindFilter are the kinds of objects that define the pods to select, as in 'stop deploy --all'; it is
+// empty, or contains Pod, for all pods.
+type kindFilter []string
+
+// parseSelected parses the arguments of a command that acts on pods: names or, if several is true because
+// --all or -l is set, one list of types.
+func parseSelected(given []string, several bool) (kinds kindFilter, named []run.Ref, err error) {
+	if several && len(given) == 1 {
+		kinds, err = kindsOf(given[0])
+	}
+	for _, kind := range kinds {
+		if t := typeOf(kind); t != nil && t.referred() {
+			return nil, nil, notPods(t.names[0])
+		}
+	}
+	if err != nil || len(kinds) > 0 {
+		return kinds, nil, err
+	}
+	named, err = podRefs(given, false)
+	return nil, named, err
+}
+
+// all reports whether every pod is selected.
+func (f kindFilter) all() bool { return len(f) == 0 || slices.Contains(f, podKind) }
+
+// selects reports whether --all or -l selects a pod. If pods are selected by the kind of their workload,
+// the selector applies to the labels of the workload, as in kubectl. The kind of a pod that an older
+// release created is not known: it is not selected. The labels of a pod whose checkpoint is unreadable are
+// unknown: only an empty selector matches it.
+func (f kindFilter) selects(k run.Known, selector string, match func(map[string]string) bool) bool {
+	switch {
+	case !f.all():
+		return k.Definition != nil && slices.Contains(f, k.Definition.Kind) && match(k.Definition.Labels())
+	case k.Pod == nil:
+		return selector == ""
+	}
+	return match(k.Pod.Labels)
 }
 
 func (f *pickFlags) add(set *pflag.FlagSet) {
@@ -29,7 +69,7 @@ func (f *pickFlags) add(set *pflag.FlagSet) {
 // contradictory flags.
 func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	several := f.all || f.selector != ""
-	named, err := podRefs(given, !several)
+	kinds, named, err := parseSelected(given, several)
 	if err != nil {
 		return err
 	}
@@ -42,7 +82,7 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	if f.match, err = parseSelector(f.selector); err != nil {
 		return usage(c, err)
 	}
-	f.named = named
+	f.kinds, f.named = kinds, named
 	return nil
 }
 
@@ -70,7 +110,7 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 	if err != nil {
 		return nil, err
 	}
-	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.named) == 0 && !f.matches(k) })
+	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.named) == 0 && !f.kinds.selects(k, f.selector, f.match) })
 	if len(pods) == 0 && missing == nil {
 		missing = notFound("")
 	}
@@ -78,15 +118,6 @@ func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine 
 		missing = nil
 	}
 	return pods, missing
-}
-
-// matches reports whether the labels of a pod match. The labels of a pod whose checkpoint
-// is unreadable are unknown: only an empty selector matches it.
-func (f *pickFlags) matches(k run.Known) bool {
-	if k.Pod == nil {
-		return f.selector == ""
-	}
-	return f.match(k.Pod.Labels)
 }
 
 // namespaceOrDefault returns the namespace of the flags or settings, or other if neither is set.

@@ -57,6 +57,15 @@ func (d *Definition) Equal(other *Definition) bool { return reflect.DeepEqual(d,
 // created by an older release, and may have been created from a workload of any kind.
 func (d *Definition) DefinedBy(kind string) bool { return d == nil || d.Kind == kind }
 
+// Labels returns the labels of the workload; nil for a Pod.
+func (d *Definition) Labels() map[string]string {
+	var o metav1.PartialObjectMetadata
+	if d == nil || d.Workload == nil || json.Unmarshal(d.Workload, &o) != nil {
+		return nil
+	}
+	return o.Labels
+}
+
 // MarshalJSON returns the workload, or the kind of a Pod.
 func (d Definition) MarshalJSON() ([]byte, error) {
 	if d.Workload != nil {

@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/run"
+)
+
+// describeObjects describes the selected objects: for a workload, its pod.
+func (a *app) describeObjects(c *cobra.Command, f *describeFlags, s selection) error {
+	match, err := parseSelector(f.selector)
+	if err != nil {
+		return usage(c, err)
+	}
+	r := &renderer{w: a.streams.Err}
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	objects, missing, err := a.readObjects(c.Context(), engine, a.namespaceRead(f.allNamespaces), s)
+	if err != nil {
+		return err
+	}
+	objects = slices.DeleteFunc(objects, func(o found) bool { return !match(o.meta.GetLabels()) })
+	if len(objects) == 0 && missing == nil {
+		fmt.Fprintln(a.streams.Err, "no objects found")
+	}
+	screen, now := a.screenOf(a.outTerminal), time.Now()
+	for i, o := range objects {
+		if i > 0 {
+			fmt.Fprint(a.streams.Out, "\n\n")
+		}
+		switch object := o.Object.(type) {
+		case *corev1.ConfigMap:
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.configMap(object) })
+		case *corev1.Secret:
+			err = describe(a.raw.Out, screen, now, func(d *description) { d.secret(object, o.lost) })
+		default:
+			err = describePod(a.raw.Out, screen, o.pod, readEvents(engine, r, f.events, o.pod), a.observedAt[o.pod.UID], now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return missing
+}
+
+// describe prints what write writes, escaped and fitted to the screen.
+func describe(w io.Writer, s screen, now time.Time, write func(*description)) error {
+	var text bytes.Buffer
+	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths
+	write(d)
+	if err := d.out.Flush(); err != nil {
+		return fmt.Errorf("describe: %w", err)
+	}
+	_, err := io.WriteString(w, fitDescription(s, text.String()))
+	return err
+}
+
+// configMap writes what 'kubectl describe configmap' (v1.36) prints; keys are sorted.
+func (d *description) configMap(m *corev1.ConfigMap) {
+	d.metadata(&m.ObjectMeta)
+	d.row(0, "\nData\n====")
+	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
+		d.row(0, key+":\n----\n"+m.Data[key]+"\n")
+	}
+	d.row(0, "\nBinaryData\n====")
+	for _, key := range slices.Sorted(maps.Keys(m.BinaryData)) {
+		d.row(0, key+": "+strconv.Itoa(len(m.BinaryData[key]))+" bytes")
+	}
+	d.row(0)
+}
+
+// secret writes what 'kubectl describe secret' (v1.36) prints: the sizes of the values, but not the
+// values.
+func (d *description) secret(s *corev1.Secret, lost error) {
+	d.metadata(&s.ObjectMeta)
+	d.row(0, "\nType:", string(s.Type))
+	d.row(0, "\nData\n====")
+	for _, key := range slices.Sorted(maps.Keys(s.Data)) {
+		d.row(0, key+":", strconv.Itoa(len(s.Data[key]))+" bytes")
+	}
+	if lost != nil {
+		d.row(0, lost.Error())
+	}
+}
+
+// metadata writes the first rows of an object other than a pod.
+func (d *description) metadata(meta *metav1.ObjectMeta) {
+	d.row(0, "Name:", meta.Name)
+	d.row(0, "Namespace:", meta.Namespace)
+	d.list("Labels", pairs(meta.Labels))
+	d.list("Annotations", annotationLines(meta.Annotations))
+}
