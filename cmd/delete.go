@@ -36,7 +36,9 @@ podrun created for them: containers, sandbox, network, mounts, directories,
 cgroups and logs. podrun never changes the content of a hostPath, and keeps the
 directories of claims in --pvc-dir unless --delete-volumes is set.
 
-Select pods by name, by manifest (-f), by labels (-l), or all (--all). A named pod
+Select pods by name, by manifest (-f), by labels (-l), or all (--all). deploy/web and
+job db are the pods that these workloads define; 'delete deploy --all' deletes the pods
+of all Deployments, and 'delete all --all' all pods. A named pod
 that does not exist is an error (exit code 1) unless --ignore-not-found is set. It is
 not an error if -f, -l or --all select no pods. An interrupted delete can be rerun.`,
 		Example: `  podrun delete web

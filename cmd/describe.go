@@ -22,12 +22,15 @@ type describeFlags struct {
 func newDescribe(a *app) *cobra.Command {
 	f := &describeFlags{}
 	c := &cobra.Command{
-		Use:   "describe [NAME...]",
+		Use:   "describe [NAME... | TYPE[,TYPE...] [NAME...] | TYPE/NAME...]",
 		Short: "Show pods in detail, with their events",
 		Long: `Show pods as 'kubectl describe pod' does: container states, conditions, volumes
-and events. Without a NAME, show all pods of the namespace.`,
+and events. Without a NAME, show all pods of the namespace. For a workload
+(deploy/web), show its pod; for a ConfigMap, its data; for a Secret, the sizes of its
+values.`,
 		Example: `  podrun describe web
-  podrun describe -l app=web`,
+  podrun describe -l app=web
+  podrun describe cm settings`,
 		RunE: func(c *cobra.Command, named []string) error {
 			s, ok, err := parseSelection(named)
 			if err != nil {

@@ -26,14 +26,15 @@ type getFlags struct {
 	fieldSelector string
 	timeout       time.Duration
 	sources       bool
+	references    bool
 	ignoreMissing bool
 }
 
 func newGet(a *app) *cobra.Command {
 	f := &getFlags{}
 	c := &cobra.Command{
-		Use:   "get [NAME... | pvc [NAME...]]",
-		Short: "Show pods and their status",
+		Use:   "get [NAME... | TYPE[,TYPE...] [NAME...] | TYPE/NAME...]",
+		Short: "Show pods and their status, or the objects that define them",
 		Long: `Show the pods that podrun runs on this host, with the status that the kubelet would
 report. Readiness comes from probes, which run only while 'podrun serve' or another
 command supervises the pod: "Running (as of 5m ago)", on a narrow terminal
@@ -44,6 +45,15 @@ On a terminal, --watch shows a live view with the last event of each pod, which 
 n, s, r and a sort it by name, status, restarts and age. Without a terminal, it prints a
 line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
 
+TYPE is pods, the type of a workload (deployments, jobs…), configmaps or secrets, or
+one of kubectl's short names; 'all' stands for pods and workloads. podrun prints these
+objects as they were applied, with kubectl's columns: a workload counts the one pod
+that podrun runs for it, and of ConfigMaps and Secrets, podrun has those that pods
+refer to. A single word that is the name of a pod, such as job, selects that pod.
+
+The output of -o yaml can be applied again, which changes nothing; with
+--with-references, it contains the ConfigMaps, Secrets and claims of the pods, too.
+
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,
 		Example: `  podrun get
@@ -52,6 +62,10 @@ line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
   podrun get web -o jsonpath='{.status.podIP}'
   podrun get -o custom-columns=NAME:.metadata.name,IP:.status.podIP
   podrun get -w
+  podrun get all
+  podrun get deploy,cm -o wide
+  podrun get secret password -o jsonpath={.data.password}
+  podrun get web -o yaml --with-references > web.yaml
   podrun get pvc
   podrun get --sources`,
 		RunE: func(c *cobra.Command, named []string) error {
@@ -78,6 +92,7 @@ line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
 	c.Flags().StringVar(&f.fieldSelector, "field-selector", "", "field `selector` of the pods: metadata.name, metadata.namespace, spec.nodeName, spec.restartPolicy, status.phase or status.podIP (status.phase=Running)")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --watch: time limit; 0 for no limit")
 	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", false, "do not fail if a named pod does not exist")
+	c.Flags().BoolVar(&f.references, "with-references", false, "with -o json or yaml: also print the ConfigMaps, Secrets, claims, volumes and RuntimeClasses that the pods refer to, in a List that can be applied")
 	c.Flags().BoolVar(&f.sources, "sources", false, "show the manifest directories and URLs of the running podrun serve instead of pods")
 	return c
 }
@@ -101,6 +116,8 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
 	case watching && f.fieldSelector != "":
 		return usageHint(errors.New("--field-selector cannot be used with --watch"), "use -l SELECTOR, or filter the output: 'podrun get --watch -o json | jq .'")
+	case watching && f.references:
+		return usage(c, errors.New("--with-references cannot be used with --watch"))
 	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
 		return usage(c, errors.New("--watch prints a table, names or, with -o json, one object per line, and does not sort"))
 	case f.sources && byTemplate != nil:
@@ -142,6 +159,9 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if f.ignoreMissing && len(refs) > 0 && len(shown) == 0 {
 		return nil // as in kubectl
 	}
+	if f.references {
+		return errors.Join(missing, a.printWithReferences(engine, ofPods(shown)))
+	}
 	if byTemplate != nil {
 		return errors.Join(missing, a.printTemplate(byTemplate, podObject(shown, single)))
 	}
@@ -169,6 +189,9 @@ func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter
 	}
 	if byTemplate, err = f.printer(ctx, a.output); err != nil {
 		return nil, nil, err
+	}
+	if f.references && a.output != "json" && a.output != "yaml" {
+		return nil, nil, usageHint(errors.New("--with-references requires -o json or -o yaml"), "add -o yaml")
 	}
 	match, err = parseSelector(f.selector)
 	return byTemplate, match, err

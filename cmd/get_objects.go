@@ -130,7 +130,7 @@ func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
 	if len(objects) == 0 && (missing != nil || f.ignoreMissing && len(s.refs) > 0) {
 		return missing
 	}
-	return errors.Join(missing, a.printObjects(objects, f, byTemplate, s))
+	return errors.Join(missing, a.printObjects(engine, objects, f, byTemplate, s))
 }
 
 // readObjects reads the selected objects, in the order of the selection. Missing joins the errors
@@ -210,7 +210,7 @@ func sortObjects(objects []found, s selection, by string) error {
 	})
 }
 
-func (a *app) printObjects(objects []found, f *getFlags, byTemplate podPrinter, s selection) error {
+func (a *app) printObjects(engine *run.Engine, objects []found, f *getFlags, byTemplate podPrinter, s selection) error {
 	single := len(s.refs) == 1 && len(objects) == 1
 	switch {
 	case a.output == "name":
@@ -220,6 +220,9 @@ func (a *app) printObjects(objects []found, f *getFlags, byTemplate podPrinter, 
 		return nil
 	case a.output == "" || a.output == "wide":
 		return a.printObjectTables(objects, f, s)
+	}
+	if f.references {
+		return a.printWithReferences(engine, objects)
 	}
 	var list corev1.List
 	list.APIVersion, list.Kind, list.Items = "v1", "List", []runtime.RawExtension{}

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeepReferred returns o with additional ConfigMaps and Secrets: those in c, the checkpoint of the
-// existing pod, to which pod refers and which are not in o. It also returns their names (ConfigMap
-// shop/web). With kubectl, they would still be in the API server; podrun has no API server, so the
-// checkpoint has the only copy. KeepReferred does not add Secrets if their values are lost.
+// KeepReferred returns o with additional objects: those in c, the checkpoint of the existing pod, to
+// which pod refers and which are not in o; a claim with its volume. It also returns their names
+// (ConfigMap shop/web). With kubectl, they would still be in the API server; podrun has no API server, so
+// the checkpoint has the only copy. KeepReferred does not add Secrets if their values are lost.
 // KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())
@@ -28,7 +28,36 @@ func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []strin
 			kept = append(kept, "Secret "+key)
 		}
 	}
+	for _, claim := range was.Claims {
+		kept = append(kept, was.keepClaim(claim, &out)...)
+	}
+	if r := was.RuntimeClass; r != nil && o.RuntimeClasses[r.Name] == nil {
+		out.RuntimeClasses = with(out.RuntimeClasses, r.Name, r)
+		kept = append(kept, "RuntimeClass "+r.Name)
+	}
 	return &out, kept
+}
+
+// keepClaim adds to o a claim of the existing pod, bound to its volume, unless the input has a bound claim
+// of this name. An API server, too, keeps the binding of a claim whose manifest names no volume.
+func (c Checkpoint) keepClaim(claim *corev1.PersistentVolumeClaim, o *Objects) (kept []string) {
+	key := claim.Namespace + "/" + claim.Name
+	given := o.Claims[key]
+	at := slices.IndexFunc(c.Volumes, func(v *corev1.PersistentVolume) bool { return v.Name == claim.Spec.VolumeName })
+	if at < 0 || given != nil && o.Volumes[given.Spec.VolumeName] != nil {
+		return nil
+	}
+	if given != nil {
+		claim = given.DeepCopy()
+		claim.Spec.VolumeName = c.Volumes[at].Name
+	} else {
+		kept = append(kept, "PersistentVolumeClaim "+key)
+	}
+	o.Claims = with(o.Claims, key, claim)
+	if name := c.Volumes[at].Name; o.Volumes[name] == nil {
+		o.Volumes = with(o.Volumes, name, c.Volumes[at])
+	}
+	return kept
 }
 
 // with returns a copy of a map with one more entry.

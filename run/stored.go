@@ -24,6 +24,19 @@ func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error)
 	return store.ViewCheckpoint(e.Layout(), id.UID)
 }
 
+// References returns the objects to which a pod refers, as an API server accepts them
+// (manifest.Checkpoint.References); none if the pod has no checkpoint.
+func (e *Engine) References(id identity.Pod) (*manifest.Objects, error) {
+	c, err := e.StoredCheckpoint(id)
+	if c == nil || err != nil {
+		return &manifest.Objects{}, err
+	}
+	if c.SecretsLost {
+		return nil, store.LostSecrets(id)
+	}
+	return c.References(), nil
+}
+
 // IsStored reports whether a pod with this name has a checkpoint that the current user may read.
 func IsStored(layout identity.Layout, namespace, name string) bool {
 	pods, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: name})

@@ -45,8 +45,8 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 }
 
 // forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of the same
-// name. With KeepReferred, ConfigMaps and Secrets of the existing pod that are missing in the input are added
-// to it, and kept is a warning that names them.
+// name. With KeepReferred, objects of the existing pod that are missing in the input are added to it, and kept is
+// a warning that names them.
 func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 	for _, h := range in.Existing {
 		if h.Pod == nil || h.ID.Namespace != pod.Namespace || h.ID.Name != pod.Name {

@@ -79,6 +79,16 @@ func (t Target) DefinitionChanged() bool {
 	return is != nil && !is.Equal(t.Was.Made.Definition)
 }
 
+// definition returns the object that defines the pod. The Pod in the output of 'podrun get pod -o yaml' is
+// the pod itself, which has its UID, rather than another definition of the pod.
+func (t Target) definition(p manifest.Pod) *manifest.Definition {
+	was := t.Was.Made.Definition
+	if was != nil && p.Definition.DefinedBy("Pod") && p.Object.UID != "" && string(p.Object.UID) == t.Was.ID.UID {
+		return was
+	}
+	return p.Definition
+}
+
 // HostState contains the state of this host that planning requires.
 type HostState struct {
 	Facts      host.Facts
@@ -104,8 +114,8 @@ type Input struct {
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It is set only if the source of the
 	// objects is known to define these pods.
 	ReplaceCorrupt bool
-	// KeepReferred adds ConfigMaps and Secrets that are missing in the objects, from the checkpoints of
-	// the existing pods. It is not set if the source of the objects defines the pods completely.
+	// KeepReferred adds ConfigMaps, Secrets, claims and RuntimeClasses that are missing in the objects, from
+	// the checkpoints of the existing pods. It is not set if the source of the objects defines the pods completely.
 	KeepReferred bool
 	// Debug is a container to add to the pods' ephemeral containers; nil if there is none.
 	Debug *corev1.EphemeralContainer
@@ -126,15 +136,15 @@ func All(in Input) ([]Target, problem.List) {
 	in.Objects = bindClaims(input, in.Settings.ClaimDir)
 	paths := volumePaths(in.Facts.Paths)
 	for _, mp := range in.Objects.Pods {
-		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
-		of, kept := in.forPod(pod)
+		of, kept := in.forPod(mp.Object)
+		pod, classed := manifest.WithClasses(mp.Object, of.Objects)
 		will := in.withEphemeral(pod)
 		t := Compare(will, of)
 		forbidden := t.ephemeralProblems(pod, will, in.Debug)
 		handler, found := RuntimeHandler(pod, of.Objects)
 		pod = in.withUserNamespace(&t, t.withoutEphemeral(will), handler)
 		plan, more := NewPlan(PlanInput{
-			Pod: pod, UID: t.UID, Definition: mp.Definition, Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.UID, Definition: t.definition(mp), Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if !mp.WroteDNSPolicy {
@@ -151,7 +161,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS) // the command's next pod needs another range
 		text += plan.text()
-		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+// ofPods returns pods as objects that get prints.
+func ofPods(pods []corev1.Pod) (out []found) {
+	for i := range pods {
+		out = append(out, found{kind: podKind, Object: &pods[i], meta: &pods[i], pod: &pods[i]})
+	}
+	return out
+}
+
+// printWithReferences prints a List of the objects, after those to which their pods refer. Applied
+// again, it changes nothing: it omits a pod whose workload it contains. The error is that of a pod whose
+// Secrets are lost, or whose checkpoint cannot be read.
+func (a *app) printWithReferences(e *run.Engine, objects []found) error {
+	referred := &manifest.Objects{}
+	for _, o := range objects {
+		if o.pod == nil {
+			continue
+		}
+		id := identity.Pod{Namespace: o.pod.Namespace, Name: o.pod.Name, UID: string(o.pod.UID)}
+		of, err := e.References(id)
+		if err != nil {
+			return err
+		}
+		referred.Add(of)
+	}
+	for _, o := range objects {
+		set, ok := o.Object.(*appsv1.StatefulSet)
+		for i := 0; ok && i < len(set.Spec.VolumeClaimTemplates); i++ {
+			delete(referred.Claims, set.Namespace+"/"+set.Spec.VolumeClaimTemplates[i].Name+"-"+set.Name+"-0") // its template defines this claim
+		}
+	}
+	list := resourceList{APIVersion: "v1", Kind: "List", Items: referred.Resources()}
+	for _, o := range objects {
+		if o.lost != nil {
+			return o.lost
+		}
+		if !isIn(referred, o) && !isDefinedIn(objects, o) {
+			list.Items = append(list.Items, o.Object)
+		}
+	}
+	return printData(a.raw.Out, a.output, list)
+}
+
+// isIn reports whether an object is a ConfigMap or Secret that is printed as a reference, too.
+func isIn(referred *manifest.Objects, o found) bool {
+	key := o.meta.GetNamespace() + "/" + o.meta.GetName()
+	switch o.kind {
+	case "ConfigMap":
+		return referred.ConfigMaps[key] != nil
+	case "Secret":
+		return referred.Secrets[key] != nil
+	}
+	return false
+}
+
+// isDefinedIn reports whether an object is a pod that a workload in objects defines.
+func isDefinedIn(objects []found, o found) bool {
+	return o.kind == podKind && slices.ContainsFunc(objects, func(w found) bool { return w.kind != podKind && w.pod == o.pod })
+}
