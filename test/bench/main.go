@@ -23,7 +23,7 @@
 //   - own overhead, in separate runs through a proxy that records every call: podrun's wall
 //     time minus the time in which a call was in progress or an init container was running.
 //   - reaction: from the moment when the runtime first reports the exit of an init container,
-//     for which the proxy polls every millisecond, to the following CreateContainer.
+//     for which the proxy polls every millisecond, to the following StartContainer.
 //   - start: version --client, and an empty Go program.
 //   - delete: podrun delete compared with StopContainer, StopPodSandbox and RemovePodSandbox
 //     calls of a bare client for the same pods, concurrently.

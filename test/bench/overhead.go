@@ -85,27 +85,27 @@ func (t trace) initContainers() []initContainer {
 }
 
 // reactions returns the times from when the runtime reported the exit of an init
-// container to the following CreateContainer. The bench may learn of the exit after
+// container to the following StartContainer. The bench may learn of the exit after
 // podrun: then the reaction is 0. With finished set, it returns the times from the exits
 // themselves.
 func (t trace) reactions(finished bool) []time.Duration {
-	var creates []time.Time
+	var starts []time.Time
 	for _, c := range t.calls {
-		if c.Method == "CreateContainer" {
-			creates = append(creates, c.Begin)
+		if c.Method == "StartContainer" {
+			starts = append(starts, c.Begin)
 		}
 	}
 	var out []time.Duration
 	for i, c := range t.initContainers() {
 		e, ok := t.exits[c.id]
-		if !ok || i+1 >= len(creates) {
+		if !ok || i+1 >= len(starts) {
 			continue
 		}
 		at := e.Reported
 		if finished {
 			at = e.Finished
 		}
-		out = append(out, max(0, creates[i+1].Sub(at)))
+		out = append(out, max(0, starts[i+1].Sub(at)))
 	}
 	return out
 }

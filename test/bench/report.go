@@ -45,7 +45,7 @@ type scenarioNumbers struct {
 	// load of the machine.
 	Processor numbers `json:"processorMs"`
 	// Reaction is the time from when the runtime reports an exit to the next
-	// CreateContainer, ReactionToExit from the exit itself.
+	// StartContainer, ReactionToExit from the exit itself.
 	Reaction       numbers `json:"reactionMs,omitempty"`
 	ReactionToExit numbers `json:"reactionToExitMs,omitempty"`
 	// Calls are the calls of one podrun process by method.
