@@ -124,7 +124,7 @@ func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 }
 
 // ofSandbox reports whether an address belongs to the sandbox's interface: a result may
-// include addresses of the host's end.
+// include addresses of the host's end of the pair.
 func ofSandbox(r *current.Result, ip *current.IPConfig, ifName string) bool {
 	if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
 		return true

@@ -17,7 +17,7 @@ func warnDropped(bridge string) {
 	for _, id := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6, nftables.TableFamilyINet} {
 		chains, err := readChains(id)
 		if err != nil {
-			continue // a kernel without the family
+			continue // the kernel does not support the address family
 		}
 		for _, c := range chains {
 			if dropsForwarded(c) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Docker and ufw set the policy of iptables' chain FORWARD to DROP. An accept rule in the
-// plugin's own table has no effect on that, because each table must accept the packet.
-// The plugin therefore accepts the traffic of the network's bridge in that chain itself,
-// as upstream's plugin firewall does, if iptables stores its rules in nftables
+// plugin's own table does not override that policy, because every table must accept the
+// packet. The plugin therefore accepts the traffic of the network's bridge in that chain
+// itself, as upstream's plugin firewall does, if iptables stores its rules in nftables
 // (iptables-nft).
 const (
 	filterTable  = "filter"

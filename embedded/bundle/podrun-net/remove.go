@@ -53,7 +53,7 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 		if bridge == "" || there[f.id] {
 			continue
 		}
-		n, err := removeForward(c, f.id, bridge) // whose table another program removed
+		n, err := removeForward(c, f.id, bridge) // if another program has removed the network's table
 		if err != nil {
 			return err
 		}

@@ -119,8 +119,8 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 			rule(loop, "", from(a.bridge), f.match(f.dest, f.loopback, expr.CmpOpEq), drop),
 			rule(loop, "", from(a.bridge), f.match(f.source, f.loopback, expr.CmpOpEq), drop))
 	} else {
-		// The kernel forwards nothing from ::1: an immediate refusal is better than a
-		// lost packet.
+		// The kernel forwards no packets from ::1. Without a rule for ::1, a connection is
+		// refused immediately instead of losing its packets.
 		s.base = append(s.base, rule(out, "", f.match(f.dest, f.loopback, expr.CmpOpNeq), local(), jump))
 	}
 
