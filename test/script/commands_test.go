@@ -24,6 +24,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -142,16 +144,20 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 var faults = map[string]critest.When{"before": critest.Before, "after": critest.After, "hang": critest.Hang,
 	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
 
-// fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of
-// the fake fail; none removes the faults of the method.
+// fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of
+// the fake fail; none removes the faults of the method. Before is an outage, during which podrun
+// may retry the call; error is an error of the call itself.
 func fault(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
+	want(ts, neg, args, 2, "fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
 	s, f := of(ts), critest.Fault{}
 	if args[1] == "none" {
 		for _, clear := range s.faults[args[0]] {
 			clear()
 		}
 		return
+	}
+	if args[1] == "error" {
+		args[1], f.Err = "before", status.Error(codes.Internal, "fault injected")
 	}
 	var known bool
 	if f.When, known = faults[args[1]]; !known || s.fake == nil {
