@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
@@ -49,7 +47,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e)}
-	options.Housekeeping, options.HousekeepingEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
+	options.RotateLogs, options.RotateLogsEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
 	options.Shutdowns = func(ctx context.Context) (supervisor.Shutdowns, error) {
 		l, err := systemd.DialLogind(ctx)
@@ -136,25 +134,6 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 		}
 	}()
 	return out
-}
-
-// rotateLogs rotates the logs of podrun's running containers that have become too large.
-func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
-	size, err := e.Settings.LogMaxSize()
-	if err != nil {
-		e.WarnOnce(problem.WarningOf(err))
-		return
-	}
-	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers)}
-	var logs []podlog.Running
-	for _, c := range running {
-		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
-			logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
-		}
-	}
-	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
-		e.SendWarnings(problem.List{problem.WarningOf(err)})
-	}
 }
 
 // collectLeftovers removes leftovers of killed podrun processes. It does not report that the

@@ -96,25 +96,3 @@ func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	}
 	return s, Failed
 }
-
-// Due returns when the next probe of a container that started at startedAt begins:
-// initialDelaySeconds after the start, then every period, counted from the first probe. A
-// time in the past means immediately: if a probe took longer than its period, the next one
-// follows without a pause, and the probes that were due before are skipped. ok is false if
-// there is no further probe.
-//
-// If the host's clock was set back since the container started, the first probe waits for at
-// most the initial delay from now.
-func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
-	switch {
-	case s.Done:
-		return time.Time{}, false
-	case s.First.IsZero():
-		if startedAt.After(now) {
-			startedAt = now
-		}
-		return startedAt.Add(p.initialDelay()), true
-	}
-	ticks := s.Began.Sub(s.First)/p.period() + 1
-	return s.First.Add(ticks * p.period()), true
-}

@@ -29,15 +29,6 @@ func (p *Prober) work(ctx context.Context, w *watched, plan Plan) {
 	}
 }
 
-func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
-	now := time.Now()
-	due, ok := Due(plan, s, w.StartedAt, now)
-	if s.First.IsZero() && due.Before(w.StartedAt.Add(p.options.Settle)) && !w.StartedAt.After(now) {
-		due = w.StartedAt.Add(p.options.Settle)
-	}
-	return due, ok
-}
-
 // sleepUntil waits until t. It returns false if ctx ends first.
 func sleepUntil(ctx context.Context, t time.Time) bool {
 	timer := time.NewTimer(time.Until(t))

@@ -23,10 +23,6 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time that a container gets to stop when its preStop hook, or the
-// containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
-const minimumGrace = 2 * time.Second
-
 // hurryGrace is how long containers may take to stop once podrun is about to be killed. GitHub's runner
 // sends SIGKILL 2.5 s after SIGTERM; the remaining time is for removing the pod.
 const hurryGrace = 1500 * time.Millisecond

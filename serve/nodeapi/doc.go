@@ -6,6 +6,10 @@
 // definition. It renders a response completely before it writes it, so that a slow client
 // does not hold a lock or delay other requests; it disconnects a client that does not read
 // a stream. Metrics are counted when workers report them, independently of scrapes.
+//
+// Access is decided in three places: socket.go sets the owner and mode of the unix socket,
+// outside_containers.go detects a client that runs in a container, and proxy.go refuses exec,
+// attach and port-forward to such a client.
 package nodeapi
 
 import (

@@ -44,10 +44,10 @@ type Options struct {
 	// worker is stuck.
 	Progress  func(Summary)
 	Heartbeat time.Duration // 0 is 10 s
-	// Housekeeping is called periodically with the running containers, from one goroutine;
+	// RotateLogs is called periodically with the running containers, from one goroutine;
 	// may be nil.
-	Housekeeping      func(context.Context, []observe.Running)
-	HousekeepingEvery time.Duration // 0 is 10 s
+	RotateLogs      func(context.Context, []observe.Running)
+	RotateLogsEvery time.Duration // 0 is 10 s
 	// Stats reads the resource usage on which evictions are based; if nil, no pod is
 	// evicted, and no image is removed.
 	Stats Stats
@@ -168,8 +168,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // maintain starts the tasks that concern the whole node.
 func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
-	if s.options.Housekeeping != nil {
-		loops.Go(func() { s.housekeeping(ctx) })
+	if s.options.RotateLogs != nil {
+		loops.Go(func() { s.rotateLogs(ctx) })
 	}
 	if s.options.Stats != nil {
 		loops.Go(func() { s.watchPressure(ctx) })
@@ -378,16 +378,16 @@ func (s *Supervisor) resourcesFreed() {
 	}
 }
 
-// housekeeping periodically calls options.Housekeeping.
-func (s *Supervisor) housekeeping(ctx context.Context) {
-	every := s.options.HousekeepingEvery
+// rotateLogs periodically calls options.RotateLogs.
+func (s *Supervisor) rotateLogs(ctx context.Context) {
+	every := s.options.RotateLogsEvery
 	if every <= 0 {
-		every = housekeepingEvery
+		every = rotateLogsEvery
 	}
 	for wait.Sleep(ctx, every) == nil {
-		s.options.Housekeeping(ctx, s.hub.Running())
+		s.options.RotateLogs(ctx, s.hub.Running())
 	}
 }
 
-// housekeepingEvery is the kubelet's containerLogMonitorInterval.
-const housekeepingEvery = 10 * time.Second
+// rotateLogsEvery is the kubelet's containerLogMonitorInterval.
+const rotateLogsEvery = 10 * time.Second

@@ -1,0 +1,32 @@
+package serve
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// rotateLogs rotates the logs of podrun's running containers that have become too large.
+func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
+	size, err := e.Settings.LogMaxSize()
+	if err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+		return
+	}
+	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers)}
+	var logs []podlog.Running
+	for _, c := range running {
+		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
+			logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
+		}
+	}
+	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
+		e.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
