@@ -43,7 +43,8 @@ func hintInterrupted(results []run.Result, hint string) {
 	}
 }
 
-// filesOf returns the input as arguments of delete. It is empty if delete cannot find the pods in the input.
+// filesOf returns the input as arguments of delete. The result is empty if delete cannot find the pods in
+// the input.
 func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []string) {
 	files := slices.Concat(f.files, named)
 	generated := slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return p.Object.GenerateName != "" })

@@ -115,7 +115,7 @@ func (a *app) withChangeEngine(c *cobra.Command, f *changeFlags, do func(context
 	}
 	a.surviveBrokenPipes()
 	r := a.messageRenderer()
-	engine, closeAll, err := a.rootEngine(c.Context(), r, use) // the definitions are private, too
+	engine, closeAll, err := a.rootEngine(c.Context(), r, use) // even a dry run requires root, because the definitions are private
 	if err != nil {
 		return err
 	}
@@ -328,10 +328,10 @@ func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]
 	return nil
 }
 
-// groups are the API groups of workloads, which kubectl prints after their kinds.
+// groups contains the API groups that kubectl prints after the kinds of workloads.
 var groups = map[string]string{"Deployment": ".apps", "ReplicaSet": ".apps", "StatefulSet": ".apps", "DaemonSet": ".apps", "Job": ".batch", "CronJob": ".batch"}
 
-// shown returns the name of a pod as kubectl prints the object that was named: pod/web or
+// shown returns the object by which the user named a pod, as kubectl prints it: pod/web or
 // deployment.apps/web.
 func (f *pickFlags) shown(id identity.Pod) string {
 	kind := f.kindOf(id)

@@ -24,8 +24,8 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
-// addClaims assigns directories to claims: the directories of --pvc, whose claims at least one
-// pod must use, and those of the settings.
+// addClaims assigns directories to claims: the directories of the settings and those of --pvc.
+// At least one pod must use each claim of --pvc.
 func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
 	paths := map[string]string{}
 	for _, text := range f.claims {

@@ -187,8 +187,8 @@ func sortPods(pods []corev1.Pod, by string) error {
 	return sortByField(pods, by, func(p *corev1.Pod) runtime.Object { return p }, func(_, _ *corev1.Pod) int { return 0 })
 }
 
-// sortByField sorts objects by group and then by a field: objects without it first, numbers and
-// quantities by their values, everything else as text.
+// sortByField sorts objects by group and then by a field: objects without the field come first,
+// numbers and quantities are sorted by their values, and everything else as text.
 func sortByField[T any](objects []T, by string, object func(*T) runtime.Object, group func(a, b *T) int) error {
 	field, err := parseField(by)
 	if err != nil {

@@ -214,8 +214,8 @@ func (a *app) readWithLimit(ctx context.Context, read func(context.Context, *run
 	}
 }
 
-// podCompleter offers names of pods, with the prefix pod/ if the user typed it, and, after the
-// pod of the command logs, its containers.
+// podCompleter offers names of pods, with the prefix pod/ if the user typed it. For the
+// command logs, it offers the containers of a pod that is already named.
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named := given

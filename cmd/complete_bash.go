@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// bashFunctions is a script that defines the function of the package bash-completion that
-// cobra's script calls, unless the package has already defined it. The words are those of the
-// line up to the cursor, split only at spaces, as the script requests.
+// bashFunctions is a script for hosts without the package bash-completion: it defines the one
+// function of the package that cobra's script calls. As cobra's script requests, the function
+// returns the words before the cursor, and splits the line only at spaces.
 const bashFunctions = `# Used without the package bash-completion.
 if ! declare -F _get_comp_words_by_ref >/dev/null; then
 _get_comp_words_by_ref() {

@@ -76,17 +76,18 @@ func containerStatuses(p *corev1.Pod) []corev1.ContainerStatus {
 type idOf int
 
 const (
-	// sandboxID: commands that change pods, such as crictl stopp and rmp. A container's ID is
-	// refused, because they act on all containers of its pod.
+	// sandboxID is for commands that change pods, such as crictl stopp and rmp. They refuse the ID
+	// of a container, because they act on all containers of its pod.
 	sandboxID idOf = iota
-	// anyID: commands that only read, such as crictl inspect and stats.
+	// anyID is for commands that only read, such as crictl inspect and stats.
 	anyID
 )
 
-// podsOfIDs replaces IDs among the names of pods by the names of their pods, as crictl users
-// type them: at least the first 10 digits. The name of a pod takes precedence. As in crictl, the
-// namespace matters only if -n or PODRUN_NAMESPACE sets it; otherwise podsOfIDs sets a.namespace
-// to that of the first ID's pod. Names that are not IDs remain unchanged.
+// podsOfIDs replaces each ID in refs by the name of the pod to which it belongs. Users of crictl
+// abbreviate IDs: the first 10 digits suffice. If an ID is also the name of a pod, it is treated
+// as the name. As in crictl, the namespace matters only if -n or PODRUN_NAMESPACE sets it;
+// otherwise podsOfIDs sets a.namespace to that of the first ID's pod. Names that are not IDs
+// remain unchanged.
 func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref, accept idOf) ([]run.Ref, error) {
 	if !slices.ContainsFunc(refs, isIDRef) {
 		return refs, nil

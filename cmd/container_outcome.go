@@ -80,8 +80,8 @@ type endedPod struct {
 
 // containers returns the outcomes of the pod's containers in the order of the spec, and whether
 // they explain the error of the pod. A container that podrun stopped because of the error has the
-// error's outcome, not the exit code of the signal. Sidecars, and containers that --exit-code-from
-// made podrun stop, pass: their exit codes do not count.
+// error's outcome, not the exit code of the signal. Sidecars pass, and so do containers that
+// podrun stopped because of --exit-code-from: their exit codes do not count.
 func (p endedPod) containers() (out []containerOutcome, explained bool) {
 	ended := map[string]lifecycle.Ended{}
 	for _, e := range p.ended {

@@ -207,7 +207,8 @@ func (f *deleteFlags) check(c *cobra.Command, named []run.Ref) error {
 	return nil
 }
 
-// selectors returns one selector for each set of pods, and for each pod of the files, to delete.
+// selectors returns the selectors of the pods to delete: one for each set of pods, and one for
+// each pod in the files.
 func (f *deleteFlags) selectors(c *cobra.Command, a *app) ([]run.Selector, error) {
 	namespace := a.namespaceOrDefault("default")
 	if f.all || f.labels != "" {

@@ -33,7 +33,7 @@ func (s shownEvents) unseen(list []event.Event) []event.Event {
 	return out
 }
 
-// forget removes events that are older than the list by more than a minute, because a
+// forget removes events more than a minute older than the first event in the list, because a
 // watch may run for months.
 func (s shownEvents) forget(list []event.Event) {
 	if len(s) < maxShown || len(list) == 0 {

@@ -168,8 +168,8 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	return errors.Join(missing, a.printPods(shown, f, single))
 }
 
-// isPodName reports whether the arguments are one name of an existing pod, such as job, rather than a
-// type.
+// isPodName reports whether the only argument is the name of an existing pod: a pod may have the name
+// of a type, such as job.
 func (a *app) isPodName(given []string) bool {
 	if len(given) != 1 {
 		return false
@@ -178,8 +178,8 @@ func (a *app) isPodName(given []string) bool {
 	return err == nil && run.IsStored(settings.Layout(), a.namespaceOrDefault("default"), given[0])
 }
 
-// getOutput sets the output, and returns the printer of a template, or nil, and the match function of
-// -l.
+// getOutput sets the output format. It returns the printer of the template (nil without a template)
+// and the match function of -l.
 func (a *app) getOutput(ctx context.Context, f *getFlags) (byTemplate podPrinter, match func(map[string]string) bool, err error) {
 	if a.output == "" && f.template != "" {
 		a.output = "go-template" // as in kubectl

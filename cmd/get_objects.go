@@ -25,8 +25,8 @@ type selection struct {
 	refs  []run.Ref
 }
 
-// parseSelection parses the arguments of get that name other types than pods: TYPE, TYPE,TYPE,
-// all, TYPE NAME..., TYPE/NAME. It returns false for pods alone.
+// parseSelection parses the arguments of get that name types other than pods: TYPE, TYPE,TYPE,
+// all, TYPE NAME..., TYPE/NAME. It returns false if the arguments select only pods.
 func parseSelection(given []string) (s selection, ok bool, err error) {
 	if len(given) == 0 {
 		return s, false, nil
@@ -197,7 +197,7 @@ func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
 }
 
 // sortObjects sorts the objects of each kind by a field, as kubectl does for each table; without a
-// field, it keeps the order, which is that of the selection and then of the names.
+// field, the objects remain in the order of the selection, then by name.
 func sortObjects(objects []found, s selection, by string) error {
 	if by == "" {
 		return nil
@@ -296,7 +296,7 @@ func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) erro
 	}
 	rows := objectRows(typeOf(objects[0].kind), objects, o)
 	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		s.width = 0 // the terminal wraps the lines: the last columns were requested
+		s.width = 0 // the last columns were requested, so let the terminal wrap the lines
 	}
 	return s.table(a.raw.Out, rows)
 }

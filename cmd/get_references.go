@@ -19,9 +19,9 @@ func ofPods(pods []corev1.Pod) (out []found) {
 	return out
 }
 
-// printWithReferences prints a List of the objects, after those to which their pods refer. Applied
-// again, it changes nothing: it omits a pod whose workload it contains. The error is that of a pod whose
-// Secrets are lost, or whose checkpoint cannot be read.
+// printWithReferences prints a List: first the objects to which the pods refer, then the given objects.
+// Applying the List again changes nothing, because it omits a pod if it contains the pod's workload. It
+// is an error if the Secrets of a pod are lost, or if its checkpoint cannot be read.
 func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 	referred := &manifest.Objects{}
 	for _, o := range objects {
@@ -53,7 +53,8 @@ func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 	return printData(a.raw.Out, a.output, list)
 }
 
-// isIn reports whether an object is a ConfigMap or Secret that is printed as a reference, too.
+// isIn reports whether an object is a ConfigMap or Secret that the List already contains,
+// because a pod refers to it.
 func isIn(referred *manifest.Objects, o found) bool {
 	key := o.meta.GetNamespace() + "/" + o.meta.GetName()
 	switch o.kind {

@@ -120,9 +120,9 @@ func (a *app) position(object string) manifest.Position {
 }
 
 // repositoryFile returns the name of a file for an annotation: relative to the repository, as GitHub
-// shows it. Without GITHUB_WORKSPACE, which sudo removes, it is absolute, because only the runner
-// knows the directory of the repository, and makes it relative. It returns "" for an input that is
-// not a file: standard input, URLs and generated manifests.
+// shows it. GITHUB_WORKSPACE contains the directory of the repository, but sudo removes the
+// variable. The name is then absolute, and the runner makes it relative. It returns "" for an input
+// that is not a file: standard input, URLs and generated manifests.
 func repositoryFile(name string) string {
 	if info, err := os.Stat(name); name == "" || name == "-" || err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -172,7 +172,7 @@ func newLogGroups(w *workflow.Writer, objects *manifest.Objects) *logGroups {
 	return l
 }
 
-// addPod adds the groups of the only pod.
+// addPod adds the groups of the command's pod.
 func (l *logGroups) addPod(pod *corev1.Pod) {
 	rest := &logGroup{waiting: map[containerKey]bool{}}
 	var names []string
@@ -196,8 +196,8 @@ func (l *logGroups) add(g *logGroup, pod *corev1.Pod, name string) {
 	l.groups[key], g.waiting[key] = g, true
 }
 
-// begin begins the group of a container that has started. Call end when its log has been read. Both
-// are called with the mutex of the logReader.
+// begin begins the group of a container that has started. Call end when the container's log has
+// been read. The caller of begin and end holds the mutex of the logReader.
 func (l *logGroups) begin(log run.Log) *logGroup {
 	key := containerKey{log.Pod.Namespace, log.Pod.Name, log.Container}
 	g := l.groups[key]
@@ -213,7 +213,7 @@ func (l *logGroups) begin(log run.Log) *logGroup {
 	return g
 }
 
-// end ends the group when no container of it has output anymore.
+// end ends the group when none of its containers can write further output.
 func (l *logGroups) end(g *logGroup) {
 	if g.reading--; g.reading == 0 && len(g.waiting) == 0 && l.open == g {
 		l.EndGroup()

@@ -160,8 +160,8 @@ func (f *imageFormat) print(w io.Writer, rows []imageRow) error {
 	return err
 }
 
-// selectImages returns the images with a name that matches REPOSITORY[:TAG], which may contain
-// wildcards as in docker, with only these names.
+// selectImages returns the images with a name that matches REPOSITORY[:TAG], and drops their
+// other names. As in docker, the pattern may contain wildcards.
 func selectImages(images []run.Image, pattern string) ([]run.Image, error) {
 	if ref, err := reference.ParseNormalizedNamed(pattern); err == nil {
 		pattern = reference.FamiliarString(ref)

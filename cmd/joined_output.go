@@ -10,15 +10,16 @@ import (
 // joinWait is the time for which joinedOutput waits for attached output that overlaps the log.
 const joinWait = 100 * time.Millisecond
 
-// joinedOutput writes the output of a container from its start to a terminal. A runtime attaches
-// only to a running container, and transmits no output from before; docker attaches before the
-// start. The log has that output, except for a last line without a newline.
+// joinedOutput writes the output of a container from its start to a terminal. Unlike docker,
+// which attaches before the start, a runtime attaches only to a running container, and does not
+// transmit earlier output. The log contains the earlier output, except for a last line without a
+// newline.
 type joinedOutput struct {
 	to io.Writer
 	// log returns the lines that the log has so far.
 	log func() []byte
-	// before are the lines of the log before the attach, none of which is transmitted. Of later
-	// lines, some may be transmitted.
+	// before contains the lines that the log had before the attach: the runtime transmits none of
+	// them. It may transmit some of the later lines.
 	before []byte
 
 	mu     sync.Mutex
@@ -26,7 +27,7 @@ type joinedOutput struct {
 	held   []byte // attached output, until joined
 	begun  bool   // output has been attached
 	joined bool
-	err    error // of a write by the timer
+	err    error // of a write that the timer triggered
 }
 
 // Write holds the first output until it can be joined with the log.
@@ -53,7 +54,8 @@ func (j *joinedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// join writes what has been held. It returns after the first call has written.
+// join writes the held output. If another call is already writing it, join waits for that
+// call.
 func (j *joinedOutput) join() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// The output of a container is written once and in order, whatever part of it the runtime
-// transmitted: log is the log before the attach and at the first attached output.
+// All output of a container is written once and in order, regardless of which part of it the
+// runtime transmitted. log contains two states of the log: before the attach, and when the
+// first attached output arrives.
 func TestJoinedOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		log      [2]string

@@ -60,7 +60,7 @@ func viewLines(d viewData, order string, now time.Time, note string, s screen, h
 }
 
 // redraw returns the control sequences (ECMA-48) that change the lines on a terminal: those that
-// differ are written, all others are left unchanged. Nil lines are those of an empty terminal.
+// differ are written, all others are left unchanged. nil means an empty terminal.
 func redraw(before, after []string) string {
 	var b strings.Builder
 	if before == nil {

@@ -14,7 +14,7 @@ import (
 const (
 	// maxQueued is the size of the messages that a messageQueue keeps, in bytes.
 	maxQueued = 1 << 20
-	// flushLimit is how long podrun waits at its end for messages to be written.
+	// flushLimit is how long podrun waits, before it exits, until its messages are written.
 	flushLimit = 2 * time.Second
 )
 
@@ -31,7 +31,8 @@ type messageQueue struct {
 	idle   chan struct{} // closed when all messages are written; nil while there are none
 }
 
-// queuedMessage is a message or, if text is nil, the number of messages that were lost in its place.
+// queuedMessage is a message or, if text is nil, the number of messages that were lost at this
+// position in the queue.
 type queuedMessage struct {
 	text []byte
 	lost int
@@ -96,8 +97,9 @@ func (q *messageQueue) flush(limit time.Duration) bool {
 	}
 }
 
-// queueMessages makes podrun write messages to stderr in the background: a supervisor must not stop because
-// the reader of its messages has. A terminal is not affected, because the progress of pulls is drawn on it.
+// queueMessages makes podrun write messages to stderr in the background: a supervisor must not block when
+// the process that reads its messages stops reading. If stderr is a terminal, it changes nothing, because
+// the progress of pulls is drawn there.
 func (a *app) queueMessages() {
 	if terminalOf(a.raw.Err) != nil {
 		return

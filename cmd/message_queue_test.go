@@ -24,7 +24,8 @@ func (w *blockedWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// If the reader of its stderr had stopped, a message blocked its sender: serve supervised no pod anymore.
+// When the reader of stderr had stopped reading, writing a message blocked forever: serve stopped
+// supervising its pods.
 func TestMessagesToABlockedStderr(t *testing.T) {
 	for _, output := range []string{"", "json"} {
 		t.Run(output, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// objectType is a kind of object other than Pod that podrun has as it was applied, with
-// kubectl's names of its type and the columns of its table.
+// objectType describes a kind, other than Pod, whose objects podrun keeps as they were
+// applied: kubectl's names for the type, and the columns of its table.
 type objectType struct {
 	kind     string
 	names    []string // plural, singular and short

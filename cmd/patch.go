@@ -54,7 +54,7 @@ patch (RFC 6902). A patch of a workload changes the pod by its template:
 			if err != nil {
 				return err
 			}
-			f.validate = string(manifest.Warn) // as the default of an API server for a patch
+			f.validate = string(manifest.Warn) // an API server's default for a patch
 			return a.runChange(c, f, given, definitionChange{
 				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
 					before, err := generate.Manifest(pod)

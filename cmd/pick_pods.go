@@ -47,9 +47,9 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []run.
 func (f kindFilter) all() bool { return len(f) == 0 || slices.Contains(f, podKind) }
 
 // selects reports whether --all or -l selects a pod. If pods are selected by the kind of their workload,
-// the selector applies to the labels of the workload, as in kubectl. The kind of a pod that an older
-// release created is not known: it is not selected. The labels of a pod whose checkpoint is unreadable are
-// unknown: only an empty selector matches it.
+// the selector applies to the labels of the workload, as in kubectl. A pod that an older release created
+// has no recorded workload, so no kind selects it. If a pod's checkpoint is unreadable, its labels are
+// unknown, so only an empty selector matches it.
 func (f kindFilter) selects(k run.Known, selector string, match func(map[string]string) bool) bool {
 	switch {
 	case !f.all():
@@ -86,8 +86,8 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the selected pods; call check first. It returns an error for each named pod that
-// is not on this host and for a selection without pods, unless goneIsFine is set.
+// pods finds the selected pods; call check first. Unless goneIsFine is set, it returns an
+// error for each named pod that is not on this host, and an error if it finds no pod at all.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	refs, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
 	if err != nil {

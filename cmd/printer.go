@@ -55,7 +55,8 @@ type podPrinter interface {
 // adapted wraps a printer of k8s.io/cli-runtime.
 type adapted struct{ printers.ResourcePrinter }
 
-// PrintObj removes the whole object, which these printers append to an error for debugging.
+// PrintObj removes from an error the dump of the whole object that these printers append for
+// debugging.
 func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	err := p.ResourcePrinter.PrintObj(o, w)
 	if err == nil {

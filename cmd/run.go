@@ -327,7 +327,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
 	}
-	if f.invalid != nil { // files that --continue omitted
+	if f.invalid != nil { // invalid files that podrun skipped because of --continue
 		errs = append(errs, f.invalid)
 		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
 	}

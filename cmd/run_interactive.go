@@ -81,7 +81,8 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 }
 
 // attach attaches until the container exits. It returns true if the terminal shows none of the
-// container's output, because the container had exited before, or wrote its output before.
+// container's output, because the container exited, or wrote its output, before podrun
+// attached.
 func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()
@@ -110,8 +111,9 @@ func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 // maxJoined is the maximum number of bytes of the log that are written before attached output.
 const maxJoined = 1 << 20
 
-// logged returns the lines that the log of a container has so far, as its terminal wrote them: of
-// "\r\n", containerd's log has only the newline. It returns nil if the log cannot be read.
+// logged returns the lines that the log of a container has so far, with the line ends of the
+// terminal: where the terminal wrote "\r\n", containerd's log contains only the newline. It
+// returns nil if the log cannot be read.
 func (i *attacher) logged(ctx context.Context, log run.Log) []byte {
 	var lines bytes.Buffer
 	_ = podlog.Stream(ctx, podlog.Source{Container: log.Container, Path: log.Path}, podlog.Output{Stdout: &lines, Stderr: &lines},

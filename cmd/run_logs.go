@@ -27,8 +27,8 @@ type logReader struct {
 	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
 	groups *logGroups
 	mu     sync.Mutex
-	// copies return further writers for a log, whose lines have the prefix on the terminal; their
-	// streams may be nil.
+	// copies contains functions that return further writers for a log. prefix is the prefix of the
+	// log's lines on the terminal. The streams of the returned Output may be nil.
 	copies []func(log run.Log, prefix string) podlog.Output
 }
 

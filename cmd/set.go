@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/manifest/change"
 )
 
-// changeNote is the part of the help that commands which change pods share.
+// changeNote is the part of the help that all commands that change pods have in common.
 const changeNote = `
 podrun changes the definition that was applied, and applies the result as
 'podrun apply' does: in place if the API allows that for a pod, otherwise it
@@ -135,7 +135,7 @@ func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error 
 		},
 		done: always("env updated"),
 	}
-	if f.list { // as in kubectl, with changes it only shows what the result would be
+	if f.list { // as in kubectl, --list with changes shows their result without applying it
 		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) {
 			changed, err := f.Change(pod)
 			if err != nil {
@@ -349,8 +349,8 @@ the file again undoes the change.`,
 	return c
 }
 
-// definitionChange returns the change of labels or annotations. It prints the keys to remove that a pod
-// does not have.
+// definitionChange returns the change of labels or annotations. It prints each key that should be
+// removed from a pod, but that the pod does not have.
 func (m metadata) definitionChange(a *app, pairs change.Pairs, overwrite bool) definitionChange {
 	did := map[string]change.Difference{}
 	return definitionChange{

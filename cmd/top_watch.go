@@ -53,7 +53,7 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 			return nil
 		}
 		sortUsage(usage, f.sortBy.value)
-		var table bytes.Buffer // with headings, so that the columns of all measurements are as wide
+		var table bytes.Buffer // with headings, so that the columns have the same widths in all measurements
 		if err := usageTable(&table, usage, f); err != nil {
 			return err
 		}

@@ -7,10 +7,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreatesAfter reports whether the container may be created before the previous one has started, if both
-// are app containers, or completed, if the previous one is an init container: nothing that the previous
-// container or its start may change is read when this one is created, neither by podrun nor by
-// containerd, which prepares mounts and processes only when it starts a container.
+// CreatesAfter reports whether the container may be created early: before the previous app container has
+// started, or before the previous init container has completed. This requires that neither podrun nor
+// containerd, when it creates the container, reads anything that the previous container or its start may
+// change. containerd prepares mounts and processes only when it starts a container.
 func (p Plan) CreatesAfter(previous Plan) bool {
 	switch previous.Kind {
 	case App:
@@ -32,8 +32,9 @@ func (p Plan) CreatesAfter(previous Plan) bool {
 }
 
 // confined reports whether the container can only change its own files, the pod's volumes and the pod's
-// network: its start and its processes change nothing of the host that is read when another container is
-// created. On a host with SELinux, the runtime labels the files of volumes when it creates a container.
+// network: neither its start nor its processes change anything on the host that is read when another
+// container is created. On a host with SELinux, the runtime labels the files of volumes when it creates
+// a container.
 func (p Plan) confined() bool {
 	if p.in.Facts.SELinux || p.in.Pod.Spec.HostPID || len(p.container.VolumeDevices) > 0 || p.base == nil || len(p.base.CDIDevices) > 0 || p.base.Linux.SecurityContext.GetPrivileged() {
 		return false

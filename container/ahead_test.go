@@ -7,7 +7,7 @@ import (
 )
 
 // TestCreatesAfter: a container may be created before the previous one has started or completed, unless
-// that can change what is read when it is created.
+// the previous one can change anything that is read when the container is created.
 func TestCreatesAfter(t *testing.T) {
 	type change func(in *Input, c *corev1.Container)
 	none := func(*Input, *corev1.Container) {}

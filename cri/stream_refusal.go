@@ -9,10 +9,11 @@ import (
 // maxRefusal limits how much of a command's output is held back, in bytes.
 const maxRefusal = 8 << 10
 
-// refusal detects that a command was not started from the text that the runtime writes instead of
-// the command's output. CRI-O connects the streams to its OCI runtime, which prints the reason as
-// one line and exits with its own code, as if it were the command (internal/oci/runtime_oci.go,
-// ExecContainer). refusal holds the line back until it is certain that nothing follows it.
+// refusal detects, from the text that the runtime writes instead of the command's output, that a
+// command was not started. CRI-O connects the streams to its OCI runtime, which prints the reason
+// as one line and exits with its own code, as if it were the command
+// (internal/oci/runtime_oci.go, ExecContainer). refusal holds the line back until it is certain
+// that nothing follows it.
 type refusal struct {
 	to      io.Writer
 	held    []byte

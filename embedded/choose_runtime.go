@@ -31,7 +31,7 @@ type Use int
 // The values of Use. Each includes the preceding ones.
 const (
 	Looks  Use = iota // examines the host and starts nothing
-	Reads             // reads the runtime's state; does not perform the first start of an embedded runtime since boot
+	Reads             // reads the runtime's state; starts an embedded runtime only if it has already run since boot
 	Acts              // changes pods of the root directory
 	Starts            // starts an embedded runtime if necessary, and records the choice
 )

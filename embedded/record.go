@@ -73,11 +73,11 @@ func parseDaemon(data []byte) *Daemon {
 	return &d
 }
 
-// PickDigest returns the archive to start: the one that ran before, even after a crash or
-// a reboot, so that the version does not depend on which of several podrun processes runs first;
-// only an upgrade changes it. The binary's archive is used for the first start, and if
-// the files of the other are lost. Unpacked reports whether the files of a digest are
-// complete on this host. PickDigest returns "" if there is nothing to start.
+// PickDigest returns the archive to start: the one that ran before, even after a crash or a
+// reboot, so that the version does not depend on which of several podrun processes runs first;
+// only an upgrade changes it. PickDigest returns the binary's archive for the first start, and
+// if the files of the archive that ran before are lost. Unpacked reports whether the files of a
+// digest are complete on this host. PickDigest returns "" if there is nothing to start.
 func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(string) bool) string {
 	var before []string
 	if last != nil {

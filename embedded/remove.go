@@ -42,7 +42,7 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	}
 	errs = append(errs, removeCgroups(ctx, l, cgroupRoot), removeResults(l))
 	if errors.Join(errs...) != nil {
-		return errors.Join(errs...) // a later call requires the files to find what remains
+		return errors.Join(errs...) // keep the files: a later call uses them to find what remains
 	}
 	for _, dir := range []string{l.State(), l.Dir()} {
 		errs = append(errs, removeTree(ctx, dir))

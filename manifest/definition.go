@@ -10,12 +10,13 @@ import (
 )
 
 // Definition is the object of the input that defines a pod: a Pod, or a workload, from whose pod
-// template the pod was created. A checkpoint has it in a field of the pod's document that older
-// releases ignore: they would refuse a document of another kind.
+// template the pod was created. A checkpoint contains it in a field of the pod's document, and
+// not as a document: older releases ignore an unknown field, but refuse a document of another
+// kind.
 type Definition struct {
 	Kind string // Pod, or the kind of a workload
 	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. The
-	// template is omitted, because each change of it changes the pod.
+	// template is omitted, because any change to it also changes the pod.
 	Workload json.RawMessage
 }
 

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeepReferred returns o with additional objects: those in c, the checkpoint of the existing pod, to
-// which pod refers and which are not in o; a claim with its volume. It also returns their names
-// (ConfigMap shop/web). With kubectl, they would still be in the API server; podrun has no API server, so
-// the checkpoint has the only copy. KeepReferred does not add Secrets if their values are lost.
-// KeepReferred does not change o.
+// KeepReferred returns o with additional objects from c, the checkpoint of the existing pod: those that
+// are not in o, but to which pod refers. It adds a claim together with its volume. It also returns the
+// names of the added objects (ConfigMap shop/web). With kubectl, they would still be in the API server;
+// podrun has no API server, so the checkpoint has the only copy. KeepReferred does not add Secrets if
+// their values are lost. KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())
 	out := *o

@@ -75,9 +75,10 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
 }
 
-// checkKustomizationDir returns an error for a directory without a kustomization, a file, and a path that does not
-// exist; kustomize's own messages for these do not say what to use. Kustomize also reads repositories, whose
-// addresses do not exist as paths: it reports invalid ones.
+// checkKustomizationDir returns an error for a directory without a kustomization, a file, and a path that
+// does not exist; kustomize's own messages for these do not say what to use. It accepts the address of a
+// repository, which does not exist as a path but which kustomize can read; kustomize reports an invalid
+// address.
 func checkKustomizationDir(object, dir string) error {
 	e := &problem.Error{Kind: problem.Manifest, Object: object}
 	info, err := os.Stat(dir)

@@ -8,9 +8,9 @@ import (
 )
 
 // References returns the objects to which the pod of a checkpoint refers, without the pod, in a form that
-// an API server accepts. It omits volumes that podrun made for claims (--pvc, --pvc-dir), which have no
-// valid name, and claims that it made because the input had none; the remaining claims of such volumes are
-// not bound.
+// an API server accepts. It omits the volumes that podrun made for claims (--pvc, --pvc-dir), because
+// their names are not valid, and claims that podrun made because the input did not contain them. Other
+// claims that are bound to such volumes are returned unbound.
 func (c Checkpoint) References() *Objects {
 	out := c.Objects()
 	out.Pods = nil

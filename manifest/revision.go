@@ -8,7 +8,7 @@ import (
 const ChangeCause = "kubernetes.io/change-cause"
 
 // SameRevision reports whether two definitions of a pod are the same revision in its history:
-// whether they differ at most in their change cause and their ephemeral containers, which are
+// whether they are equal except for the change cause and the ephemeral containers, which are
 // not part of a template.
 func SameRevision(a, b *corev1.Pod) bool {
 	return len(Changes(ofRevision(a), ofRevision(b))) == 0
@@ -28,7 +28,7 @@ func ofRevision(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// Without returns the pod of c with those of its objects that next does not contain, by name.
+// Without returns c without the objects that next also contains, compared by name.
 func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 	there := next.Objects()
 	out := Checkpoint{Pod: c.Pod, Definition: c.Definition, InMemory: c.InMemory, SecretsLost: c.SecretsLost}
@@ -58,9 +58,9 @@ func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 	return out
 }
 
-// Editable returns the definition of a pod on this host in the form that commands change: as its
-// author would recognize it, defaulted, with its apiVersion and kind. Load accepts it. It contains
-// neither what podrun sets for this host nor ephemeral containers.
+// Editable returns the definition of a pod on this host in the form that commands change: the one
+// that its author would recognize, with defaults, apiVersion and kind. Load accepts it. It
+// contains neither what podrun sets for this host nor ephemeral containers.
 func Editable(pod *corev1.Pod) *corev1.Pod {
 	out := Authored(WithEphemeral(pod, nil))
 	if HasPreferredUserNamespace(pod) {

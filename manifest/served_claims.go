@@ -13,8 +13,8 @@ import (
 
 // ServeClaims binds claims to volumes that are paths of this host: paths maps names of claims
 // to such paths. The claims are in the namespaces of the pods that use them. ServeClaims
-// returns the names that no pod uses. A path that containers use as a device becomes a block
-// volume.
+// returns the names of the claims that no pod uses. A path that containers use as a device
+// becomes a block volume.
 func (o *Objects) ServeClaims(paths map[string]string) (unused []string) {
 	used := map[string]bool{}
 	for _, p := range o.Pods {

@@ -12,8 +12,8 @@ import (
 )
 
 // WorkloadObject returns the workload that defines a pod, with the pod as its template, the API's
-// defaults and no status; nil if no workload defines the pod. Applied again, it results in the same
-// pod.
+// defaults and no status; nil if no workload defines the pod. Applying the workload again results
+// in the same pod.
 func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 	if pod == nil || by == nil || by.Workload == nil {
 		return nil, nil

@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Redefine returns the new definition of a pod, with the objects that it refers to, from its checkpoint;
-// nil if nothing changes. The pod must keep its UID. Change may call it several times.
+// Redefine derives the new definition of a pod from its checkpoint. It returns the definition with the
+// objects to which it refers; nil if nothing changes. The pod must keep its UID. Change may call it
+// several times.
 type Redefine func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error)
 
 // changeAttempts is how often Change tries to change a pod that other commands change at the same time.
@@ -47,7 +48,7 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 			if err != nil {
 				r = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 			}
-			if r.Outcome == OutcomeUnchanged { // the other command began with this command's definition
+			if r.Outcome == OutcomeUnchanged { // the other command has already applied this change, because it started from this command's definition
 				r.Outcome = OutcomeUpdated
 			}
 			byName[k.ID.String()] = r

@@ -32,10 +32,10 @@ type CopyOptions struct {
 	Warn func(string)
 }
 
-// CopyFrom copies a file or directory out of a container with the container's tar. If to, a local
-// path, is a directory, the copy is created in it, otherwise at that path. If archive is not nil,
-// it receives the tar stream instead. The error is of kind Failed if the container has no tar, or
-// tar fails.
+// CopyFrom copies a file or directory out of a container with the container's tar. The local path
+// to is the path of the copy, or an existing directory in which the copy is created. If archive
+// is not nil, it receives the tar stream instead. The error is of kind Failed if the container
+// has no tar, or tar fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
 	if name == "" || name == "." || name == ".." {
@@ -88,10 +88,11 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	return t.copyFault(err)
 }
 
-// CopyTo copies a local file or directory into a container with the container's tar. If to, a
-// path in the container, is a directory, the copy is created in it, otherwise at that path,
-// whose parent directory must exist. If archive is not nil, CopyTo ignores from and unpacks
-// the tar stream archive into the container's directory to. The errors are those of CopyFrom.
+// CopyTo copies a local file or directory into a container with the container's tar. The path
+// to in the container is an existing directory in which the copy is created, or the path of
+// the copy, whose parent directory must exist. If archive is not nil, CopyTo ignores from and
+// unpacks the tar stream archive into the container's directory to. The errors are those of
+// CopyFrom.
 func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
 	flags := []string{"tar", "xmf", "-"}
 	if o.NoPreserve {

@@ -210,7 +210,8 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 }
 
 // leftRecords finds records in containerd that a killed podrun process restored: it needed
-// them to remove containers whose records were missing, and did not remove the records again.
+// them to remove containers whose records were missing, and was killed before it removed the
+// records again.
 func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	ids, err := e.Client.Restored(ctx, gcAge)
 	if err != nil {

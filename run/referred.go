@@ -36,13 +36,13 @@ type Referred struct {
 	// Lost is an error if the data of a Secret was kept in memory only and is lost; otherwise nil.
 	Lost error
 
-	applied time.Time // when the pod that this copy is from was applied
+	applied time.Time // when the pod that has this copy was applied
 }
 
-// ReferredObjects reads the ConfigMaps and Secrets with which the pods of a namespace, or of all
-// namespaces if it is empty, were applied, sorted by kind, namespace and name. It does not call the
-// runtime. Each pod has a copy of them: if the copies differ, ReferredObjects returns the one that was
-// applied last. It omits those of pods whose checkpoints cannot be read.
+// ReferredObjects reads the ConfigMaps and Secrets that were applied together with the pods of a
+// namespace; "" means all namespaces. They are sorted by kind, namespace and name. It does not call
+// the runtime. Each pod has its own copy of an object: if copies differ, ReferredObjects returns the
+// one that was applied last. It omits the objects of pods whose checkpoints cannot be read.
 func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, error) {
 	pods, err := store.StoredPods(layout)
 	if err != nil {

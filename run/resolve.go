@@ -27,8 +27,8 @@ func (r Ref) String() string {
 
 // Resolve returns the name of the pod that a reference names. It reads the pod's checkpoint, but does
 // not call the runtime. The error, of kind Failed, means that an object of another kind defines the pod
-// of this name. For a pod that has no readable checkpoint, or that an older release created, Resolve
-// returns the name: the kind of its definition is not known. Namespace is "" for all namespaces.
+// of this name. If the pod has no readable checkpoint, or an older release created it, the kind of its
+// definition is not known, and Resolve returns the name anyway. Namespace "" means all namespaces.
 func (r Ref) Resolve(layout identity.Layout, namespace string) (name string, err error) {
 	if r.Kind == "" || r.Kind == "Pod" {
 		return r.Name, nil

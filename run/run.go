@@ -94,8 +94,9 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// replacedByRun reports whether run replaces a pod of the same name without --replace: one that has
-// ended, and that run created. The user has not permitted podrun to remove other pods.
+// replacedByRun reports whether run replaces a pod of the same name without --replace. It replaces
+// only a pod that run created and that has ended: the user has not permitted podrun to remove any
+// other pod.
 func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 	ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
 	return ended && owner != nil && owner.Origin != nil && owner.Origin.Command == store.OriginRun

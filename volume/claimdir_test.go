@@ -173,7 +173,7 @@ func TestDeleteClaims(t *testing.T) {
 }
 
 // TestClaimsOfSeveralProcesses: directories that are concurrently created, bound and deleted
-// are complete or gone, and never deleted below a mount.
+// are either complete or gone, and are never deleted while mounted.
 func TestClaimsOfSeveralProcesses(t *testing.T) {
 	claims := t.TempDir()
 	data := filepath.Join(claims, "default_data")

@@ -204,8 +204,9 @@ func secretFiles(secret *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// take adds the files of an object: those selected by its items, or all keys. A missing key
-// or object that is not optional is a problem, with a field path that is relative to the volume's.
+// take adds the files of an object: those that the volume source's items select, or all keys. A
+// missing key or object that is not optional is a problem, with a field path relative to that of
+// the volume.
 func (p *payload) take(at string, s source) problem.List {
 	if *s.taken > maxFiles {
 		return nil // already refused

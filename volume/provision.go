@@ -11,7 +11,7 @@ import (
 )
 
 // Provision returns a claim and the PersistentVolume to which it is bound: a directory below dir.
-// It is for claims that no volume of the input fits. The argument claim is nil if the input does
+// It is for claims that fit no volume of the input. The argument claim is nil if the input does
 // not contain the claim. Provision returns an error if the claim cannot have a directory: the
 // claim's name comes from a pod, where the API does not validate it, and becomes part of a path
 // owned by root.

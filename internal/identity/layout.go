@@ -198,7 +198,8 @@ func (l Layout) DirIdentities() string { return filepath.Join(l.Serve(), "direct
 // ImageBackOff is the directory of the records of failed pulls.
 func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
 
-// ImageRecords is the directory of the records of successful pulls, with the kubelet's name.
+// ImageRecords is the directory of the records of successful pulls; it has the same name as in
+// the kubelet.
 func (l Layout) ImageRecords() string { return filepath.Join(l.RootDir, "image_manager") }
 
 // PodLock is the file that podrun locks while it changes one pod.

@@ -31,8 +31,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Lines returns the last Limit bytes, and whether bytes before them were dropped. In this case it
-// also drops the rest of the first line, unless that is all there is.
+// Lines returns the last Limit bytes, and whether earlier bytes were dropped. If they were, Lines
+// also drops the rest of the incomplete first line, unless no other line follows.
 func (t *Tail) Lines() (text string, cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -49,9 +49,9 @@ func (e *Env) AddLines(text string) {
 // invalidInEnv are the characters that the name of a variable cannot contain.
 var invalidInEnv = regexp.MustCompile("[^a-zA-Z0-9_]")
 
-// AddKeys adds a variable for each of the keys of an object, or of those that are in only, unless it
-// is empty. Source returns the reference to a key. Renamed are the keys whose variables have other
-// names.
+// AddKeys adds a variable for each of the keys of an object. If the argument only is not empty,
+// AddKeys skips the keys that it does not contain. Source returns the reference to a key. Renamed
+// contains the keys whose variables have names that differ from the key.
 func (e *Env) AddKeys(keys, only []string, source func(key string) *corev1.EnvVarSource) (renamed []Pair) {
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if len(only) > 0 && !slices.Contains(only, key) {

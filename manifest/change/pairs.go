@@ -20,7 +20,7 @@ type Pairs struct {
 }
 
 // Split separates the arguments that name pods from the changes that follow them. The argument
-// what names the changes in errors, such as label.
+// what is the word for the changes in errors, such as "label".
 func Split(args []string, what string) (names, changes []string, err error) {
 	at := slices.IndexFunc(args, isChange)
 	if at < 0 {

@@ -29,7 +29,7 @@ const (
 	maxCopied     = 3 << 20 // bytes that copy operations add
 )
 
-func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied } // the package has only this variable
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied } // a global variable is the package's only way to set this limit
 
 // Patch applies a patch to a definition; both are JSON, as is the result.
 func Patch(definition []byte, kind PatchType, patch []byte) ([]byte, error) {

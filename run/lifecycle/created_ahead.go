@@ -7,10 +7,10 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// createdAhead reports whether a container was created before its turn, in which the kubelet creates it,
-// and was not started: before the previous app container was started, or before the previous init
-// container had completed. podrun creates only first runs before their turn, and only while the previous
-// container is in its first run.
+// createdAhead reports whether a container was created before its turn and was not started. The kubelet
+// creates a container in its turn: after it has started the previous app container, or after the
+// previous init container has completed. podrun creates a container before its turn only for the
+// container's first run, and only while the previous container is also in its first run.
 func (o *Observed) createdAhead(pod *corev1.Pod, c *Container) bool {
 	if c.State != Created || c.Restarts > 0 {
 		return false

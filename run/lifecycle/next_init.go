@@ -41,8 +41,8 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	return false
 }
 
-// nextRegularInit plans one init container and reports whether it has succeeded. Next is the init
-// container after it, which is created while this one runs; nil if there is none.
+// nextRegularInit plans one init container and reports whether it has succeeded. Next is the
+// following init container, which is created while this one runs; nil if there is none.
 func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	d.ahead(have, next, w)
@@ -64,8 +64,8 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 	return false
 }
 
-// ahead plans the creation of the init container after one that runs for the first time, and its removal
-// if that one has failed: a restarted init container must not find its successor created.
+// ahead plans to create the next init container while the current one runs for the first time, and to
+// remove it if the current one fails: when an init container is restarted, the next one must not exist.
 func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	if current == nil || next == nil {
 		return

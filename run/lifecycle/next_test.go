@@ -251,7 +251,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// ahead allows to create init containers while the previous ones run.
+// ahead permits the creation of init containers while the previous ones run.
 func ahead(names ...string) func(*corev1.Pod, *World) {
 	return func(_ *corev1.Pod, w *World) {
 		w.CreateAhead = map[string]bool{}

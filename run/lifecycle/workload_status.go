@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SetWorkloadStatus sets the status of a workload as its controller would report it with the given
-// pod as the only one.
+// SetWorkloadStatus sets the status of a workload as its controller would report it if the given
+// pod were the workload's only pod.
 func SetWorkloadStatus(workload runtime.Object, pod *corev1.Pod, now time.Time) {
 	switch o := workload.(type) {
 	case *appsv1.Deployment:

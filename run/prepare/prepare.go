@@ -79,8 +79,8 @@ func (t Target) DefinitionChanged() bool {
 	return is != nil && !is.Equal(t.Was.Made.Definition)
 }
 
-// definition returns the object that defines the pod. The Pod in the output of 'podrun get pod -o yaml' is
-// the pod itself, which has its UID, rather than another definition of the pod.
+// definition returns the object that defines the pod. A Pod with the UID of the existing pod comes from
+// 'podrun get pod -o yaml': it does not replace the workload that defines the pod.
 func (t Target) definition(p manifest.Pod) *manifest.Definition {
 	was := t.Was.Made.Definition
 	if was != nil && p.Definition.DefinedBy("Pod") && p.Object.UID != "" && string(p.Object.UID) == t.Was.ID.UID {

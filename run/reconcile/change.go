@@ -68,8 +68,8 @@ func (a *applying) recordDefinition() {
 	}
 }
 
-// keepRevision adds the definition that the pod has to its history. A failure is a warning: it must not
-// prevent a change, which may be what frees the disk.
+// keepRevision adds the pod's current definition to the pod's history. A failure is a warning: it must
+// not prevent a change, which may be what frees the disk.
 func (a *applying) keepRevision(t prepare.Target) {
 	was := t.Was
 	if was.Pod == nil && len(t.Old) == 1 {

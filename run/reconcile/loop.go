@@ -245,7 +245,7 @@ func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		return nil // this loop decides again; apply admits the pod again only after a change during a step
+		return nil // the loop just decides again; if it returned this error, Apply would admit the pod again
 	case err != nil || !relist:
 		return err
 	}

@@ -29,8 +29,8 @@ type Ahead struct {
 	failed        map[string]bool // the containers that could not be created before their turn
 }
 
-// createdAhead is a container that is created before its turn, and what it is created from. If any of
-// that has changed when the turn comes, the container is created again.
+// createdAhead is a container that is created before its turn, with the inputs of its creation. If
+// any input has changed when its turn comes, the container is created again.
 type createdAhead struct {
 	starting
 	plan       *prepare.Plan
@@ -146,8 +146,8 @@ func (h *Ahead) observe() {
 	h.pod.Observed.Put(h.pending.asCreated(h.pod, h.pending.sandboxID))
 }
 
-// take completes s with the container that was created before its turn, and reports whether there is one
-// that can be started. One that cannot be started becomes part of the observation, so that it is removed
+// take adds to s the container that was created before its turn, and reports whether it exists and can
+// be started. If it exists but cannot be started, take adds it to the observation, so that it is removed
 // before the container is created again.
 func (h *Ahead) take(s *starting) bool {
 	c := h.pending

@@ -81,7 +81,7 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	ctx, wait.cancel = context.WithCancel(i.ctx)
 	ended := i.starter.Images.fromFirst(name) && i.starter.Images.first.Done(name)
 	pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
-	if ended { // without another pass of the worker
+	if ended { // return the result at once, so that the worker does not need another pass
 		wait.result, wait.err = pulls.Wait(ctx, name)
 		wait.cancel()
 		close(wait.done)

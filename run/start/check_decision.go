@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// BeginPass records the containers on whose states the following actions were decided. The lease may observe
-// the pod again while one of the actions waits, for example for an image.
+// BeginPass records the container states on which the decision about the following actions is based. The
+// lease may observe the pod again while one of the actions waits, for example for an image.
 func (st *Starter) BeginPass() {
 	st.decidedOn = map[string]lifecycle.Container{}
 	for _, c := range slices.Backward(st.pod.Observed.Containers) { // the newest one of each name remains

@@ -49,8 +49,8 @@ func (i *Images) PullError() error {
 	return i.first.BackOffError()
 }
 
-// present returns a container's image if the first pulls, from which the container must get it, have
-// ended successfully.
+// present returns a container's image if the container must get it from the first pulls, and its
+// first pull has succeeded.
 func (i *Images) present(name string) (imagepull.Result, bool) {
 	if !i.fromFirst(name) {
 		return imagepull.Result{}, false

@@ -32,8 +32,8 @@ type Revision struct {
 // history is the content of a history file: the earlier definitions of a pod, oldest first.
 type history struct {
 	// UID is the UID of the pod that had the last of the following definitions. A history that
-	// describes neither the current pod nor its predecessor is ignored: a version of podrun without
-	// histories has removed the pod.
+	// describes neither the current pod nor its predecessor is ignored: its pod was removed by a
+	// version of podrun that does not keep histories.
 	UID       string            `json:"uid"`
 	Revisions []historyRevision `json:"revisions"`
 }
@@ -45,11 +45,11 @@ type historyRevision struct {
 	Objects    string    `json:"objects"` // of a checkpoint
 }
 
-// KeepRevision adds the definition was of a pod to the pod's history before next takes its place, so
-// that the history is complete even if podrun is killed in between. It changes nothing if both are the
-// same revision, or a newer version of podrun wrote the history. If the Secrets of either definition are
-// in memory only, the history contains none. If the history is larger than a checkpoint may be, its oldest definitions are dropped. The
-// pod's lock must be held.
+// KeepRevision adds was, the current definition of a pod, to the pod's history. Call it before next replaces
+// that definition, so that the history is complete even if podrun is killed in between. It changes nothing
+// if was and next are the same revision, or if a newer version of podrun wrote the history. If the Secrets
+// of either definition are kept in memory only, the history contains no Secrets. If the history would be
+// larger than a checkpoint may be, KeepRevision drops its oldest definitions. The pod's lock must be held.
 func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Checkpoint, nextUID string, now time.Time) error {
 	if manifest.SameRevision(was.Pod, next.Pod) {
 		return nil

@@ -98,8 +98,9 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryKilled: podrun is killed after it has written the history and before the definition: the
-// current definition is the earlier one, and the next change does not record it twice.
+// TestHistoryKilled: podrun is killed after it has written the history, but before it writes the new
+// definition. The earlier definition is then still the current one, and the next change does not
+// record it twice.
 func TestHistoryKilled(t *testing.T) {
 	a, b, c := revisionOf("a", ""), revisionOf("b", ""), revisionOf("c", "")
 	layout := testLayout(t)

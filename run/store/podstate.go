@@ -173,7 +173,8 @@ func mustSync(before, after PodState) bool {
 
 func endsOrResizes(s PodState) bool { return s.Terminal() || s.Resize != nil }
 
-// wasSynced reports whether the file of a state was synced, either with this content or before.
+// wasSynced reports whether the file of a state was synced, with this content or with earlier
+// content.
 func wasSynced(s PodState) bool { return endsOrResizes(s) || len(s.Probes) > 0 }
 
 func hasLegacyState(l identity.Layout, uid string) bool {

@@ -138,9 +138,9 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest removes from the list the connection of a phase that is to be closed, and returns it:
-// the oldest one of the client that has the most connections in that phase. It returns nil if
-// there is none.
+// oldest selects the connection of a phase to close, removes it from the list, and returns it:
+// the oldest connection of the client that has the most connections in that phase. It returns
+// nil if there is none.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0

@@ -51,8 +51,8 @@ const (
 	inTurn  = "C a 0, S a 4, C b 14, S b 18"
 )
 
-// TestCreateAhead: an app container is created while the previous one starts, unless the start can
-// change what is read when it is created. Events keep their order.
+// TestCreateAhead: an app container is created while the previous one starts, unless that start
+// can change anything that is read for the creation. Events keep their order.
 func TestCreateAhead(t *testing.T) {
 	spec := func(a, b string, more ...string) string {
 		return podText("web", "Always", append(more, "containers:", "- {name: a, image: registry.example/app:1"+a+"}", "- {name: b, image: registry.example/app:1"+b+"}")...)
@@ -208,8 +208,8 @@ func TestCreatedAheadInterrupted(t *testing.T) {
 	})
 }
 
-// TestCreatedAheadKilled: the next command removes a container that a killed one created ahead, and
-// creates it again, with the same restart count.
+// TestCreatedAheadKilled: a command is killed after it has created a container ahead. The next
+// command removes the container, and creates it again, with the same restart count.
 func TestCreatedAheadKilled(t *testing.T) {
 	apps := podText("web", "Always", twoApps)
 	inits := podText("web", "Always", "initContainers: [{name: i, image: registry.example/setup:1}, {name: j, image: registry.example/setup:1}]", twoApps)
@@ -257,7 +257,7 @@ func initsOf(policy string) string {
 }
 
 // TestCreateInitAhead: an init container is created while the previous one runs for the first time.
-// Until its turn, it looks as if it had not been created.
+// Until its turn, podrun reports it as not created.
 func TestCreateInitAhead(t *testing.T) {
 	t.Run("succeeds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -429,8 +429,8 @@ func TestInitAheadInterrupted(t *testing.T) {
 	})
 }
 
-// TestServeCreatesAhead: serve creates containers before their turn as commands do; the next serve
-// creates again what an ended one created ahead.
+// TestServeCreatesAhead: serve creates containers before their turn, as commands do. If serve ends
+// before a container's turn, the next serve creates the container again.
 func TestServeCreatesAhead(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.slowCalls()

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestApplyOfLateStart: while the next apply waits for the image of a container that was only created,
-// the runtime completes the start of that container for a killed podrun. The apply, which had decided
-// to create another container, decides again; previously, two containers of that name ran.
+// TestApplyOfLateStart: a podrun process was killed while it started a container, and the runtime
+// completes the start while the next apply waits for the container's image. The apply, which had
+// decided to create another container, decides again; previously, two containers of that name ran.
 func TestApplyOfLateStart(t *testing.T) {
 	for _, tc := range []struct {
 		policy   string

@@ -173,8 +173,8 @@ func TestResizeRefused(t *testing.T) {
 	}
 }
 
-// TestResizeInterrupted: if podrun is killed between writing the definition and resizing,
-// the next one completes the resize.
+// TestResizeInterrupted: if podrun is killed between writing the definition and resizing, the
+// next podrun process completes the resize.
 func TestResizeInterrupted(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()

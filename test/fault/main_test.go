@@ -72,8 +72,8 @@ spec:
   containers: [%s{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
 `
 
-// earlyContainer is another container of the pods that do not terminate: podrun may create
-// container app while it starts.
+// earlyContainer is another container of the pods that do not terminate: while earlyContainer
+// starts, podrun may create container app.
 const earlyContainer = `{name: early, image: "registry.example/setup:1"}, `
 
 // manifests are the pod, another definition of it, and a pod that terminates.

@@ -30,8 +30,8 @@ func rowOf(path string) (row, bool) {
 	return best, best.path != ""
 }
 
-// claim returns the claim about a field. A field of an init container that has no row has the
-// claim of the same field of a container.
+// claim returns the claim about a field. If a field of an init container has no row, the claim
+// about the same field of an app container applies.
 func claim(path string) row {
 	r, _ := rowOf(path)
 	if rest, of := strings.CutPrefix(path, "spec.initContainers[]"); of && r.path == "spec.initContainers[]" {

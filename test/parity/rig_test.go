@@ -328,7 +328,8 @@ func (r *rig) sent(rec *recording) {
 
 // sortAhead puts the start of a container before the creation of the next one if both begin at the same
 // instant: podrun sends both concurrently (run/start/ahead.go), so their order varies, whereas a kubelet
-// sends the creation after the start. Each is compared; test/engine.TestCreateAhead checks their times.
+// sends the creation after the start. Each call is compared; test/engine.TestCreateAhead checks the
+// times of the calls.
 func sortAhead(calls []critest.Call) {
 	for i := 1; i < len(calls); i++ {
 		before, c := calls[i-1], calls[i]

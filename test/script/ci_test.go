@@ -92,8 +92,8 @@ func namedBlocks(t *testing.T, page string) map[string]string {
 	return out
 }
 
-// githubStep returns the command that does what the step with the action does, with the podrun of
-// this test.
+// githubStep returns the command that does the same as the workflow's step with the action, but
+// with the podrun of this test.
 func githubStep(t *testing.T, workflow string) string {
 	t.Helper()
 	var def struct {

@@ -137,7 +137,7 @@ func TestProcessesInOppositeOrder(t *testing.T) {
 			text = manifest("b", "a")
 		}
 		wg.Go(func() {
-			// --force makes each of them work while it holds the locks.
+			// With --force, each process has real work to do while it holds the locks.
 			if out, code := r.run(text, "apply", "--force", "--allow-kubelet", "-"); code != 0 {
 				t.Errorf("process %d exited with %d:\n%s", i, code, out)
 			}

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// element is what junit-10.xsd allows in an element: for each attribute whether it is required, the
-// children in any order and number, and text. The types of attributes are strings, except that of
-// time in suites.
+// element describes what junit-10.xsd allows in an element: the attributes, with true for a
+// required one, the children, in any order and number, and whether it may contain text. All
+// attributes are strings, except time in suites.
 type element struct {
 	attributes map[string]bool
 	children   []string
