@@ -39,13 +39,13 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 	bundle=bin/podrun-bundle-linux-$$(go env GOARCH); \
 	if [[ -x $$bundle ]]; then hack/demo "$$bundle"; else hack/with-runtime hack/demo; fi
 
-# The runtime for tests of the embedded one: the output of make bundle.
+# The podrun-bundle with which the tests run the embedded runtime: the output of make bundle.
 export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
 
 # The long tests wait half of their time: run three packages concurrently (Go's default is one per
-# CPU), in the order of the command line, where go test ignores repetitions. Test binaries are
-# linked in each run; without DWARF, that takes a quarter less time. lint has already vetted the
-# packages.
+# CPU), in the order of the command line; go test ignores a package that is listed again. Test
+# binaries are linked in each run; without DWARF, that takes a quarter less time. lint has already
+# vetted the packages.
 OVERLAP = -p 3 -ldflags=-w -vet=off
 LONGEST = ./test/script ./test/e2e ./test/crash ./test/engine ./test/embedded ./test/fault
 

@@ -37,7 +37,7 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth returns the values of r that exceed those of has, the current ones.
+// growth returns the values of r that exceed the current values, which are in has.
 func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	if r.CPUShares > has.CPUShares {
 		more.CPUShares = r.CPUShares

@@ -216,8 +216,8 @@ func TestPodTableFootnote(t *testing.T) {
 	}
 }
 
-// TestPodTableRequestedColumns checks that a terminal that is too narrow for the columns that
-// -o wide and -L request wraps the lines, and that the other tables are truncated.
+// TestPodTableRequestedColumns: if a terminal is too narrow for the columns of -o wide and -L,
+// it wraps the lines. podrun truncates the lines of all other tables.
 func TestPodTableRequestedColumns(t *testing.T) {
 	web := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{runs("a")}, corev1.PodReady)
 	web.Labels = map[string]string{"app": "a-label"}

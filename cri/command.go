@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// CommandFailure returns the reason, as printed by runc or crun, why a container's command,
-// or a command in a container, could not be started, and whether the program was not found;
-// ok is false for any other failure. CRI has no error code for this: the runtime's error contains
-// what the OCI runtime printed; in CRI-O's error, that is a log line.
+// CommandFailure explains why a container's command, or a command in a container, could not be
+// started. It returns the reason as printed by runc or crun, and whether the program was not
+// found; ok is false for any other failure. CRI has no error code for this: the runtime's error
+// contains what the OCI runtime printed; in CRI-O's error, that is a log line.
 func CommandFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false

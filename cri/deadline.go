@@ -38,7 +38,7 @@ func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.Cli
 	return err
 }
 
-// Interrupted reports whether an error only means that the context ended before the call
+// Interrupted reports whether an error means only that the context ended before the call
 // returned.
 func Interrupted(err error) bool {
 	code := status.Code(err)

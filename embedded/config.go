@@ -125,9 +125,9 @@ var remembered = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", 
 var inherited = []string{"container"}
 
 // Remember returns the variables to record, as lines NAME=VALUE, when a command with the
-// environment own starts the daemon. Variables in own override recorded variables of the same
-// name; a variable with an empty value is removed. Other lines of the record are dropped.
-// Remember is pure.
+// environment own starts the daemon. Variables in the argument own override recorded variables
+// of the same name; a variable with an empty value is removed. Other lines of the record are
+// dropped. Remember is pure.
 func Remember(record string, own []string) string {
 	values := map[string]string{}
 	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {

@@ -14,8 +14,8 @@ import (
 type Facts struct {
 	NodeName string `json:"nodeName"` // lower case; --hostname-override or the hostname
 	Hostname string `json:"hostname"`
-	// RootDir is podrun's root directory without symlinks, on which UIDs depend. It is
-	// empty for the default directory.
+	// RootDir is podrun's root directory, with its symlinks resolved; UIDs depend on this path. It
+	// is empty for the default directory.
 	RootDir       string            `json:"rootDir,omitempty"`
 	OS            string            `json:"os"`                      // linux
 	Arch          string            `json:"arch"`                    // GOARCH: amd64

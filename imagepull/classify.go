@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Class is the category of a failed pull. It determines whether the pull is retried, and the
-// hint.
+// Class is the category of a failed pull. It determines the hint, and whether the pull is
+// retried.
 type Class string
 
 // The classes. Runtimes return nearly all failures with gRPC code Unknown, so only the text

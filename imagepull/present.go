@@ -14,7 +14,7 @@ const localRegistry = "localhost/"
 // present returns the name under which this host has an image that could not be pulled; "" if it has
 // none that the pod may use. It is the image's own name if the pull policy is Always. Otherwise, an
 // archive of `podman save` contained the image as localhost/NAME. Errors of the runtime are ignored,
-// because the result is only used for a hint.
+// because the result is used only for a hint.
 func (p *Puller) present(ctx context.Context, plan Plan, image Image) string {
 	names := make([]string, 0, 2)
 	if image.Policy == corev1.PullAlways {

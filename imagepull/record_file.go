@@ -19,10 +19,10 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// records stores, for each image that podrun pulled, the Secrets with which it was pulled.
-// The files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and,
-// during a pull, <dir>/pulling/sha256-<hash of the image's name>. If a process dies during a
-// pull, the latter shows that the image was not present before. The files contain hashes of
+// records stores, for each image that podrun pulled, the Secrets with which it was pulled. The
+// files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during a
+// pull, <dir>/pulling/sha256-<hash of the image's name>. If a process dies during a pull, the
+// file in pulling shows that the image was not present before. The files contain hashes of
 // credentials, never credentials. Several processes may use the directory concurrently.
 type records struct{ dir string }
 

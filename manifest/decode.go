@@ -14,8 +14,8 @@ import (
 )
 
 // decode decodes the item into the value into, and reports whether that succeeded. It fails for a
-// value of the wrong type. It only reports an unknown or duplicate field, so that the object can
-// still be validated.
+// value of the wrong type. It reports an unknown or duplicate field, but does not fail, so that
+// the object can still be validated.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
 		l.typeErrors(it, object, found)

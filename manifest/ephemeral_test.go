@@ -51,7 +51,8 @@ func TestEphemeralUpdate(t *testing.T) {
 	}
 }
 
-// TestEphemeralBesideUpdate: other differences are judged as without ephemeral containers.
+// TestEphemeralBesideUpdate: differences in other fields are judged as they are in a pod
+// without ephemeral containers.
 func TestEphemeralBesideUpdate(t *testing.T) {
 	before := updatablePod(t, debuggable)
 	debug := &corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d", Image: "i"}}

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestServedClaimsApart: claims whose namespaces and names are the same text when joined
-// have different volumes (a-b/c and a/b-c), which are not volumes of the input.
+// TestServedClaimsApart: two claims such as a-b/c and a/b-c, whose namespaces and names result
+// in the same text when joined, have different volumes. These are not volumes of the input.
 func TestServedClaimsApart(t *testing.T) {
 	pod := func(namespace, claim string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: " + namespace + "}\nspec:\n" +

@@ -22,10 +22,10 @@ type Claim struct {
 	Pods   []string // names of the pods that use it
 }
 
-// Claims lists the claims of a namespace, or of all namespaces if it is empty, that have
-// directories of their own: those that pods of this root directory use, and those with a
-// directory in --pvc-dir, even if no pod uses them. They are ordered by namespace, name and
-// path. Claims omits pods whose checkpoints cannot be read. Other claims have no state
+// Claims lists the claims of a namespace that have directories of their own; namespace ""
+// means all namespaces. These are the claims that pods of this root directory use, and those
+// with a directory in --pvc-dir, even if no pod uses them. They are ordered by namespace, name
+// and path. Claims omits pods whose checkpoints cannot be read. Other claims have no state
 // apart from their pods.
 func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	pods, err := store.StoredPods(s.Layout())

@@ -270,9 +270,9 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
-// TestApplyFileInDirOfAnotherVolume: Kubernetes' documentation of FileOrCreate, which does not
-// create the parent directory, names this pair of volumes. The kubelet retries the file until
-// its directory exists.
+// TestApplyFileInDirOfAnotherVolume: Kubernetes' documentation suggests this pair of volumes
+// for FileOrCreate, which does not create the parent directory. The kubelet retries the file
+// until its directory exists.
 func TestApplyFileInDirOfAnotherVolume(t *testing.T) {
 	dir := t.TempDir()
 	plan := livePod(t, `volumes: [{name: file, hostPath: {path: `+dir+`/aaa/1.txt, type: FileOrCreate}},

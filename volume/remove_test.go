@@ -165,7 +165,8 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// A mount hides others; in the second case, although it is the older one.
+	// In both cases, a mount hides others; in the second case, the mount that hides the others is
+	// the older one.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
 	treetest.Bind(t, older, older)

@@ -25,8 +25,8 @@ type olderFile struct {
 
 // older returns, oldest first, the files of the log whose names contain a rotation time after the
 // given one. It omits the current file, files with such names that are not logs, and files that a
-// rotation is removing. The returned files are open. If the files cannot be listed, older only
-// sends a warning.
+// rotation is removing. The returned files are open. If the files cannot be listed, older sends a
+// warning and returns no error.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {

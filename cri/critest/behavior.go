@@ -55,8 +55,8 @@ func (rt *Runtime) Script(name string, runs ...Behavior) {
 	delete(rt.runs, name)
 }
 
-// ScriptExec sets the results of commands in the containers with a name; if answer returns
-// nil, the shell runs the command. The name has the format of Script.
+// ScriptExec sets the results of commands in the containers with the given name; if answer
+// returns nil, the shell runs the command. The name has the format of Script.
 func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -163,8 +163,8 @@ func (rt *Runtime) Leaked() []string {
 	return left
 }
 
-// Exit makes the running containers of a name (as in Script) exit, waits for it, and fails
-// if none runs.
+// Exit makes the running containers with the given name (as in Script) exit, waits until they
+// have exited, and fails if none runs.
 func (rt *Runtime) Exit(name string, code int32) error {
 	var ended []*process
 	rt.mu.Lock()

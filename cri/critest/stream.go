@@ -37,8 +37,8 @@ func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimea
 	return &runtimeapi.ExecResponse{Url: url}, err
 }
 
-// Attach implements the CRI in the same way: the streams receive the future output of the
-// container's process, and stdin is connected to the input of the process.
+// Attach returns a URL, like Exec: the streams receive the future output of the container's
+// process, and stdin is connected to the input of the process.
 func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

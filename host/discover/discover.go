@@ -63,7 +63,7 @@ const maxConfig = 16 << 20
 // maxState limits a state file of a pod other than its checkpoint, in bytes.
 const maxState = 4 << 20
 
-// read reads a file of the machine with at most limit bytes.
+// read reads a file of the machine. A file of more than limit bytes is an error.
 func (m machine) read(limit int64, elem ...string) ([]byte, error) {
 	return hostfile.Read(m.ctx, m.path(elem...), limit)
 }

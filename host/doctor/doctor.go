@@ -1,6 +1,6 @@
-// Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure:
-// its input are facts, its output are findings. The admission problems that affect every pod are
-// part of the input, so that doctor and admission report the same problems.
+// Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure: it
+// derives findings from facts. The admission problems that affect every pod are part of the
+// input, so that doctor and admission report the same problems.
 package doctor
 
 import (

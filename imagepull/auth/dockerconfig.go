@@ -73,8 +73,8 @@ func decodeAuth(field string) (user, password string, err error) {
 	return user, strings.Trim(password, "\x00"), nil
 }
 
-// entriesOf returns the credentials in a docker config. It skips entries without
-// credentials, which only mean that a credential store contains them.
+// entriesOf returns the credentials in a docker config. It skips entries without credentials,
+// which mean only that a credential store contains the credentials.
 func entriesOf(c dockerConfig, source string) []entry {
 	var out []entry
 	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {

@@ -68,8 +68,9 @@ func (w *Writer) Text() io.Writer {
 	})
 }
 
-// Foreign returns a writer for the output of containers. It stops the processing of commands with
-// a random token first, so that the output needs no change.
+// Foreign returns a writer for the output of containers. Before the output, the writer makes the
+// runner stop processing commands until it reads a random token, so that the output needs no
+// change.
 func (w *Writer) Foreign() io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()

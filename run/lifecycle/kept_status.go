@@ -95,7 +95,7 @@ func (k Kept) disrupted() time.Time {
 	return k.ShutDown
 }
 
-// WithContainers returns k, which is that of an evicted pod, with the exits of the pod's containers.
+// WithContainers returns k, the record of an evicted pod, with the exits of the pod's containers.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
 	e.Containers = lastExits(all)
@@ -103,7 +103,7 @@ func (k Kept) WithContainers(all []Container) Kept {
 	return k
 }
 
-// WithRemoved returns k, which is that of a pod that is being removed, with the exits of the pod's
+// WithRemoved returns k, the record of a pod that is being removed, with the exits of the pod's
 // containers.
 func (k Kept) WithRemoved(all []Container) Kept {
 	k.Removed = lastExits(slices.Concat(all, k.Removed))

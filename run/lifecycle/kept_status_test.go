@@ -125,8 +125,8 @@ func TestKeptEqual(t *testing.T) {
 	}
 }
 
-// TestWaits: the most recent reason why a container waits applies, and no reason from before the
-// container was created.
+// TestWaits: the status shows the most recent reason why a container waits, and ignores reasons
+// that are older than the container.
 func TestWaits(t *testing.T) {
 	at := func(seconds int) time.Time { return statusT0.Add(time.Duration(seconds) * time.Second) }
 	pull, config, run, crash := Waiting{"ImagePullBackOff", "m"}, Waiting{CreateContainerConfigError, "m"}, Waiting{RunContainerError, "m"}, Waiting{Reason: "CrashLoopBackOff"}

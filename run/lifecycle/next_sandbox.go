@@ -73,9 +73,9 @@ func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	})
 }
 
-// AnyStarted reports whether any container of the pod was started. A container that was only created
-// does not count; the kubelet counts it and leaves the pod pending forever. CRI-O reports such a
-// container as exited once its sandbox is stopped.
+// AnyStarted reports whether any container of the pod was started. A container that was created but
+// never started does not count; the kubelet counts it and leaves the pod pending forever. CRI-O
+// reports such a container as exited once its sandbox is stopped.
 func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool {
 		unstarted := c.State == Exited && c.StartedAt.IsZero() && c.Reason != reasonStartError

@@ -58,7 +58,7 @@ type Container struct {
 	LogPath    string    `json:"logPath,omitempty"` // absolute
 	PID        int       `json:"pid,omitempty"`     // on this host, if the runtime reports it
 	// ProcessExited is set for a running container whose first process has exited: the runtime has not
-	// reported the exit yet. It is only set if podrun and the runtime see the same process IDs.
+	// reported the exit yet. It is set only if podrun and the runtime see the same process IDs.
 	ProcessExited bool `json:"-"`
 	// User is the identity with which the container's first process was started; nil if the runtime does
 	// not report it (containerd 1.x).

@@ -73,7 +73,7 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 // a reason other than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
-		return 0, false // DeadlineExceeded: the exit codes only show that the containers were killed
+		return 0, false // DeadlineExceeded: the exit codes show only that the containers were killed
 	}
 	if from != "" {
 		for _, e := range ended {

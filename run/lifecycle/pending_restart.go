@@ -56,10 +56,10 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 }
 
 // CurrentRestarts returns the pending restarts that are not complete. A restart is complete when a newer
-// container of that name was started; a container that was only created does not count, because it may be
-// removed again. CurrentRestarts also omits running containers that were not asked to stop, because the
-// causes are evaluated again for them. The argument ending contains the containers that were asked to stop,
-// by ID.
+// container of that name was started; a container that was created but not yet started does not count,
+// because it may be removed again. CurrentRestarts also omits running containers that were not asked to
+// stop, because the causes are evaluated again for them. The argument ending contains the containers that
+// were asked to stop, by ID.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {

@@ -46,7 +46,7 @@ type Node struct {
 	Facts func(context.Context) (host.Facts, error)
 
 	turn       turn           // orders the goroutines that wait for the node's lock
-	background sync.WaitGroup // calls whose results are only used for warnings
+	background sync.WaitGroup // calls whose results are used only for warnings
 	ahead      atomic.Pointer[discover.Ahead]
 	warned     recent // warnings that WarnOnce has sent
 }
@@ -64,7 +64,7 @@ type Observer struct {
 // UseAhead provides facts that are already being read for the next Read; nil for none.
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
-// Settle waits for pending checks whose results are only used for warnings.
+// Settle waits for pending checks whose results are used only for warnings.
 func (n *Node) Settle() { n.background.Wait() }
 
 // Layout returns the paths of this node's files, according to its settings.

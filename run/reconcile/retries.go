@@ -13,8 +13,8 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// The names of the steps that are retried. The start of a container is not among them: its name is that
-// of the container.
+// The names of the steps that are retried. The step that starts a container has the name of the
+// container.
 const (
 	podStep        = ""            // any step of the pod itself
 	resizeStep     = "/resize"     // not a valid container name

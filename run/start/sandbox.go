@@ -79,8 +79,8 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 	return joinErrors(ctx, failed, err)
 }
 
-// joinErrors joins the errors of two concurrent steps. If the context has ended, both errors only
-// report that, so it returns one of them.
+// joinErrors joins the errors of two concurrent steps. If the context has ended, both errors
+// report only that, so it returns one of them.
 func joinErrors(ctx context.Context, concurrent, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err

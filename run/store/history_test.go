@@ -114,8 +114,9 @@ func TestHistoryKilled(t *testing.T) {
 	}
 }
 
-// TestHistoryOfOther: a history of an earlier pod of the same name, which a podrun without histories
-// has removed, is not that of the current pod.
+// TestHistoryOfOther: the history of an earlier pod of the same name does not count as the history
+// of the current pod. A version of podrun without histories removed the earlier pod, but not its
+// history.
 func TestHistoryOfOther(t *testing.T) {
 	a, b := revisionOf("a", ""), revisionOf("b", "")
 	layout := testLayout(t)

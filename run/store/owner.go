@@ -123,8 +123,9 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 // the call when the connection closes; cri.BusyFor is the limit for a runtime that does not.
 const lateCalls = 10 * time.Second
 
-// noteKilled records at that time that the previous owner was killed, and forgets a kill that is older
-// than lateCalls, or in the future because the clock was set back.
+// noteKilled forgets a recorded kill that is older than lateCalls, or that is in the future because
+// the clock was set back. If killed is true, it records that the previous owner was found killed at
+// the time now.
 func (r *OwnerRecord) noteKilled(killed bool, now time.Time) {
 	if at := r.KilledAt; at != nil && (now.Before(*at) || now.Sub(*at) > lateCalls) {
 		r.KilledAt = nil

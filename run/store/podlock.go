@@ -341,8 +341,8 @@ func (l *PodLock) Disown() error {
 }
 
 // Forget deletes the lock file of a removed pod and releases the lock. If another running command has a
-// claim on the pod, the file stays until a sweep: that command reads the name of the process that
-// removed the pod from the file.
+// claim on the pod, the file stays until a sweep: that command reads from the file the name of the
+// process that removed the pod.
 func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
 		return

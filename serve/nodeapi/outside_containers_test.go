@@ -115,8 +115,8 @@ func TestContainerGetsIntoNoOther(t *testing.T) {
 	}
 }
 
-// TestConnectionPassedOn: any process may be using the connection of a process that has
-// exited, so it is refused.
+// TestConnectionPassedOn: if the process that connected has exited, any other process may be
+// using the connection, so podrun refuses the connection.
 func TestConnectionPassedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, err := ListenUnix(Socket{Path: path})

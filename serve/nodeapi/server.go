@@ -111,8 +111,8 @@ func (s *Server) Close() {
 	}
 }
 
-// bounded applies the limits on requests, which are the method, the concurrency and the time,
-// before it calls the handler.
+// bounded calls the handler within the limits on requests: it restricts their methods, their
+// concurrency and their duration.
 func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -145,8 +145,8 @@ func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	return out, proto.Unmarshal(bytes.ReplaceAll(data, []byte(old), []byte(fresh)), out)
 }
 
-// newUID returns a UID of that length without dashes, because it is part of a cgroup's
-// name under both drivers.
+// newUID returns a UID of the given length. It contains no dashes, because the UID is part of
+// a cgroup's name under both drivers.
 func newUID(length int) string {
 	raw := make([]byte, length/2+1)
 	rand.Read(raw) // never fails (crypto/rand, Go 1.24)

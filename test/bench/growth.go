@@ -25,7 +25,7 @@ const (
 // populations are the tested numbers of podrun's pods on the host.
 var populations = []int{10, 100, 1_000, 10_000}
 
-// growth are the times of commands on one pod, at a number of other pods.
+// growth contains the durations of commands on one pod, on a host with a number of other pods.
 type growth struct {
 	Pods   int    `json:"pods"`
 	Apply  timing `json:"apply"`

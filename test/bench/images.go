@@ -93,8 +93,8 @@ func removeImages(ctx context.Context, client *runtimeClient, names []string) er
 	return nil
 }
 
-// warmRequests counts the requests to the registry while a pod runs whose image is
-// present.
+// warmRequests counts the requests that the registry receives during a run of a pod whose
+// image is present.
 func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *registry, o options) (int64, error) {
 	_, rest, _ := strings.Cut(o.image, "/")
 	image := r.address + "/" + rest

@@ -27,9 +27,9 @@
 //   - start: version --client, and an empty Go program.
 //   - delete: podrun delete compared with StopContainer, StopPodSandbox and RemovePodSandbox
 //     calls of a bare client for the same pods, concurrently.
-//   - ConfigMaps and Secrets: the time that their volumes add to podrun's apply of a pod, and,
-//     in the column of the bare client, the time that the same mounts add to its start of the
-//     pod, which is the runtime's time.
+//   - ConfigMaps and Secrets: the time that their volumes add to podrun's apply of a pod. The
+//     column of the bare client has the time that the same mounts add to its start of the pod:
+//     this is time that the runtime needs.
 //   - pods on the fake: apply, get and delete of one pod with an increasing number of podrun's
 //     pods, each with a checkpoint, on the fake runtime; and podrun's own processor time.
 //   - peers: podman and nerdctl, if they are installed, each with the same pod or container.

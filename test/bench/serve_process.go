@@ -82,7 +82,7 @@ func (s *served) put(m manifest) (time.Time, error) {
 	return now, os.Rename(path, filepath.Join(s.manifests, m.Name+".yaml"))
 }
 
-// drop adds the pods with the numbers from first to before end.
+// drop adds the pods that are numbered from first to end-1.
 func (s *served) drop(first, end int, image string) error {
 	for i := first; i < end; i++ {
 		m := pod(fmt.Sprintf("served-%d", i), image, 0, 1)

@@ -119,10 +119,10 @@ func (o *outside) readResidue(ctx context.Context) []string {
 // Compare containerd issue 5015. Such a shim cannot be assigned to a pod.
 const lostShim = "lost shim"
 
-// records are leftovers that containerd 2 can keep of a container or sandbox that its CRI does
-// not list and that has neither a task nor a process: containerd failed to clean up after a
-// call that was canceled by the kill (containerd issue 12344). After a restart, its CRI lists
-// the container again, or removes it.
+// records are leftovers of a container or a sandbox in containerd 2. Its CRI does not list the
+// object, and the object has neither a task nor a process: the kill canceled a call, and
+// containerd failed to clean up after it (containerd issue 12344). After a restart, its CRI
+// lists the container again, or removes it.
 var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}
 
 // splitLost removes leftovers that containerd lost from a list of leaks: shims, and records

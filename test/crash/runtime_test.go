@@ -147,8 +147,8 @@ func TestRuntimeFaults(t *testing.T) {
 	reportFaults(len(all), tried)
 }
 
-// faults lists all faults: one for each step at which a command waits for containerd; for
-// calls that only read, only the first one.
+// faults lists all faults: those for each step at which a command waits for containerd. Of
+// calls that only read, it includes only the first.
 func faults(o *outside, dir string) ([]fault, error) {
 	cells, err := plan(o, dir, "apply", "run", "delete")
 	var out []fault

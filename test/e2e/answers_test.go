@@ -69,8 +69,8 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// podrun classifies the runtime's errors for pulls that cannot succeed as permanent. With -v, the
-// test prints rows for imagepull/testdata/pull-errors.tsv.
+// podrun classifies as permanent the errors that the runtime returns for pulls that cannot
+// succeed. With -v, the test prints rows for imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

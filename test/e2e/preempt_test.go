@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPreempt: a critical pod stops another within its grace period if it requires its
-// memory; the stopped pod waits for resources.
+// TestPreempt: a critical pod that requires the memory of another pod stops that pod within
+// its grace period; the stopped pod waits for resources.
 func TestPreempt(t *testing.T) {
 	r := newRig(t)
 	var total int64

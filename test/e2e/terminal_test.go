@@ -29,9 +29,9 @@ spec:
   containers: [{name: app, image: IMAGE, command: [sh]}]
 `
 
-// TestTerminal uses processes in containers from a terminal: with exec -it, attach -it
-// and run -it, they have its size, even after a change, keys such as Ctrl-C reach the
-// process, exit codes are passed on, and the terminal is restored afterwards.
+// TestTerminal uses processes in containers from a terminal: with exec -it, attach -it and run
+// -it, the processes have the terminal's size, even after a change, keys such as Ctrl-C reach
+// the process, exit codes are passed on, and the terminal is restored afterwards.
 func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {

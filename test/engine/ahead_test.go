@@ -339,8 +339,8 @@ func TestCreateInitAhead(t *testing.T) {
 	})
 }
 
-// TestInitAheadOfOthers: other commands act on the pod while an init container runs, and the next one is
-// already created.
+// TestInitAheadOfOthers: other commands act on the pod while an init container runs and the following
+// init container has already been created.
 func TestInitAheadOfOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(r *rig)
@@ -406,7 +406,7 @@ func TestInitAheadOfOthers(t *testing.T) {
 }
 
 // TestInitAheadInterrupted: after an interruption while an init container runs, the next command creates
-// the next one again, with the same restart count.
+// the following init container again, with the same restart count.
 func TestInitAheadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

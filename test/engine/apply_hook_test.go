@@ -121,8 +121,8 @@ func TestDeleteWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestStopWhilePostStart: a pod can be stopped while such a hook runs, and a concurrent
-// apply reports the stop.
+// TestStopWhilePostStart: a pod can be stopped while a hook that never ends runs, and a
+// concurrent apply reports the stop.
 func TestStopWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -73,7 +73,7 @@ func TestApplyImageBacksOff(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
 		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
-		// The error contains the cause, not only that the time is over.
+		// The error contains the cause, in addition to the fact that the time limit has expired.
 		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
 		r.nothingLeft()
 	})

@@ -34,9 +34,9 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestClockSetWhileAllAreRestarted: which containers were stopped by a restart of all
-// containers (KEP-5532) does not depend on the clock, which is set back or forward around
-// it.
+// TestClockSetWhileAllAreRestarted: the clock is set back or forward around a restart of all
+// containers (KEP-5532). This does not affect which containers count as stopped by the
+// restart.
 func TestClockSetWhileAllAreRestarted(t *testing.T) {
 	const years = 3 * 365 * 24 * time.Hour
 	for name, clock := range map[string]struct{ created, restarted time.Duration }{"back": {years, 0}, "forward": {0, years}, "not set": {}} {

@@ -101,8 +101,8 @@ func (r *rig) goneByDelete(name string) {
 	}
 }
 
-// A pod of which only a corrupt checkpoint remains gets its name from its logs, otherwise
-// from its UID.
+// If only a corrupt checkpoint of a pod remains, podrun takes the pod's name from its logs,
+// or, without logs, uses its UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := newRig(t)
 	layout := r.layout()

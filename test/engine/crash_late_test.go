@@ -55,9 +55,9 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	return done
 }
 
-// TestDeleteOfLateSandbox: the runtime creates a sandbox, or a container, for a killed
-// podrun, while the next podrun deletes the pod. After that one has reported success, no
-// object appears any more (faults.md, F5).
+// TestDeleteOfLateSandbox: the runtime creates a sandbox, or a container, for a killed podrun,
+// while the next podrun deletes the pod. After that podrun has reported success, no further
+// object appears (faults.md, F5).
 func TestDeleteOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestApplyOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileStarting: containerd refuses to remove a container while it starts it for
-// a killed podrun.
+// TestRemoveWhileStarting: containerd refuses to remove a container that it is still starting
+// for a killed podrun.
 func TestRemoveWhileStarting(t *testing.T) {
 	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
 	r := newRig(t)

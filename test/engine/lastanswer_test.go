@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestDeadlineNamesTheLastAnswer: if the command's deadline expires while the runtime
-// creates a container, the runtime's later error is more informative than the deadline.
-// This does not apply if that error only reports a canceled call.
+// TestDeadlineNamesTheLastAnswer: if the command's deadline expires while the runtime creates
+// a container, the runtime's later error is more informative than the deadline. This does not
+// apply if that error reports only a canceled call.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {

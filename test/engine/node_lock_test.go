@@ -32,8 +32,8 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 }
 
 // TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process that
-// holds the node's lock, because it requires it only to remove old files. If a delete waits
-// for the lock until its deadline, the error names the lock and its holder.
+// holds the node's lock, because the delete requires the lock only to remove old files. If a
+// delete waits for the lock until its deadline, the error names the lock and its holder.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

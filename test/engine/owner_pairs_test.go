@@ -248,7 +248,7 @@ func tryPair(t *testing.T, c pairCell) {
 	r.mustDelete()
 }
 
-// pairState determines the state of the pod from outside, only with the runtime.
+// pairState determines the state of the pod from outside: it asks only the runtime.
 func (r *rig) pairState() pairState {
 	ready := 0
 	for _, sb := range r.rt.Sandboxes() {

@@ -76,8 +76,8 @@ func TestF1RollbackOfALoser(t *testing.T) {
 	}
 }
 
-// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second one is
-// still pulling. It removes nothing, and the second one starts the pod.
+// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second one is still
+// pulling. The first apply removes nothing, and the second one starts the pod.
 func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {

@@ -155,8 +155,8 @@ func TestCanceledStart(t *testing.T) {
 	}
 }
 
-// TestServeStartsChangedAfterFailures: if the container that replaces a killed one cannot
-// be started, and the next one cannot be created, the pod does not terminate.
+// TestServeStartsChangedAfterFailures: if the replacement of a killed container cannot be
+// started, and the next replacement cannot be created, the pod does not terminate.
 func TestServeStartsChangedAfterFailures(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
@@ -172,8 +172,8 @@ func TestServeStartsChangedAfterFailures(t *testing.T) {
 	})
 }
 
-// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and restarted
-// although neither can be recorded, as by the kubelet, which records nothing.
+// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and restarted although
+// podrun can record neither step. The kubelet, which records nothing, does the same.
 func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)

@@ -17,8 +17,8 @@ func criticalText(name string) string {
 	return podText(name, "Always", "priorityClassName: system-node-critical", "containers: [{name: app, image: registry.example/app:1}]")
 }
 
-// TestPreempt: on a host with resources for only two pods, a critical one stops only the
-// one with the lowest priority, within its grace period.
+// TestPreempt: on a host with resources for only two pods, a critical pod stops only the pod
+// with the lowest priority, within that pod's grace period.
 func TestPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -55,8 +55,9 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 	}
 }
 
-// TestLateExitIsNotReady: a container whose exit the runtime reports only after it would count as ready
-// is not reported as ready: the observation must be newer.
+// TestLateExitIsNotReady: the runtime reports the exit of a container late, when the container would
+// already count as ready. podrun does not report it as ready, because this requires a newer
+// observation.
 func TestLateExitIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -110,7 +110,7 @@ func TestSandboxInDoubt(t *testing.T) {
 	}
 }
 
-// TestContainerInDoubt: the same for a container (containerd#4604, #13867).
+// TestContainerInDoubt is TestSandboxInDoubt for a container (containerd#4604, #13867).
 func TestContainerInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

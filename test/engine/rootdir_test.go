@@ -163,9 +163,9 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 	b.mustDelete()
 }
 
-// TestSharedUIDOfOlderPodrun: both root directories have the UID, as an older podrun
-// permitted: when one of them deletes its pod, it does not remove the cgroup, which the
-// other one uses.
+// TestSharedUIDOfOlderPodrun: two root directories have pods with the same UID, as older
+// versions of podrun permitted. Deleting one of the pods does not remove the cgroup, because
+// the other pod uses it.
 func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	b.mustApply(withUID, run.OutcomeCreated)

@@ -49,7 +49,8 @@ func TestServeStop(t *testing.T) {
 	})
 }
 
-// TestServeDelete: a pod of a file is created again, but not one that a command applied.
+// TestServeDelete: after a delete, serve creates the pod of a file again, but not a pod that a
+// command applied.
 func TestServeDelete(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -177,8 +177,8 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	})
 }
 
-// TestServeKeepsTheCorruptPodOfACommand: if a command applied the pod after its file, the
-// unchanged file does not define the pod.
+// TestServeKeepsTheCorruptPodOfACommand: if a command applied the pod after serve had applied
+// the pod's file, the unchanged file no longer defines the pod.
 func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -12,15 +12,15 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// model checks the behavior of a supervisor only by docs/serve.md and the kubelet's rules:
-// its input is what the simulation did, and what the runtime reports about containers. It
-// shares no code with the supervisor.
+// model judges a supervisor by docs/serve.md and the kubelet's rules alone: its input is what
+// the simulation did, and what the runtime reports about containers. It shares no code with
+// the supervisor.
 type model struct {
 	now func() time.Time
 
 	mu    sync.Mutex
 	pods  map[string]*modelPod
-	blind time.Time // until when nothing is judged, because the supervisor or the runtime is, or was just, unavailable
+	blind time.Time // the model judges nothing before this time, because the supervisor or the runtime is unavailable, or just was
 	away  int       // how many of them are unavailable now
 	left  time.Time // since when they are unavailable
 	wrong []string

@@ -289,7 +289,8 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	return "lost sandbox"
 }
 
-// update changes a file: only fields that can be updated in place, or any.
+// update changes fields in a file: either only those that can be updated in place, or any
+// fields.
 func (s *simulation) update(sl *slot, p *modelPod) string {
 	if p.stopped {
 		return ""

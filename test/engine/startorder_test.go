@@ -54,8 +54,8 @@ func TestStartOrder(t *testing.T) {
 	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet, strict or parallel")
 }
 
-// TestStartOrderFailure: if a container fails, the ones that start in parallel still run,
-// and the next apply starts it.
+// TestStartOrderFailure: if a container fails, the containers that start in parallel with it
+// still run, and the next apply starts the failed one.
 func TestStartOrderFailure(t *testing.T) {
 	for _, method := range []string{"CreateContainer", "StartContainer"} {
 		r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// wantDeletion fails the test unless another process sees when the deletion of the pod
-// began, and its grace period.
+// wantDeletion fails the test unless another process sees the time at which the deletion of
+// the pod began, and the grace period.
 func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	r.t.Helper()
 	pod := r.got("web")

@@ -116,7 +116,8 @@ func TestStopBackOffIsHurried(t *testing.T) {
 			cancel()
 		})
 		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
-		// Killed 1.5 s after hurry: in the pause that ends 7.1 s after the first attempt.
+		// The container is killed 1.5 s after hurry, when the pause that ends 7.1 s after the first
+		// attempt is over.
 		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
 			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
 		}

@@ -258,7 +258,7 @@ func TestAdoptResizingPodOfBefore(t *testing.T) {
 func TestStateIsOfItsSchema(t *testing.T) {
 	r := newRig(t)
 	uid := r.mustApply(withHook, run.OutcomeCreated).ID.UID
-	file := filepath.Join(r.layout().Pod(uid), "plugins/podrun.dev~status/status.json") // as older ones name it
+	file := filepath.Join(r.layout().Pod(uid), "plugins/podrun.dev~status/status.json") // as older versions of podrun name it
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(data), "# podrun schema 3\n{") {
 		t.Errorf("%s contains %q, %v", file, data, err)

@@ -82,8 +82,8 @@ func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	}
 }
 
-// dropField removes all occurrences of a field, and counts them. "X of Y" means field X
-// only in objects Y.
+// dropField removes all occurrences of a field, and counts them. "X of Y" means the field X,
+// but only in objects of the kind Y.
 func dropField(value any, field string) (removed int) {
 	name, parent, _ := strings.Cut(field, " of ")
 	switch v := value.(type) {

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortage is a host that lacks a resource that podrun requires, or has too much of it.
+// shortage is a host that lacks a resource that podrun requires, or that has too much of a
+// resource.
 type shortage struct {
 	name string
 	// before are shell commands that run before the shell executes podrun, in separate

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write testdata from the recordings")
 
 // TestKept compares with the recordings in testdata, so that parity is tested without the
-// others. Each file has the pod and, one per line, the fields that a kubelet sent;
+// other recordings. Each file has the pod and, one per line, the fields that a kubelet sent;
 // TestSent uses the rest of it.
 func TestKept(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))

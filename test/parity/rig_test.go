@@ -81,8 +81,8 @@ func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 	return r
 }
 
-// addImages creates every image of the pod: those named absent only in a registry, those
-// named broken nowhere. The user is part of the name.
+// addImages creates every image of the pod, with two exceptions: images named absent exist
+// only in a registry, and images named broken exist nowhere. The user is part of the name.
 func (r *rig) addImages(pod *corev1.Pod) {
 	names := []string{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {

@@ -119,7 +119,8 @@ func readRecording(t *testing.T, file string) recording {
 	return rec
 }
 
-// tally is the score of a set, by section: the first word of a track.
+// tally is the score of a set of recordings, by section. A section is the first word of a
+// track's name.
 type tally struct {
 	set      string
 	ran      []string // goldens
@@ -169,7 +170,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 	podruns, words, refused := sentOf(t, pod, asText(t, pod), w)
 	if words == nil {
 		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
-		// What podrun does with a pod that it does not refuse is compared, too.
+		// If podrun does not refuse the pod, its actions are compared, too.
 		if w.bare = false; name == invalidImage {
 			pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
 		}
@@ -212,7 +213,7 @@ func (s *tally) differs(t *testing.T, name string, d difference) {
 var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
 	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
 
-// recordedHere reports whether this host is like the one that recorded.
+// recordedHere reports whether this host is like the host of the recording.
 func recordedHere(t *testing.T) bool {
 	t.Helper()
 	memory, err := os.ReadFile("/proc/meminfo")

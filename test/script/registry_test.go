@@ -120,8 +120,8 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // saveOCI IMAGE NAME DIR [PLATFORM] writes an image from a registry to an OCI layout with
-// another name; its index lists platforms that the layout does not contain. With
-// PLATFORM, the image is labeled as one for it.
+// another name; its index lists platforms that the layout does not contain. If PLATFORM is
+// given, the image is labeled as an image for that platform.
 func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")

@@ -105,7 +105,7 @@ func TestScriptsOnRuntime(t *testing.T) {
 	testscript.Run(t, h.params())
 }
 
-// TestScriptsOnEmbedded runs them with the runtime of the podrun-bundle in
+// TestScriptsOnEmbedded runs the scripts with the runtime of the podrun-bundle in
 // PODRUN_TEST_BUNDLE; images come from the registry of hack/with-runtime.
 func TestScriptsOnEmbedded(t *testing.T) {
 	bundle := os.Getenv("PODRUN_TEST_BUNDLE")

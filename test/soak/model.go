@@ -151,7 +151,8 @@ func (c conditions) again(r run) bool {
 	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
 }
 
-// startTime is the maximum duration of a start: a kill within it may cut or hide the start.
+// startTime is the maximum duration of a start: a kill within this time may interrupt the
+// start, or prevent it from being observed.
 const startTime = 5 * time.Second
 
 // hidden reports whether a kill may have terminated a started program: one during

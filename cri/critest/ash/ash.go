@@ -3,8 +3,8 @@
 // That module's own interpreter is not used: it connects pipelines with kernel pipes, for
 // which testing/synctest cannot wait, and does not support a trap for TERM.
 //
-// The shell only uses the resources that its Process provides, and every wait in it is a
-// timer or a channel, so it can run inside testing/synctest.
+// The shell uses only the resources that its Process provides, and every wait in it is a timer
+// or a channel, so it can run inside testing/synctest.
 //
 // Signals work as for a container's process: TERM runs the trap, between two commands or
 // immediately during a wait; without a trap, it terminates the process, except process 1 of

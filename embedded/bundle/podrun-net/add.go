@@ -112,8 +112,8 @@ func applyForward(c *nftables.Conn, id nftables.TableFamily, bridge string) erro
 	return nil
 }
 
-// applySysctls enables forwarding on the host, and access to host ports at 127.0.0.1 from
-// its processes.
+// applySysctls enables forwarding on the host, and lets the host's processes access host ports
+// at 127.0.0.1.
 func applySysctls(a attachment, id nftables.TableFamily) error {
 	for _, f := range families {
 		if f.id != id {

@@ -57,8 +57,8 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestLockExcludes: two podrun-net processes exclude each other, and an older release,
-// which locks only the network namespace.
+// TestLockExcludes: two podrun-net processes exclude each other. They also exclude a process
+// of an older release, which locks only the network namespace.
 func TestLockExcludes(t *testing.T) {
 	newHost(t).do(func() {
 		unlock, err := lock()

@@ -142,8 +142,8 @@ func TestMasquerade(t *testing.T) {
 	h.leftNothing()
 }
 
-// A pod cannot reach listeners on only the host's 127.0.0.1 (CVE-2020-8558), although
-// route_localnet is set.
+// A pod cannot reach services that listen only on the host's 127.0.0.1 (CVE-2020-8558),
+// although route_localnet is set.
 func TestLoopbackIsClosed(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -49,7 +49,7 @@ var families = []family{
 type ruleset struct {
 	table  *nftables.Table
 	chains []*nftables.Chain
-	// base are the network's rules; their chains contain no others.
+	// base contains the network's rules. The chains of these rules contain no other rules.
 	base []*nftables.Rule
 	// attachment are the rules of one attachment. In hostports they precede those of
 	// other attachments, so that a leftover rule of a removed sandbox does not affect the
