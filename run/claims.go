@@ -71,7 +71,7 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 }
 
 // deletableClaims returns the directories of a pod's claims. It returns an error of kind
-// Refused if another pod that is not in deleting uses one of them, or the pod's claims are
+// Refused if a pod outside the list deleting uses one of them, or the pod's claims are
 // unknown. Pods of other root directories are detected later, by their mounts
 // (volume.DeleteClaims).
 func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {

@@ -236,7 +236,8 @@ func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
 // AwaitEnd waits, without the lock, until the operation of the command that owns the pod has ended
-// (Operates), or over returns true. In both cases it returns store.ErrChanged. over may be nil.
+// (Operates), or until the function over returns true. In both cases it returns store.ErrChanged.
+// over may be nil.
 func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }

@@ -33,7 +33,7 @@ type StatusInput struct {
 	Messages map[string]string
 	// Started and Ready are the results of startup and readiness probes, by container ID. A container
 	// with a startup or readiness probe that has no result yet is not started or not ready; a running
-	// container without the probe is.
+	// container without such a probe is started and ready.
 	Started, Ready map[string]bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
 	// (KEP-3857).

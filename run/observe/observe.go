@@ -178,9 +178,9 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 		group.Go(func() (err error) {
 			out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, true)
 			if status.Code(err) == codes.NotFound {
-				// containerd has its own record of a container, in addition to the CRI plugin's. If
-				// another program removed containerd's record, containerd 1.6 and 1.7 respond only to
-				// the non-verbose call, which the kubelet makes; so it restarts such a container.
+				// containerd has its own record of a container, in addition to the CRI plugin's. If another
+				// program removed containerd's record, containerd 1.6 and 1.7 respond only to the non-verbose
+				// call, which the kubelet makes; so the kubelet restarts such a container.
 				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
 			}
 			if status.Code(err) == codes.NotFound {

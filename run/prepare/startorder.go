@@ -22,8 +22,8 @@ func (p *Plan) planStartOrder(s nodeconfig.Settings) problem.List {
 		Message: fmt.Sprintf("%q is not kubelet, strict or parallel", p.StartOrder)}}
 }
 
-// CreatesAhead reports whether a container is created while the previous one starts, if both are app
-// containers, or while the previous one runs, if that is an init container.
+// CreatesAhead reports whether a container is created early: while the previous app container
+// starts, or while the previous init container runs.
 func (p *Plan) CreatesAhead(previous, name string) bool {
 	before, c := p.Container(previous), p.Container(name)
 	return before != nil && c != nil && p.createsAhead(before, c)

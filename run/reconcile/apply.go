@@ -254,7 +254,7 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 }
 
 // endedBefore returns the outcome for a pod that ended before its goal was reached, or before the
-// command: the given one if it has succeeded, an error if it has failed.
+// command: the given outcome if the pod has succeeded, an error if it has failed.
 func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {

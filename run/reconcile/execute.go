@@ -87,7 +87,7 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
-// nextAhead returns the action after the first one if its container is created while that of the first one
+// nextAhead returns the second action if its container is created while the container of the first action
 // starts; otherwise nil. Both actions are executed without a wait in between.
 func (l *loop) nextAhead(actions []lifecycle.Action, now time.Time) *lifecycle.Action {
 	if len(actions) < 2 || actions[0].Verb != lifecycle.StartContainer || actions[1].Verb != lifecycle.StartContainer {

@@ -30,8 +30,8 @@ type Supervision struct {
 	// Corrupt is set when the pod's checkpoint is found to be corrupt; OwnerChanged then wakes the
 	// worker, which writes the checkpoint again from the definition that it has. Corrupt may be nil.
 	Corrupt *atomic.Bool
-	// ResizePending is why a resize requested by the pod's source cannot be done; nil if there is none
-	// or it can be done.
+	// ResizePending is why a resize requested by the pod's source cannot be done; nil if no resize is
+	// requested, or it can be done.
 	ResizePending *lifecycle.ResizePending
 }
 

@@ -18,8 +18,8 @@ import (
 type SourceRecord struct {
 	Path string `json:"path"`
 	// Hash is the hash of the pod, and of the objects that it refers to, as they were in the file when
-	// a supervisor last applied it; "" if none has. A supervisor applies a file only if the hash
-	// differs, so that changes made by commands are kept.
+	// a supervisor last applied it; "" if no supervisor has. A supervisor applies a file only if the
+	// hash differs, so that changes made by commands are kept.
 	Hash string `json:"hash"`
 }
 

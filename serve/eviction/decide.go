@@ -90,7 +90,7 @@ func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 const Immediate = time.Second
 
 // Grace returns the grace period of an evicted pod's containers: for a soft threshold, the
-// pod's own period, up to most seconds.
+// pod's own period, but at most the number of seconds in most.
 func Grace(pod *corev1.Pod, t Threshold, most int32) time.Duration {
 	if t.Hard() {
 		return Immediate

@@ -34,8 +34,8 @@ const (
 )
 
 // conns is a listener that limits its connections. It always accepts a new connection. If there
-// are then too many, it closes one that is not busy: the oldest one of the client that has the
-// most of them, so that no client can lock out others.
+// are then too many connections, it closes one that is not busy: the oldest connection of the
+// client that has the most connections, so that no client can lock out others.
 type conns struct {
 	net.Listener
 

@@ -79,8 +79,8 @@ type rotated struct {
 	read   time.Time
 }
 
-// current reads the files again after rereadTLS. Until files that are invalid, for example while
-// they are being replaced, become valid again, the last valid ones remain in effect.
+// current reads the files again after rereadTLS. While files are invalid, for example because
+// they are being replaced, the last valid files remain in effect.
 func (r *rotated) current() *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,11 +4,11 @@ import (
 	"path/filepath"
 )
 
-// MayDefine reports whether the file at path may still define a pod that was started from
-// it, although no file is known to define the pod, and why. In this case, the pod must not
-// be removed. The possible reasons are that the directory cannot be read, appeared only a moment
-// ago (an editor may be replacing the file), or is no longer a manifest directory; or that the file
-// has not been valid since podrun started.
+// MayDefine reports whether, and why, the file at path may still define a pod that was started from
+// it, although no file is known to define the pod. In this case, the pod must not be removed. The
+// possible reasons are that the directory cannot be read, appeared only a moment ago (an editor may
+// be replacing the file), or is no longer a manifest directory; or that the file has not been valid
+// since podrun started.
 func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	path = encodable(path)
 	parent := filepath.Dir(path)

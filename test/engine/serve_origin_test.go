@@ -190,9 +190,9 @@ func (s *serving) olderOwner(name string) {
 	}
 }
 
-// TestServeAfterADowngrade: a pod that a podrun without origins applied while this one was
-// not running is not deleted as the pod of a removed file; a pod that a file still defines
-// is.
+// TestServeAfterADowngrade: while serve was not running, an older podrun, which records no
+// origins, applied the pod. If the pod's file was removed in that time, serve keeps the pod.
+// If the file is removed later, serve deletes the pod.
 func TestServeAfterADowngrade(t *testing.T) {
 	for _, removed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
