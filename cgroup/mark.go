@@ -11,7 +11,8 @@ import (
 // The extended attributes that identify podrun's groups. They disappear with the group, so they are
 // never outdated; systemd uses such an attribute, too (trusted.invocation_id).
 const (
-	// markName contains the milli-CPUs that the pod requests; 0 if the group is not a pod's.
+	// markName contains the milli-CPUs that the pod requests; 0 if the group does not belong to a
+	// pod.
 	markName = "trusted.podrun"
 	// rootMarkName, which is set on pod groups only, contains podrun's root directory, like the
 	// sandbox annotation podrun.dev/root-dir. It is a separate attribute because older versions of

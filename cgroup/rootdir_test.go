@@ -189,8 +189,8 @@ func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
 	}
 }
 
-// TestMarkOfAKilledPodrun: if podrun was killed before it marked its groups, a podrun of another
-// root directory marks them with the root directory of the killed one.
+// TestMarkOfAKilledPodrun: podrun is killed before it marks its groups. A podrun process of
+// another root directory then marks the groups with the root directory of the killed process.
 func TestMarkOfAKilledPodrun(t *testing.T) {
 	_, s := live(t)
 	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)

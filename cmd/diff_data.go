@@ -88,7 +88,7 @@ func maskSecret(was, is *dataObject) {
 	}
 }
 
-// objectDiff returns the unified diff of an object, either of which may be nil.
+// objectDiff returns the unified diff of two versions of an object; either version may be nil.
 func objectDiff(name string, was, is *dataObject) (string, error) {
 	var lines [2][]string
 	for i, o := range []*dataObject{was, is} {

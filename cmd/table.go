@@ -17,7 +17,7 @@ import (
 type tableOptions struct {
 	Wide       bool   // IP and NODE
 	Namespaces bool   // NAMESPACE, for -A
-	Prefix     string // of the names, such as pod/
+	Prefix     string // prepended to the names, such as pod/
 	Now        time.Time
 	KnownAt    map[types.UID]time.Time // maps UIDs of pods to the time since which their states may have changed unobserved
 	NoHeaders  bool

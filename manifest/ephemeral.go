@@ -29,8 +29,9 @@ func WithEphemeral(pod *corev1.Pod, list []corev1.EphemeralContainer) *corev1.Po
 	return &out
 }
 
-// AddEphemeral returns the pod with one more ephemeral container, defaulted, unless it
-// already has one with that name. If c is nil, it returns the pod unchanged.
+// AddEphemeral returns the pod with one more ephemeral container, to which it applies the
+// defaults, unless the pod already has one with that name. If c is nil, it returns the pod
+// unchanged.
 func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	if c == nil || slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name }) {
 		return pod

@@ -117,7 +117,7 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// TestOtherObjects: each kind is found under its key, defaulted.
+// TestOtherObjects: an object of each kind is found under its key, with defaults.
 func TestOtherObjects(t *testing.T) {
 	objects, _ := load(t, head+`---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: other}, data: {k: v}}

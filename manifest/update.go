@@ -117,8 +117,8 @@ func samePolicy(a, b []core.ContainerResizePolicy) bool {
 	return true
 }
 
-// Authored returns the part of a pod that Changes compares, defaulted, with its apiVersion
-// and kind, in a form that its author would recognize.
+// Authored returns the part of a pod that Changes compares, in the form that the pod's author
+// would recognize, with defaults, apiVersion and kind.
 func Authored(pod *corev1.Pod) *corev1.Pod {
 	out := authored(pod)
 	if kept := withoutDisabled(out); kept != nil {

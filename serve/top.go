@@ -143,8 +143,8 @@ func usageOf(cpu *statsapi.CPUStats, memory *statsapi.MemoryStats) (u Usage) {
 	return u
 }
 
-// sumUsage sums up the usage of containers. If that of one container is unknown, it uses
-// the pod's.
+// sumUsage sums up the usage of containers. If the usage of one container is unknown, it uses
+// the usage of the pod.
 func sumUsage(containers []ContainerUsage, pod Usage) Usage {
 	sum := func(of func(Usage) *uint64) *uint64 {
 		var total uint64

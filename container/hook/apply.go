@@ -120,8 +120,8 @@ func Cause(err error) error {
 	return err
 }
 
-// EventOf returns the event message of a failed hook; if err does not wrap a HookError, it returns
-// the argument otherwise.
+// EventOf returns the event message of a failed hook. The argument otherwise is the result if err
+// does not wrap a HookError.
 func EventOf(err error, otherwise string) string {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e.Event()

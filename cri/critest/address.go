@@ -9,7 +9,8 @@ type addresses struct {
 }
 
 // take allocates the lowest free address of each range, except the network address and the
-// first one, which is the gateway's. A range without a free address contributes none.
+// first address, which belongs to the gateway. A range without a free address contributes
+// none.
 func (a *addresses) take() []netip.Addr {
 	var got []netip.Addr
 	for _, r := range a.ranges {

@@ -45,7 +45,7 @@ type Exec struct {
 	Err            error // fails the call without an exit code
 }
 
-// Script sets the behavior of the containers with a name: the n-th start uses the n-th
+// Script sets the behavior of the containers with the given name: the n-th start uses the n-th
 // behavior, and all later starts the last one. The name is that of a container, or pod/container if
 // several pods have a container with that name.
 func (rt *Runtime) Script(name string, runs ...Behavior) {

@@ -139,7 +139,7 @@ func moment(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// Container finds the newest container with a name; it returns false if there is none.
+// Container finds the newest container with the given name; it returns false if there is none.
 func (rt *Runtime) Container(name string) (Container, bool) {
 	all := rt.Containers()
 	for _, c := range slices.Backward(all) {

@@ -38,7 +38,7 @@ func (rt *Runtime) ContainerStats(_ context.Context, r *runtimeapi.ContainerStat
 	return &runtimeapi.ContainerStatsResponse{Stats: rt.usage(c)}, nil
 }
 
-// SetMemory sets the memory usage of the containers with a name, in bytes.
+// SetMemory sets the memory usage, in bytes, of the containers with the given name.
 func (rt *Runtime) SetMemory(name string, bytes uint64) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -198,8 +198,8 @@ func (s Settings) SourcesOrDefault() []string {
 	return s.Sources
 }
 
-// Gate reports whether a feature gate is enabled. If the file does not set the gate, it returns
-// otherwise.
+// Gate reports whether a feature gate is enabled. If the file does not set the gate, Gate
+// returns the argument otherwise.
 func (s Settings) Gate(name string, otherwise bool) bool {
 	if on, said := s.FeatureGates[name]; said {
 		return on

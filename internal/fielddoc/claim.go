@@ -64,8 +64,8 @@ func (f Field) claim() Claim {
 }
 
 // claimOf returns the claim for a field of a pod or a pod template: that of the nearest
-// ancestor in the table. A field of an init container without a row of its own has the claim
-// of the same field of a container.
+// ancestor in the table. If a field of an init container has no row of its own, the claim
+// about the same field of an app container applies.
 func claimOf(k *Kind, path string) Claim {
 	if k.Name != "Pod" {
 		rest, ok := strings.CutPrefix(path, k.template)

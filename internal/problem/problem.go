@@ -141,8 +141,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Of returns the problems of an error: its list, or the error itself as one problem.
-// Problems without a reason get the error's. Of returns nil for nil.
+// Of returns the problems of an error: its list, or the error itself as one problem. Problems
+// without a reason get the reason of the error. Of returns nil for nil.
 func Of(err error) List {
 	if err == nil {
 		return nil

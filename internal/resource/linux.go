@@ -55,7 +55,7 @@ func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources 
 	return Linux(n, cpu, cpu, pod.Spec.Overhead.Memory())
 }
 
-// Given returns the quantity with a name, or nil if the list does not contain it.
+// Given returns the quantity with the given name, or nil if the list does not contain it.
 func Given(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
 	if q, ok := list[name]; ok {
 		return &q

@@ -50,7 +50,8 @@ func containerBefore(pod *corev1.Pod, name string) (previous *corev1.Container, 
 	return nil, false
 }
 
-// inSandbox returns the newest container of a name in a sandbox; nil if there is none.
+// inSandbox returns the newest container with the given name in a sandbox; nil if there is
+// none.
 func (o *Observed) inSandbox(name, sandboxID string) *Container {
 	for i := range o.Containers {
 		if c := &o.Containers[i]; c.Name == name && c.SandboxID == sandboxID {

@@ -165,8 +165,8 @@ func (o *Observed) Newest(name string) *Container {
 	return nil
 }
 
-// Latest returns the newest container of a name in any sandbox; nil if there is none, or if it was created
-// before the last restart of all containers.
+// Latest returns the newest container with the given name in any sandbox; nil if there is none, or if it
+// was created before the last restart of all containers.
 func (o *Observed) Latest(name string) *Container {
 	if c := o.Newest(name); c != nil && !o.Restarted[c.ID] {
 		return c

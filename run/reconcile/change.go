@@ -110,8 +110,9 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	})
 }
 
-// update makes the command's definition the pod's. The owner record must never name a source whose
-// definition the pod does not have: a supervisor would delete the pod with its data.
+// update replaces the pod's definition by the definition of the command. The owner record must
+// never name a source whose definition the pod does not have: a supervisor would delete the pod
+// with its data.
 func (a *applying) update(o ApplyOptions) error {
 	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }
 	origin := func() error { return a.lease.Lock.Update(a.lease.Lock.SetOrigin) }

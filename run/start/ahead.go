@@ -53,8 +53,9 @@ func (h *Ahead) ID() string {
 	return h.pending.created.ID
 }
 
-// Can reports whether a container can be created during the turn of another one: it was never created,
-// its image is available, an earlier attempt has not failed, and no third container waits for its turn.
+// Can reports whether a container can be created during the turn of another container: if it was never
+// created, its image is available, no earlier attempt has failed, and no third container waits for its
+// turn.
 func (h *Ahead) Can(turn, name string) bool {
 	_, present := h.images.Waiter.present(name)
 	free := h.pending == nil || h.pending.action.Container == turn

@@ -98,8 +98,8 @@ func Observe(f host.Facts) Observations {
 }
 
 // DedicatedImages reports whether images, and the containers' writable layers, are on a
-// different file system than the node's. It returns false if the file system of the images
-// is unknown.
+// different file system than the node's data. It returns false if the file system of the
+// images is unknown.
 func DedicatedImages(f host.Facts) bool {
 	return f.ImageFS.CapacityBytes > 0 && f.ImageFS.Device != f.NodeFS.Device
 }

@@ -289,7 +289,7 @@ func TestSystemctl(t *testing.T) {
 }
 
 // TestDelay: logind's drop-in is written if pods may take longer than logind waits, and
-// removed with the service. One that podrun did not write is kept.
+// removed with the service. A drop-in that podrun did not write is kept.
 func TestDelay(t *testing.T) {
 	s, m := newService(t)
 	drop := func() string {

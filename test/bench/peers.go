@@ -50,7 +50,7 @@ func peers(o options, dir string) ([]peer, error) {
 	return out, nil
 }
 
-// measurePeer compares podrun's start of a pod with a peer's.
+// measurePeer compares the start of a pod by podrun with the start by a peer.
 func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*difference, error) {
 	d := &difference{Name: "1 container, against " + other.name, ratio: true}
 	s := scenario{Name: "peer", Pods: []manifest{pod("peer", o.image, 0, 1)}, Parallel: 1}

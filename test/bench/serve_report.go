@@ -18,7 +18,7 @@ func writeServeJSON(w io.Writer, rows []serveRow) error {
 	return enc.Encode(rows)
 }
 
-// writeServeTable prints the figures next to their targets and the kubelet's.
+// writeServeTable prints the figures next to their targets and the figures of the kubelet.
 func writeServeTable(w io.Writer, rows []serveRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%d processors\tpodrun serve\tmin / median / max\ttarget\t\tkubelet 1.36\n", runtime.NumCPU())

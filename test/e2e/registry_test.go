@@ -70,8 +70,8 @@ func newSlowRegistry(t *testing.T) *slowRegistry {
 	return s
 }
 
-// image pushes an image of random bytes, in layers of a size, and returns its name in
-// this registry. It is removed from the runtime at the end.
+// image pushes an image whose layers have the given size and contain random bytes, and returns
+// the image's name in this registry. It is removed from the runtime at the end.
 func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) string {
 	s.t.Helper()
 	image, err := random.Image(size, int64(layers))

@@ -106,7 +106,8 @@ func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 }
 
 // TestApplyOfLateSandbox: until the runtime has completed the call of a killed podrun, it
-// refuses the name. The next apply waits, and uses the result of that call.
+// refuses to use the sandbox's name again. The next apply waits, and uses the result of that
+// call.
 func TestApplyOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {

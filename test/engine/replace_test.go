@@ -52,7 +52,7 @@ func TestReplaceHasItsImageFirst(t *testing.T) {
 	})
 }
 
-// callTo returns the first call with a name.
+// callTo returns the first call of the given method.
 func callTo(t testing.TB, rt *critest.Runtime, name string) critest.Call {
 	t.Helper()
 	for _, c := range rt.Calls() {

@@ -53,7 +53,7 @@ type change struct {
 	used  map[string]bool // actions that it has already permitted: "kill a0", "start a0"
 }
 
-// modelRun is the newest container with a name.
+// modelRun is the newest of the containers with the same name.
 type modelRun struct {
 	id, sandbox       string
 	attempt           uint32

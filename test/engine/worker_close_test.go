@@ -34,7 +34,8 @@ func openBelow(t *testing.T, dir string) []string {
 	return open
 }
 
-// sharedPuller returns an engine whose commands share a puller, like a supervisor's.
+// sharedPuller returns an engine whose commands share a puller, as the workers of a supervisor
+// do.
 func (r *rig) sharedPuller() *run.Engine {
 	e := r.engine()
 	e.Puller = e.NewPuller()

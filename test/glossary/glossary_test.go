@@ -133,7 +133,7 @@ func documents(t *testing.T, check func(place, file, text string)) {
 	}
 }
 
-// notProgram are the directories whose Go files are not the program's.
+// notProgram are the directories whose Go files are not part of the program.
 var notProgram = []string{"test", "hack", "cri/critest", "bundle", "faultpoint"}
 
 // literals passes on each string literal of the program's source.

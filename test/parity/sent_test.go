@@ -26,7 +26,7 @@ import (
 )
 
 // TestSent runs the pods whose recordings are in testdata end to end, and compares the
-// requests to the runtime and the files on the host with the kubelet's.
+// requests to the runtime and the files on the host with those of the kubelet.
 func TestSent(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
