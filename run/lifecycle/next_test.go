@@ -290,7 +290,8 @@ func policyOf(name string, policy corev1.RestartPolicy) func(*corev1.Pod, *World
 	}
 }
 
-// rule adds a rule that restarts a container with policy Never when it exits with a code.
+// rule adds a rule that restarts a container with policy Never when it exits with the given
+// code.
 func rule(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		policyOf(name, never)(p, w)

@@ -83,8 +83,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 				if n := s.warned("podrun delete"); n != 1 {
 					t.Errorf("%d warnings that the pod is kept: %q", n, s.warnings)
 				}
-				// From then on, it is a pod of a command, and of the file that defines it
-				// again.
+				// From then on, it is a pod of a command. When a file defines it again, it is the pod of that
+				// file, too.
 				s.files.write(file("web"), servedPod("web"))
 				time.Sleep(time.Minute)
 				s.files.remove(file("web"))
