@@ -173,6 +173,9 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if a.output = f.outputs.format; a.output == outputGitHub {
 		a.startWorkflow()
 	}
+	if err := f.keepInput(named); err != nil {
+		return err
+	}
 	report, err := openReport(f.outputs.junit)
 	if err != nil {
 		return err

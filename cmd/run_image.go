@@ -294,7 +294,10 @@ func generatedSource(object any) (*manifest.Source, error) {
 
 // restartPolicy converts a restart policy of docker or Kubernetes.
 func restartPolicy(word string) (corev1.RestartPolicy, error) {
-	policy, _, _ := strings.Cut(strings.ToLower(word), ":") // on-failure:3
+	policy, limit, limited := strings.Cut(strings.ToLower(word), ":")
+	if limited {
+		return "", fmt.Errorf("--restart=%s: the kubelet has no limit of restarts such as %s: use --restart=OnFailure, and --timeout to limit the time", word, limit)
+	}
 	switch policy {
 	case "":
 		return "", nil

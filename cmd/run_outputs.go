@@ -3,7 +3,12 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // outputGitHub is the value of -o of run for GitHub workflows.
@@ -41,3 +46,33 @@ func (o *outputFlag) String() string {
 
 // Type returns the type of the value, which the help does not show.
 func (o *outputFlag) Type() string { return "string" }
+
+// keepInput refuses an output file that is also a manifest of the command line, which the command
+// would overwrite before it reads it.
+func (f *runFlags) keepInput(named []string) error {
+	for flag, output := range map[string]string{"-o junit=": f.outputs.junit, "--log-file=": f.logFile} {
+		for _, input := range append(slices.Clone(named), f.files...) {
+			if output != "" && overwrites(output, input) {
+				return &problem.Error{Kind: problem.Usage, Object: flag + output, Err: errors.New("the file is a manifest of this command, which would be overwritten"), Hint: "name another file"}
+			}
+		}
+	}
+	return nil
+}
+
+// overwrites reports whether output is the manifest input, or one in the directory input.
+func overwrites(output, input string) bool {
+	written, err := os.Stat(output)
+	if err != nil {
+		return false // the command creates the file
+	}
+	read, err := os.Stat(input)
+	if err != nil {
+		return false
+	}
+	if !read.IsDir() {
+		return os.SameFile(written, read)
+	}
+	parent, err := os.Stat(filepath.Dir(output))
+	return err == nil && os.SameFile(parent, read) && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(output))
+}

@@ -23,6 +23,8 @@ func TestFillHint(t *testing.T) {
 		{"docker save TAG", "-t foo .", "docker save foo"},
 		{"docker save TAG", ".", "docker save TAG"},
 		{"exec NAME -- env A=b COMMAND", "web ls /", "exec web -- env A=b ls /"},
+		{"write --log-file=FILE: also write the logs to FILE", "job.yaml", "write --log-file=FILE: also write the logs to FILE"},
+		{"junit=FILE also writes a report", "-f job.yaml", "junit=FILE also writes a report"},
 		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
 	} {
 		if got := fillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {

@@ -40,12 +40,12 @@ func TestPod(t *testing.T) {
 }
 
 func TestPodErrors(t *testing.T) {
-	f := PodFlags{Image: "x", CPUs: "many", Memory: "1e-99999999", User: "root", Network: "web", Ports: []string{"80:x", "0"}, Volumes: []string{"a:b", "/a:/b:q", "~/a:/b"}, Labels: []string{"=b"}}
+	f := PodFlags{Image: "x", CPUs: "many", Memory: "1e-99999999", User: "root", Network: "web", Ports: []string{"80:x", "0", "80:90:100:1", "300.1.1.1:90:100"}, Volumes: []string{"a:b", "/a:/b:q", "~/a:/b"}, Labels: []string{"=b"}}
 	_, err := f.Pod()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"--cpus=many", "--memory=1e-99999999", "--user=root", "--network=web", "--publish=80:x", "--publish=0", "--volume=a:b", `option "q"`, "use $HOME", "--labels==b"} {
+	for _, want := range []string{"--cpus=many", "--memory=1e-99999999", "--user=root", "--network=web", "--publish=80:x", "--publish=0", "--publish=80:90:100:1", "--publish=300.1.1.1:90:100", "--volume=a:b", `option "q"`, "use $HOME", "--labels==b"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}

@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -176,6 +177,9 @@ func parsePort(text string) (corev1.ContainerPort, error) {
 		host, rest = rest[:i], rest[i+1:]
 		if i := strings.LastIndex(host, ":"); i >= 0 {
 			port.HostIP, host = strings.Trim(host[:i], "[]"), host[i+1:]
+			if net.ParseIP(port.HostIP) == nil {
+				return port, invalid
+			}
 		}
 		if port.HostPort = number(host); port.HostPort == 0 {
 			return port, invalid
