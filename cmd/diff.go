@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -137,7 +138,8 @@ func unifiedDiff(name string, was, is []string) (string, error) {
 
 // podLines returns the fields of a pod that apply compares, as lines of YAML.
 func podLines(pod *corev1.Pod) ([]string, error) {
-	return yamlLines("pod "+pod.Namespace+"/"+pod.Name, manifest.Authored(pod))
+	lines, err := yamlLines("pod "+pod.Namespace+"/"+pod.Name, manifest.Authored(pod))
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "status: {}\n" }), err
 }
 
 func yamlLines(name string, object any) ([]string, error) {
@@ -145,5 +147,5 @@ func yamlLines(name string, object any) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return strings.SplitAfter(strings.TrimSuffix(string(data), "\n"), "\n"), nil
+	return slices.Collect(strings.Lines(string(data))), nil
 }

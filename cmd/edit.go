@@ -70,12 +70,14 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 	}
 	editor := &editing{}
 	text := append([]byte(editHead), original...)
+	var rejected error // of the previous content
 	for {
 		edited, err := editor.open(ctx, a, text)
 		switch {
 		case err != nil:
 			return editor.keep(err)
 		case editor.failed && bytes.Equal(withoutComments(edited), withoutComments(text)):
+			eachError(rejected, func(each error) { printError(a.streams.Err, each) })
 			return editor.keep(errors.New("edit cancelled, no valid changes were saved"))
 		case bytes.Equal(withoutComments(edited), withoutComments(original)):
 			editor.remove()
@@ -100,7 +102,7 @@ func (a *app) edit(ctx context.Context, f *changeFlags, r *renderer, e *run.Engi
 		if ctx.Err() != nil {
 			return editor.keep(err)
 		}
-		editor.failed = true
+		editor.failed, rejected = true, err
 		text = []byte(editHead + errorComment(err) + withoutHead(edited))
 	}
 }
@@ -224,6 +226,9 @@ func (ed *editing) open(ctx context.Context, a *app, text []byte) ([]byte, error
 	if err := c.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
+		}
+		if _, started := errors.AsType[*exec.ExitError](err); !started && !ed.failed {
+			ed.remove() // without changes
 		}
 		return nil, &problem.Error{Kind: problem.Failed, Object: "editor " + words[0], Err: err, Hint: "set KUBE_EDITOR or EDITOR to another editor"}
 	}

@@ -71,6 +71,9 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if err != nil {
 		return err
 	}
+	if len(named) == 2 && dash == 2 {
+		return usageHint(errors.New("give one pod name before --, not 2"), "for a container of the pod, use 'podrun exec "+shellWord(given[0])+" -c "+shellWord(given[1])+" -- "+shellWords(given[dash:])+"'")
+	}
 	if len(named) != 1 {
 		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
 	}

@@ -76,6 +76,7 @@ const (
 	noCluster   = "podrun has no API server; to check this host, run 'podrun doctor'"
 	noContexts  = "podrun has no kubeconfig: it manages the pods of this host, and -n or PODRUN_NAMESPACE sets the namespace; 'podrun help config' describes its settings file"
 	noReplicas  = "podrun runs one pod for a workload; give pods different names to run several"
+	noPause     = "changes take effect at once: there is nothing to pause"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
 	noServices  = "podrun creates no Services: use 'podrun port-forward POD PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
 	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
@@ -126,8 +127,8 @@ var useInstead = map[string]string{
 	"apply edit-last-applied": "use 'podrun edit NAME'",
 	"apply set-last-applied":  useManifest,
 
-	"rollout pause":      "use 'podrun stop NAME' and 'podrun start NAME'",
-	"rollout resume":     "use 'podrun stop NAME' and 'podrun start NAME'",
+	"rollout pause":      noPause,
+	"rollout resume":     noPause,
 	"set selector":       "podrun runs one pod of a workload: a selector has no effect",
 	"set subject":        noAccounts,
 	"set serviceaccount": noAccounts,

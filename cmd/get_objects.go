@@ -76,6 +76,7 @@ func kindOf(word string) string {
 // type. A list with another type is a usage error.
 func kindsOf(list string) (kinds []string, err error) {
 	words := strings.Split(list, ",")
+	claims := false
 	for _, word := range words {
 		switch kind := kindOf(word); {
 		case strings.EqualFold(word, "all"):
@@ -85,10 +86,13 @@ func kindsOf(list string) (kinds []string, err error) {
 		case len(words) == 1:
 			return nil, nil
 		case slices.Contains(claimTypes, strings.ToLower(word)):
-			return nil, namesError(errors.New("podrun prints claims in a table of their own"), "use 'podrun get pvc'")
+			claims = true
 		default:
 			return nil, notPods(word)
 		}
+	}
+	if claims {
+		return nil, namesError(errors.New("pvc cannot be combined with other types"), "list claims with 'podrun get pvc', and the other types with another 'podrun get'")
 	}
 	return kinds, nil
 }
@@ -104,8 +108,11 @@ type found struct {
 
 // getObjects prints workloads, ConfigMaps and Secrets, and pods together with them.
 func (a *app) getObjects(c *cobra.Command, f *getFlags, s selection) error {
-	if f.watch || f.watchOnly || f.sources || f.fieldSelector != "" {
-		return usageHint(errors.New("--watch, --sources and --field-selector are for pods only"), "use 'podrun get pods'")
+	if f.watch || f.watchOnly {
+		return usageHint(errors.New("--watch is for pods only"), "use 'podrun get pods -w'")
+	}
+	if f.sources || f.fieldSelector != "" {
+		return usageHint(errors.New("--sources and --field-selector are for pods only"), "use 'podrun get pods'")
 	}
 	byTemplate, match, err := a.getOutput(c.Context(), f)
 	if err != nil {

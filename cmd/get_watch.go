@@ -144,6 +144,15 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, messages 
 	if missing != nil {
 		return missing
 	}
+	for _, name := range named {
+		if f.allNamespaces || run.IsStored(engine.Layout(), a.namespaceOrDefault("default"), name) {
+			continue
+		}
+		if instead(name) != "" {
+			return notPods(name)
+		}
+		fmt.Fprintf(messages, "pod %s: not found: waiting until it is created\n", name)
+	}
 	first := true
 	read := func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := a.findPods(ctx, engine, f.allNamespaces, named)

@@ -15,7 +15,9 @@ import (
 // ignored, as in kubectl.
 var podTypes = []string{"pod", "pods", "po"}
 
-func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
+func isPodType(word string) bool {
+	return slices.Contains(podTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
+}
 
 // podRefs accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
 // pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME. If aloneIsName

@@ -20,6 +20,7 @@ func TestPodRefs(t *testing.T) {
 		{given: "pods web db", want: "web db"},
 		{given: "po web", want: "web"},
 		{given: "Pod web", want: "web"},
+		{given: "pods.v1 web", want: "web"},
 		{given: "POD/web", want: "web"},
 		{given: "pod pod/web", want: "web"},
 		{given: "web pod/db", want: "web db"},

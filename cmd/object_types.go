@@ -152,6 +152,15 @@ func typeOf(word string) *objectType {
 	return nil
 }
 
+// typeNames returns the names of the types that get prints.
+func typeNames() []string {
+	names := slices.Clone(podTypes)
+	for _, t := range slices.Concat(workloadTypes, referredTypes) {
+		names = append(names, t.names...)
+	}
+	return names
+}
+
 // workloadKind returns the kind of workload that a word names (deploy, job.batch), or "".
 func workloadKind(word string) string {
 	if t := typeOf(word); t != nil && !t.referred() {

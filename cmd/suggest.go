@@ -53,6 +53,9 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 		}
 	}
 	like := closestPod(name, names)
+	if like == "" && slices.Contains(a.typed, "get") {
+		like = closestName(name, typeNames())
+	}
 	if like == "" {
 		return ""
 	}

@@ -53,9 +53,9 @@ func validName(name string) string {
 
 var notInName = lazy(`[^a-z0-9.]+`)
 
-// quantityHint suggests quantities for a value that has a unit of another program: 64M or 64Mi
+// QuantityHint suggests quantities for a value that has a unit of another program: 64M or 64Mi
 // for 64MB.
-func quantityHint(value string) string {
+func QuantityHint(value string) string {
 	m := byteUnit().FindStringSubmatch(strings.Trim(value, `"`))
 	if m == nil {
 		return "write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m"

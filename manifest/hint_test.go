@@ -15,7 +15,7 @@ func TestQuantityHint(t *testing.T) {
 		`"100b"`:  "did you mean 100? It is in bytes",
 		`"a lot"`: "write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m",
 	} {
-		if got := quantityHint(value); got != want {
+		if got := QuantityHint(value); got != want {
 			t.Errorf("%s: got %q, want %q", value, got, want)
 		}
 	}

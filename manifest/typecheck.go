@@ -98,7 +98,7 @@ func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeErro
 	}
 	e := typeError{path: path, message: fmt.Sprintf("not a valid %s: %s", name, strings.TrimPrefix(err.Error(), "json: "))}
 	if t == quantityType {
-		e.hint = quantityHint(string(raw))
+		e.hint = QuantityHint(string(raw))
 	}
 	return []typeError{e}
 }

@@ -92,7 +92,11 @@ func (l *loader) workload(it item, h header) {
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
 	}
-	note := it.problem(l.objectName(h), "", "PodTemplate", fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind))
+	text := fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
+	if h.Kind == "CronJob" {
+		text = "podrun ignores the schedule of this CronJob, and runs one pod from its template, once, as soon as the CronJob is applied"
+	}
+	note := it.problem(l.objectName(h), "", "PodTemplate", text)
 	note.Warning = true
 	l.add(note)
 	l.takePod(it, pod, by)

@@ -103,7 +103,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	}
 	info, err := os.Stat(from)
 	if err != nil {
-		return t.copyFault(err)
+		return t.copyFault(fmt.Errorf("on this host: %w", err))
 	}
 	if info.IsDir() {
 		from = filepath.Clean(from)

@@ -69,7 +69,7 @@ func TestImages(t *testing.T) {
 		"one":            {images: []Pair{{"app", "a:2"}}, replace: []string{"a:1", "a:2"}},
 		"several":        {images: []Pair{{"app", "a:2"}, {"init", "i:2"}}, replace: []string{"a:1", "a:2", "i:1", "i:2"}},
 		"all":            {images: []Pair{{"*", "x"}}, replace: []string{"a:1", "x", "i:1", "x", "s:1", "x"}},
-		"no such":        {images: []Pair{{"db", "x"}}, err: `unable to find container named "db"`},
+		"no such":        {images: []Pair{{"db", "x"}}, err: `unable to find container named "db" (the pod has app, `},
 		"not a pattern":  {images: []Pair{{"[", "x"}}, err: "is not a pattern"},
 		"one of several": {images: []Pair{{"app", "a:2"}, {"db", "x"}}, err: `unable to find container named "db"`},
 	} {

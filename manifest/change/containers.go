@@ -3,6 +3,8 @@ package change
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -30,7 +32,11 @@ func inContainers(pod *corev1.Pod, pattern string, change func(*corev1.Container
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("unable to find container named %q", pattern)
+		var names []string
+		for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+			names = append(names, c.Name)
+		}
+		return nil, fmt.Errorf("unable to find container named %q (the pod has %s)", pattern, strings.Join(names, ", "))
 	}
 	return out, nil
 }

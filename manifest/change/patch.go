@@ -89,8 +89,23 @@ func OfTemplate(kind PatchType, patch []byte) (ofPod []byte, rest []string, err 
 			return template, rest, nil
 		}
 	}
-	return patch, nil, nil
+	var ofWorkload struct {
+		Spec map[string]json.RawMessage `json:"spec"`
+	}
+	if json.Unmarshal(patch, &ofWorkload) == nil {
+		for name := range ofWorkload.Spec {
+			if slices.Contains(workloadFields, name) {
+				rest = append(rest, "spec."+name)
+			}
+		}
+	}
+	slices.Sort(rest)
+	return patch, rest, nil
 }
+
+// workloadFields are the fields in the specs of workloads that the spec of a Pod does not have.
+var workloadFields = []string{"backoffLimit", "completions", "concurrencyPolicy", "minReadySeconds", "paused", "parallelism", "podManagementPolicy", "progressDeadlineSeconds",
+	"replicas", "revisionHistoryLimit", "schedule", "selector", "serviceName", "startingDeadlineSeconds", "strategy", "suspend", "ttlSecondsAfterFinished", "updateStrategy", "volumeClaimTemplates"}
 
 // cutTemplate returns the value at a path, and the paths of the other fields.
 func cutTemplate(fields map[string]json.RawMessage, path []string, at string) (template []byte, rest []string, found bool) {
@@ -142,7 +157,11 @@ func operationsOfTemplate(patch []byte) (ofPod []byte, rest []string, err error)
 		}
 	}
 	if converted == 0 {
-		return patch, nil, nil
+		rest = slices.DeleteFunc(rest, func(path string) bool {
+			field, _, _ := strings.Cut(strings.TrimPrefix(path, "/spec/"), "/")
+			return !strings.HasPrefix(path, "/spec/") || !slices.Contains(workloadFields, field)
+		})
+		return patch, rest, nil
 	}
 	ofPod, err = json.Marshal(operations)
 	return ofPod, rest, err

@@ -57,6 +57,8 @@ func TestOfTemplate(t *testing.T) {
 		"a pod":                  {Strategic, `{"spec":{"containers":[]}}`, `{"spec":{"containers":[]}} |`},
 		"a Deployment":           {Strategic, `{"spec":{"template":{"spec":{"containers":[]}}}}`, `{"spec":{"containers":[]}} |`},
 		"a Deployment with more": {Merge, `{"kind":"Deployment","metadata":{"labels":{}},"spec":{"replicas":3,"template":{"metadata":{}}}}`, `{"metadata":{}} | metadata spec.replicas`},
+		"a Deployment's fields":  {Merge, `{"spec":{"strategy":{},"replicas":3}}`, `{"spec":{"strategy":{},"replicas":3}} | spec.replicas spec.strategy`},
+		"JSON of its replicas":   {JSON, `[{"op":"replace","path":"/spec/replicas","value":3}]`, `[{"op":"replace","path":"/spec/replicas","value":3}] | /spec/replicas`},
 		"a CronJob":              {Merge, `{"spec":{"jobTemplate":{"spec":{"template":{"metadata":{}}}},"schedule":"x"}}`, `{"metadata":{}} | spec.schedule`},
 		"JSON of a pod":          {JSON, `[{"op":"remove","path":"/spec/x"}]`, `[{"op":"remove","path":"/spec/x"}] |`},
 		"JSON of a Deployment":   {JSON, `[{"from":"/spec/template/spec/x","op":"move","path":"/spec/template/spec/y"}]`, `[{"from":"/spec/x","op":"move","path":"/spec/y"}] |`},

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/resource"
+	"github.com/podrun/podrun/manifest"
 )
 
 // Resources are changes of the requests and limits of containers.
@@ -30,7 +31,7 @@ func ParseResources(flag, text string) (corev1.ResourceList, error) {
 		}
 		q, err := resource.ParseQuantity(value)
 		if err != nil {
-			return nil, fmt.Errorf("--%s=%s: %w", flag, text, err)
+			return nil, fmt.Errorf("--%s=%s: %w (%s)", flag, text, err, manifest.QuantityHint(value))
 		}
 		out[corev1.ResourceName(name)] = q
 	}
