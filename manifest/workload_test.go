@@ -34,6 +34,9 @@ func TestWorkloads(t *testing.T) {
 				t.Error(diff)
 			}
 			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", kind)}
+			if kind == "CronJob" {
+				want = []string{"f:1: CronJob ns/web: podrun ignores the schedule of this CronJob, and runs one pod from its template, once, as soon as the CronJob is applied"}
+			}
 			if diff := cmp.Diff(want, warnings); diff != "" {
 				t.Error(diff)
 			}
