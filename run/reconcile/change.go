@@ -68,14 +68,14 @@ func (a *applying) recordDefinition() {
 	}
 }
 
-// keepRevision adds the pod's current definition to the pod's history. A failure is a warning: it must
-// not prevent a change, which may be what frees the disk.
+// keepRevision adds the pod's current definition to the pod's history, unless its checkpoint could not
+// be read. A failure is a warning: it must not prevent a change, which may be what frees the disk.
 func (a *applying) keepRevision(t prepare.Target) {
 	was := t.Was
 	if was.Pod == nil && len(t.Old) == 1 {
 		was = t.Old[0]
 	}
-	if was.Pod == nil || was.Ending {
+	if was.Pod == nil || was.Made.Pod == nil || was.Ending {
 		return
 	}
 	if err := store.KeepRevision(a.pod.Plan.Layout, was.ID, was.Made, a.pod.Plan.Checkpoint, a.pod.Plan.ID.UID, time.Now()); err != nil {

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/store"
@@ -80,6 +81,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
+				r.settings.StartOrder = nodeconfig.StartStrict // TestCreateAhead compares the calls of the default order
 				for name, b := range tc.scripts {
 					r.rt.Script(name, b)
 				}

@@ -287,7 +287,7 @@ func TestDeleteTimesOut(t *testing.T) {
 		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
 		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 3600", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
 		results := r.delete(run.DeleteOptions{Timeout: time.Minute})
-		wantErr(t, results[0].Err, problem.Deadline, "pod default/web", "stop container app", "timed out after 1m0s")
+		wantErr(t, results[0].Err, problem.Deadline, "pod default/web", "container app", "has not exited yet", "timed out after 1m0s")
 		grace := time.Second
 		for _, result := range r.delete(run.DeleteOptions{Grace: &grace}) {
 			if result.Err != nil {
