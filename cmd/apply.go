@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,44 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	return c
 }
 
+// pruneHint returns the hint for --prune without -l, and the reverse. It names a label that all pods of the
+// manifest have: with any other label, apply would also delete pods that do not belong to them.
+func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string {
+	if !f.prune {
+		return "-l selects the pods that --prune deletes: omit it to apply all pods of the manifest"
+	}
+	label, note := "", ""
+	f.allowEmpty = true
+	if objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, func(problem.List) {}); err == nil {
+		label = commonLabel(objects)
+	}
+	if label == "" {
+		label, note = "KEY=VALUE", " (a label of all pods of the manifest)"
+	}
+	return "use --prune -l " + shellWord(label) + note + ": apply then deletes the pods with this label that the manifest does not contain"
+}
+
+// commonLabel returns a label that all pods have, as KEY=VALUE: app or the recommended labels if possible, or
+// "" if there is none.
+func commonLabel(objects *manifest.Objects) string {
+	var common map[string]string
+	for i, p := range objects.Pods {
+		if i == 0 {
+			common = maps.Clone(p.Object.Labels)
+		}
+		maps.DeleteFunc(common, func(key, value string) bool {
+			given, ok := p.Object.Labels[key]
+			return !ok || given != value
+		})
+	}
+	for _, key := range append([]string{"app", "app.kubernetes.io/instance", "app.kubernetes.io/name"}, slices.Sorted(maps.Keys(common))...) {
+		if value, ok := common[key]; ok {
+			return key + "=" + value
+		}
+	}
+	return ""
+}
+
 func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
 		return err
@@ -78,8 +117,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	if f.prune != (f.labels != "") {
-		return usageHint(errors.New("--prune and -l SELECTOR must be used together"),
-			"use --prune -l app=web: apply then deletes the pods with this label that the manifest does not contain")
+		return usageHint(errors.New("--prune and -l SELECTOR must be used together"), f.pruneHint(a, c, named))
 	}
 	var err error
 	f.Wait, err = lifecycle.ParseGoal(f.wait)

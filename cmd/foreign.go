@@ -1,14 +1,19 @@
 package cmd
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
 )
 
 // translate converts a command line of a related tool to podrun's, or returns an error
@@ -36,6 +41,9 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 			}
 			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: fillHint(hint, rest)}
 		}
+		if err := kubeApplyOfPod(words, rest); err != nil {
+			return nil, err
+		}
 		if same, ok := sameAs[words]; ok {
 			converted := slices.Concat(args[:at[0]], same, podrunFlags(words, rest))
 			if same[0] == "run" {
@@ -54,6 +62,47 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		return imageWithDash(root, args, at[0]), nil
 	}
 	return args, nil
+}
+
+// kubeApplyOfPod rejects podman kube apply POD, which sends a pod of podman to a cluster. The
+// name of an existing file is not rejected.
+func kubeApplyOfPod(words string, rest []string) error {
+	names, file := operands(rest)
+	if words != "kube apply" || file != "" || len(names) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(names[0]); err == nil {
+		return nil
+	}
+	name := shellWord(names[0])
+	return usageHint(fmt.Errorf("no file %q", names[0]), "'podrun kube apply FILE' starts the pods of a manifest on this host; to send a pod to a cluster: 'podrun get "+name+" -o yaml | kubectl apply -f -'")
+}
+
+// usualSocket is the socket in hints if podrun finds no runtime.
+const usualSocket = "/run/containerd/containerd.sock"
+
+// runtimeSocket returns the socket of the runtime that podrun uses, for a command line that cobra has
+// not parsed, because podrun does not have the command.
+func (a *app) runtimeSocket(ctx context.Context, root *cobra.Command, given []string) string {
+	a.settings.ctx = ctx
+	flags := root.PersistentFlags()
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	if errors.Join(flags.Parse(given), a.settings.setFromEnv()) != nil {
+		return usualSocket
+	}
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return usualSocket
+	}
+	status, err := run.NewRuntime(settings, run.RuntimeOptions{}).Status(ctx)
+	if err != nil {
+		return usualSocket
+	}
+	path, err := cri.SocketPath(status.Endpoint)
+	if err != nil || strings.Contains(path, "crio") {
+		return usualSocket
+	}
+	return path
 }
 
 // podrunFlags converts the arguments after a command of sameAs: it renames flags that have another

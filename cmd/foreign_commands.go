@@ -79,7 +79,7 @@ const (
 	noPause     = "changes take effect at once: there is nothing to pause"
 	useForward  = "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
 	noServices  = "podrun creates no Services: use 'podrun port-forward POD PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort"
-	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
+	useKustom   = "use 'podrun apply -k KUSTOMIZATION', or 'podrun apply -k KUSTOMIZATION --dry-run=client -o yaml' for its pods"
 	noBuild     = "podrun does not build images: run 'docker build -t TAG .', then 'docker save TAG | podrun image load -'"
 	useUnit     = "use 'systemctl disable --now podrun', or 'podrun service uninstall' to remove the unit"
 	useMetrics  = "use 'podrun top' for CPU and memory; 'podrun serve' provides metrics: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrun/metrics'"
@@ -89,7 +89,11 @@ const (
 	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; 'podrun describe NAME' shows their probes and events"
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
-	useExport   = "use 'ctr -n k8s.io images export FILE.tar IMAGE' with containerd, or 'skopeo copy' with CRI-O"
+	useExport   = "use 'ctr -a SOCKET -n k8s.io images export OUTPUT IMAGE_REFS' with containerd, or 'skopeo copy' with CRI-O"
+	useTag      = "use 'ctr -a SOCKET -n k8s.io images tag SOURCE_REF TARGET_REF' with containerd"
+	useImport   = "for an archive of docker save: 'podrun image load ARCHIVE'; for a root file system: 'docker import ARCHIVE IMPORT_NAME && docker save IMPORT_NAME | podrun image load -'"
+	useStop     = "use 'podrun stop NAME' and 'podrun start NAME' (unless restartPolicy is Always: 'podrun restart NAME')"
+	noCSRs      = "podrun has no API server and no CertificateSigningRequests: sign the certificate with your own CA and pass it as a Secret: 'podrun apply pod.yaml --secret secret.yaml'"
 	useFiles    = "use 'podrun exec NAME -- ls /' to look at the files, or 'podrun cp NAME:PATH DIR' to copy them"
 	useSSH      = "use 'podrun exec -it NAME -- sh'"
 	useService  = "use 'podrun service install --now', which starts the pods of /etc/podrun/manifests at boot"
@@ -113,7 +117,7 @@ var useInstead = map[string]string{
 	"api-resources": "podrun manages only pods; 'podrun explain pod' describes their fields",
 	"api-versions":  "podrun reads v1, apps/v1 and batch/v1; 'podrun explain pod' describes the fields of a Pod",
 	"auth":          "podrun has no API server: root may do everything; 'podrun help security' describes the limits",
-	"certificate":   noCluster,
+	"certificate":   noCSRs,
 	"token":         noCluster,
 	"cordon":        "podrun has no scheduler: only 'podrun apply', 'podrun run' and 'podrun serve' start pods on this host",
 	"uncordon":      "podrun does not schedule pods: start them with 'podrun apply'",
@@ -159,22 +163,22 @@ var useInstead = map[string]string{
 	"bake":            noBuild,
 	"push":            "podrun does not publish images: use 'docker push IMAGE' or 'skopeo copy'",
 	"commit":          noBuild,
-	"tag":             "use 'ctr -n k8s.io images tag SOURCE TARGET' with containerd",
+	"tag":             useTag,
 	"history":         useInspect,
 	"inspecti":        useInspect,
 	"search":          "podrun does not search registries: use 'docker search' or 'skopeo list-tags docker://IMAGE'",
 	"save":            useExport,
 	"export":          "use 'podrun get NAME -o yaml' for the manifest of a pod, or 'podrun cp NAME:PATH DIR' for its files",
 	"generate":        useService,
-	"import":          "use 'podrun image load FILE'",
+	"import":          useImport,
 	"runtime-config":  "use 'podrun doctor', which prints the runtime's version and cgroup driver",
 	"metricsp":        useMetrics,
-	"checkpoint":      "podrun does not checkpoint containers: use 'podrun stop NAME' and 'podrun start NAME'",
+	"checkpoint":      "podrun does not checkpoint containers: " + useStop,
 	"imagefsinfo":     "use 'podrun image ls' for the size of each image, and 'df -h' for the free space",
 	"login":           "podrun reads the credentials of docker and podman: use 'docker login', 'podman login' or --registry-auth",
 	"logout":          "podrun reads the credentials of docker and podman: use 'docker logout' or 'podman logout'",
-	"pause":           "use 'podrun stop NAME' and 'podrun start NAME'",
-	"unpause":         "use 'podrun stop NAME' and 'podrun start NAME'",
+	"pause":           useStop,
+	"unpause":         useStop,
 	"network":         "the CNI configuration of the container runtime defines the network; 'podrun doctor' checks it",
 	"volume":          "the manifest defines the volumes: 'podrun get pvc' lists claims, 'podrun describe POD' shows the volumes of a pod",
 	"container":       "'podrun get' lists pods, 'podrun describe POD' shows their containers",
@@ -202,7 +206,7 @@ var useInstead = map[string]string{
 	"health":          useHealth,
 	"mount":           useFiles,
 	"umount":          useFiles,
-	"unshare":         "podrun runs as root, without a user namespace of its own: use 'podrun exec POD -- ARGS' for a command in a container",
+	"unshare":         "podrun runs as root, without a user namespace: run the command directly with 'sudo HOST_COMMAND', or in a container with 'podrun exec POD -- HOST_COMMAND'",
 	"runp":            "use 'podrun apply FILE' with the manifest of a Pod",
 	"shell":           useSSH,
 	"ssh":             useSSH,
@@ -243,9 +247,9 @@ var useInstead = map[string]string{
 
 	"image build":   noBuild,
 	"image push":    "podrun does not publish images: use 'docker push IMAGE' or 'skopeo copy'",
-	"image tag":     "use 'ctr -n k8s.io images tag SOURCE TARGET' with containerd",
+	"image tag":     useTag,
 	"image inspect": useInspect,
 	"image history": useInspect,
 	"image save":    useExport,
-	"image import":  "use 'podrun image load FILE'",
+	"image import":  useImport,
 }

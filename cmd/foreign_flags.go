@@ -90,8 +90,8 @@ var foreignFlags = map[string]foreignFlag{
 	"stop a":                  {"use 'podrun stop --all'", false},
 	"stop signal":             {stopSignal, true},
 	"stop s":                  {stopSignal, true},
-	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
-	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE' and 'podrun start NAME'", true},
+	"restart t":               {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
+	"restart time":            {"set terminationGracePeriodSeconds in the manifest, or run 'podrun stop NAME --grace-period=VALUE && podrun restart NAME'", true},
 	"image ls filter":         {useImageName, true},
 	"image ls f":              {useImageName, true},
 	"image ls digests":        {"use 'podrun image ls --format {{.Repository}}@{{.Digest}}'", false},
@@ -133,6 +133,9 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	if len(name) == 1 {
 		dashed = "-" + name
 	}
+	if hint := a.formatHint(c, name); hint != "" {
+		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
+	}
 	if foreign, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
 		return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: foreign.hint}
 	}
@@ -155,6 +158,24 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 		e.Hint = c.CommandPath() + " has " + strings.Join(own, ", ") + "; 'podrun options' lists the flags of all commands"
 	}
 	return e
+}
+
+// formatHint returns the hint for docker's --format json (also {{json .}}) and --format yaml on a command
+// with -o, or "".
+func (a *app) formatHint(c *cobra.Command, name string) string {
+	rest, value := withoutFlag(a.typed, name, true)
+	if value == "{{json .}}" || value == "{{ json . }}" {
+		value = "json"
+	}
+	if name != "format" || value != "json" && value != "yaml" || c.Flags().Lookup("output") == nil {
+		return ""
+	}
+	rest, _ = withoutFlag(rest, "o", true) // podrun inspect is get -o json
+	dash := slices.Index(rest, "--")
+	if dash < 0 {
+		dash = len(rest)
+	}
+	return "use 'podrun " + shellWords(slices.Insert(rest, dash, "-o", value)) + "'"
 }
 
 // wordsInHint are the words that flagHint replaces.

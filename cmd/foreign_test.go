@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,7 @@ func TestTranslate(t *testing.T) {
 		"-n top rename":   `error: podrun has no command "rename"`,
 		"rollout pause w": `error: podrun has no command "rollout pause"`,
 		"gte":             `error: "gte" is not a command of podrun (did you mean get?)`,
+		"kube apply x":    `error: no file "x"`,
 		"config view":     `error: podrun has no command "config"`,
 		"service start":   `error: podrun has no command "service start"`,
 		"create sa a":     `error: podrun has no command "create sa"`,
@@ -60,6 +62,30 @@ func TestTranslate(t *testing.T) {
 		}
 		if text != want {
 			t.Errorf("%q: %q, want %q", line, text, want)
+		}
+	}
+}
+
+func TestFormatHint(t *testing.T) {
+	for line, want := range map[string]string{
+		"get --format json":             "use 'podrun get -o json'",
+		"get -o json --format=yaml web": "use 'podrun get web -o yaml'",
+		"get --format {{json_.}}":       "use 'podrun get -o json'",
+		"get --format {{.Names}}":       "use 'podrun get NAME -o jsonpath",
+		"events --format json":          "use 'podrun events -o json'",
+	} {
+		a := newApp(Streams{})
+		root := newRoot(a)
+		a.typed = strings.Fields(line)
+		for i := range a.typed {
+			a.typed[i] = strings.ReplaceAll(a.typed[i], "_", " ")
+		}
+		c, _, err := root.Find(a.typed[:1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hintFor(a.unknownFlag(c, "format", errors.New("unknown"))); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

@@ -88,13 +88,32 @@ func kindsOf(list string) (kinds []string, err error) {
 		case slices.Contains(claimTypes, strings.ToLower(word)):
 			claims = true
 		default:
-			return nil, notPods(word)
+			return nil, notInList(word, words)
 		}
 	}
 	if claims {
 		return nil, namesError(errors.New("pvc cannot be combined with other types"), "list claims with 'podrun get pvc', and the other types with another 'podrun get'")
 	}
 	return kinds, nil
+}
+
+// notInList returns the usage error for a type in a list of types that get does not print.
+func notInList(word string, words []string) error {
+	var rest []string
+	for _, other := range words {
+		if kindOf(other) != "" || strings.EqualFold(other, "all") {
+			rest = append(rest, other)
+		}
+	}
+	hint := instead(word)
+	if len(rest) > 0 {
+		other := "'podrun get " + strings.Join(rest, ",") + "' prints the other types"
+		if hint != "" {
+			other = hint + "; " + other
+		}
+		hint = other
+	}
+	return namesError(fmt.Errorf("podrun has no objects of the type %q: get prints pods, workloads, ConfigMaps and Secrets", word), hint)
 }
 
 // found is an object that get prints.

@@ -105,6 +105,8 @@ func Main(parent context.Context, args []string, streams Streams, version string
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 		a.finishTrace()
+	} else if e, ok := errors.AsType[*problem.Error](err); ok && strings.Contains(e.Hint, "SOCKET") {
+		e.Hint = strings.ReplaceAll(e.Hint, "SOCKET", shellWord(a.runtimeSocket(ctx, root, given)))
 	}
 	if err == nil {
 		return ExitOK

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +17,20 @@ import (
 const suggestLimit = 2 * time.Second
 
 // suggest adds a hint to the error for a pod that was not found, with what the user probably
-// meant: a pod with a similar name, a pod in another namespace, or the container with this ID.
+// meant: a pod with a similar name, a pod in another namespace, or the container with this ID. It also
+// completes the hints for files that do not exist, and for a command that requires root.
 func (a *app) suggest(err error) error {
 	e, ok := errors.AsType[*problem.Error](err)
-	if !ok || e.Err != problem.ErrNotFound || a.stored == nil {
+	if !ok {
+		return err
+	}
+	for i := range e.Problems {
+		a.suggestFile(&e.Problems[i])
+	}
+	if (e.Hint == "use sudo" || e.Hint == "run as root") && os.Geteuid() != 0 {
+		e.Hint = "use '" + a.withSudo() + "'"
+	}
+	if e.Err != problem.ErrNotFound || a.stored == nil {
 		return err
 	}
 	name := e.Object[strings.LastIndexAny(e.Object, " /")+1:]
@@ -29,6 +40,17 @@ func (a *app) suggest(err error) error {
 		e.Hint = a.podOfContainer(name)
 	}
 	return err
+}
+
+// withSudo returns the command line with sudo, and -E if the environment has settings of podrun.
+func (a *app) withSudo() string {
+	sudo := []string{"sudo"}
+	if slices.ContainsFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PODRUN_") || strings.HasPrefix(v, "CONTAINER_RUNTIME_ENDPOINT=")
+	}) {
+		sudo = append(sudo, "-E")
+	}
+	return shellWords(slices.Concat(sudo, []string{"podrun"}, a.typed))
 }
 
 // likelyPod returns the hint for a name if the namespace contains no pod with that name.

@@ -1,15 +1,23 @@
 package cmd
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/distribution/reference"
 
 	"github.com/podrun/podrun/internal/problem"
 )
 
 // placeholders matches the words in hints that fillHint replaces.
-var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG)\b(\.tar\b)?`)
+var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|OUTPUT|IMAGE_REFS|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
+
+// shownPlaceholders are the words that stand for the placeholders with more specific names, if the
+// command line has no value for them.
+var shownPlaceholders = map[string]string{"OUTPUT": "FILE.tar", "IMAGE_REFS": "IMAGE", "SOURCE_REF": "SOURCE", "TARGET_REF": "TARGET",
+	"ARCHIVE": "FILE", "IMPORT_NAME": "NAME", "KUSTOMIZATION": "DIR", "HOST_COMMAND": "COMMAND"}
 
 // fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the
 // rejected command line, so that users can paste the hint. A word without a value remains, and so
@@ -30,6 +38,23 @@ func fillHint(hint string, rest []string) string {
 			given = shellWord(file)
 		case word == "PORT" || strings.HasSuffix(word, ".tar"):
 			return word
+		case word == "OUTPUT":
+			given = shellWord(outputOf(rest))
+		case word == "IMAGE_REFS":
+			given = imageRefs(names)
+		case word == "SOURCE_REF" && len(names) > 0:
+			given = imageRefs(names[:1])
+		case word == "TARGET_REF" && len(names) > 1:
+			given = imageRefs(names[1:2])
+		case word == "ARCHIVE" || word == "KUSTOMIZATION":
+			given = shellWord(pathOf(rest))
+		case word == "IMPORT_NAME":
+			if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == pathOf(rest) }); len(named) > 0 {
+				given = shellWord(named[0])
+			}
+		case word == "HOST_COMMAND":
+			given = shellWords(withoutLeadingFlags(rest))
+		case shownPlaceholders[word] != "":
 		case word == "TAG":
 			given = shellWord(tagOf(rest))
 		case word == "COMMAND" && len(names) > 0:
@@ -42,7 +67,7 @@ func fillHint(hint string, rest []string) string {
 			given = shellWord(names[0])
 		}
 		if given == "" || given == "''" {
-			return word
+			return cmp.Or(shownPlaceholders[word], word)
 		}
 		return given
 	})
@@ -89,6 +114,51 @@ func operands(rest []string) (names []string, file string) {
 		}
 	}
 	return names, file
+}
+
+// outputOf returns the file of -o or --output, or "".
+func outputOf(rest []string) string {
+	if _, file := withoutFlag(rest, "output", true); file != "" {
+		return file
+	}
+	_, file := withoutFlag(rest, "o", true)
+	return file
+}
+
+// imageRefs returns images with the complete names under which containerd stores them.
+func imageRefs(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name
+		if named, err := reference.ParseNormalizedNamed(name); err == nil {
+			out[i] = reference.TagNameOnly(named).String()
+		}
+	}
+	return shellWords(out)
+}
+
+// pathOf returns the first argument that is neither a flag, the value of one, nor the word build, as in
+// kustomize build; or "".
+func pathOf(rest []string) string {
+	for i := 0; i < len(rest); i++ {
+		switch word := rest[i]; {
+		case slices.Contains(valueFlags, word):
+			i++
+		case word == "-" || !strings.HasPrefix(word, "-") && word != "build":
+			return word
+		}
+	}
+	return ""
+}
+
+// withoutLeadingFlags returns the arguments from the first that is not a flag.
+func withoutLeadingFlags(rest []string) []string {
+	for i, word := range rest {
+		if !strings.HasPrefix(word, "-") {
+			return rest[i:]
+		}
+	}
+	return nil
 }
 
 // after returns the arguments after the one that names a pod, without --.

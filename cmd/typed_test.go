@@ -26,6 +26,17 @@ func TestFillHint(t *testing.T) {
 		{"write --log-file=FILE: also write the logs to FILE", "job.yaml", "write --log-file=FILE: also write the logs to FILE"},
 		{"junit=FILE also writes a report", "-f job.yaml", "junit=FILE also writes a report"},
 		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
+		{"export OUTPUT IMAGE_REFS", "-o x.tar nginx quay.io/a/b:1", "export x.tar docker.io/library/nginx:latest quay.io/a/b:1"},
+		{"export OUTPUT IMAGE_REFS", "", "export FILE.tar IMAGE"},
+		{"tag SOURCE_REF TARGET_REF", "a b:2", "tag docker.io/library/a:latest docker.io/library/b:2"},
+		{"tag SOURCE_REF TARGET_REF", "", "tag SOURCE TARGET"},
+		{useImport, "x.tar", "for an archive of docker save: 'podrun image load x.tar'; for a root file system: 'docker import x.tar NAME && docker save NAME | podrun image load -'"},
+		{"import ARCHIVE IMPORT_NAME", "./x.tar a:1", "import ./x.tar a:1"},
+		{"apply -k KUSTOMIZATION", ".", "apply -k ."},
+		{"apply -k KUSTOMIZATION", "build overlays/prod", "apply -k overlays/prod"},
+		{"apply -k KUSTOMIZATION", "", "apply -k DIR"},
+		{"sudo HOST_COMMAND", "--rootless-netns ls -o x", "sudo ls -o x"},
+		{"sudo HOST_COMMAND", "", "sudo COMMAND"},
 	} {
 		if got := fillHint(tc.hint, strings.Fields(tc.rest)); got != tc.want {
 			t.Errorf("%q with %q: %q, want %q", tc.hint, tc.rest, got, tc.want)

@@ -181,7 +181,7 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 		if path == "" || without[socket.Program] {
 			continue
 		}
-		hint := "start it"
+		hint := "start it ('systemctl start " + socket.Program + "')"
 		if in.Archive {
 			hint += ", or use podrun's embedded runtime with --runtime=embedded"
 		} else {

@@ -86,6 +86,12 @@ func (e *PullError) hint() string {
 	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
 		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"
 	}
+	if e.Class == Overdue && e.Err != nil {
+		// The text contains the last failure, if there was one.
+		if last := Classify(e.Err); last != Transient {
+			return last.Hint()
+		}
+	}
 	return e.Class.Hint()
 }
 

@@ -46,7 +46,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 	stdin := false
 	for _, name := range names {
 		if name == "-" && stdin {
-			problems = append(problems, problem.Problem{File: name, Reason: "Unreadable", Message: "standard input is specified twice", Hint: "specify - once"})
+			problems = append(problems, problem.Problem{File: name, Reason: ReasonUnreadable, Message: "standard input is specified twice", Hint: "specify - once"})
 			continue
 		}
 		stdin = stdin || name == "-"
@@ -197,8 +197,11 @@ func one(s Source, bad *problem.Problem) ([]Source, problem.List) {
 	return []Source{s}, nil
 }
 
+// ReasonUnreadable is the reason of a problem for a file that could not be read.
+const ReasonUnreadable = "Unreadable"
+
 func unreadable(name, message, hint string) problem.List {
-	return problem.List{{File: problem.ShownURL(name), Reason: "Unreadable", Message: message, Hint: hint}}
+	return problem.List{{File: problem.ShownURL(name), Reason: ReasonUnreadable, Message: message, Hint: hint}}
 }
 
 // failed returns the problem of a file that could not be opened or read. It distinguishes a lack of

@@ -331,7 +331,31 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("was never started for this root directory"), Hint: "see 'podrun runtime status'"}
+		return r.noLog(ctx)
 	}
 	return err
+}
+
+// noLog returns the error for an embedded runtime without a log. If another runtime is used, it names that
+// runtime's log.
+func (r *Runtime) noLog(ctx context.Context) error {
+	e := &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("was never started for this root directory"), Hint: "see 'podrun runtime status'"}
+	s, err := r.Status(ctx)
+	switch {
+	case err != nil:
+		return e
+	case s.Kind == string(embedded.Own):
+		e.Hint = "its log will be " + s.Log + ": the first pod starts it"
+		return e
+	}
+	e.Err = errors.New("is not used by this root directory: its pods use the container runtime at " + s.Endpoint)
+	switch path, _ := cri.SocketPath(s.Endpoint); path {
+	case "/run/containerd/containerd.sock":
+		e.Hint = "use 'journalctl -u containerd' for the log of this runtime"
+	case "/run/crio/crio.sock", "/var/run/crio/crio.sock":
+		e.Hint = "use 'journalctl -u crio' for the log of this runtime"
+	default:
+		e.Hint = "the service that started this runtime has its log"
+	}
+	return e
 }

@@ -43,14 +43,20 @@ const (
 
 // hintRunning names the program that serves an endpoint, if its path is well known.
 func hintRunning(endpoint string) string {
-	program := "the container runtime"
+	program, unit := "the container runtime", ""
 	switch name := filepath.Base(endpoint); {
 	case strings.HasPrefix(name, "crio"):
 		program = "CRI-O"
 	case strings.HasPrefix(name, "containerd"):
 		program = "containerd"
 	}
-	return "is " + program + " running? start it, or set another socket with --container-runtime-endpoint"
+	switch strings.TrimPrefix(endpoint, "unix://") {
+	case "/run/containerd/containerd.sock":
+		unit = " ('systemctl start containerd')"
+	case "/run/crio/crio.sock", "/var/run/crio/crio.sock":
+		unit = " ('systemctl start crio')"
+	}
+	return "is " + program + " running? start it" + unit + ", or set another socket with --container-runtime-endpoint"
 }
 
 // explain determines why a call failed: from the socket's file, then with a plain

@@ -1,0 +1,102 @@
+package cmd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+// maxNames is the number of names in a directory that suggestFile compares with the typed name.
+const maxNames = 10000
+
+// suggestFile completes the hint for a manifest that does not exist: a file with a similar name, or
+// the first directory of the path that does not exist.
+func (a *app) suggestFile(p *problem.Problem) {
+	if p.Reason != manifest.ReasonUnreadable || p.Message != unix.ENOENT.Error() {
+		return
+	}
+	missing := filepath.Clean(p.File)
+	if _, err := os.Lstat(missing); err == nil {
+		return // a symbolic link to a file that does not exist
+	}
+	below := ""
+	parent := filepath.Dir(missing)
+	for ; isAbsent(parent) && parent != filepath.Dir(parent); parent = filepath.Dir(missing) {
+		below = filepath.Join(filepath.Base(missing), below)
+		missing = parent
+	}
+	if like := likeName(parent, filepath.Base(missing)); like != "" {
+		meant := filepath.Join(parent, like, below)
+		if !isAbsent(meant) {
+			p.Hint = "did you mean " + shellWord(meant) + "?" + a.withFile(p.File, meant)
+			return
+		}
+	}
+	switch {
+	case below == "":
+	case parent == ".":
+		p.Hint = "no such directory: the current directory has no " + missing
+	default:
+		p.Hint = "no such directory: " + parent + " exists, " + missing + " does not"
+	}
+}
+
+func isAbsent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// likeName returns the name in a directory that the user probably meant: the only one with another
+// extension of manifests, or that differs by one letter; or "".
+func likeName(dir, name string) string {
+	d, err := os.Open(dir)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = d.Close() }()     // it is only read
+	names, _ := d.Readdirnames(maxNames) // no names, no suggestion
+	extensions := []string{".yaml", ".yml", ".json"}
+	stem := strings.TrimSuffix(name, filepath.Ext(name))
+	if ext := filepath.Ext(name); ext != "" && !slices.Contains(extensions, ext) {
+		stem = name
+	}
+	var same []string
+	for _, ext := range extensions {
+		if slices.Contains(names, stem+ext) {
+			same = append(same, stem+ext)
+		}
+	}
+	switch len(same) {
+	case 0:
+		return closestName(name, names)
+	case 1:
+		return same[0]
+	}
+	return ""
+}
+
+// withFile returns the command line with another file, as the end of a hint, or "" if the file is not
+// an argument, such as one of a list.
+func (a *app) withFile(name, other string) string {
+	words := slices.Clone(a.typed)
+	for i, word := range words {
+		if word == "--" {
+			break
+		}
+		for _, flag := range []string{"", "-f", "-f=", "--filename=", "--configmap=", "--secret="} {
+			if word == flag+name {
+				words[i] = flag + other
+				return " 'podrun " + shellWords(words) + "'"
+			}
+		}
+	}
+	return ""
+}

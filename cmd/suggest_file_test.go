@@ -1,0 +1,50 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+func TestSuggestFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Mkdir("manifests", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"svc.yaml", "two.yaml", "two.json", "manifests/web.yaml"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("gone", "link.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	const unchanged = "check the path"
+	for line, want := range map[string]string{
+		"apply svc.yml":                       "did you mean svc.yaml? 'podrun apply svc.yaml'",
+		"apply -q -f svc.ymal":                "did you mean svc.yaml? 'podrun apply -q -f svc.yaml'",
+		"apply --filename=svc":                "did you mean svc.yaml? 'podrun apply --filename=svc.yaml'",
+		"apply a,svc.yml":                     "did you mean svc.yaml?",
+		"apply manifest/web.yaml":             "did you mean manifests/web.yaml? 'podrun apply manifests/web.yaml'",
+		"apply two.yml":                       unchanged,
+		"apply nothing.yaml":                  unchanged,
+		"apply link.yaml":                     unchanged,
+		"apply no/such/dir/web.yaml":          "no such directory: the current directory has no no",
+		"apply " + dir + "/nope/dir/":         "no such directory: " + dir + " exists, " + filepath.Join(dir, "nope") + " does not",
+		"apply manifests/nope/dir/other.yaml": "no such directory: manifests exists, manifests/nope does not",
+	} {
+		a := newApp(Streams{})
+		a.typed = strings.Fields(line)
+		file := a.typed[len(a.typed)-1]
+		file = strings.TrimPrefix(file[strings.LastIndex(file, ",")+1:], "--filename=")
+		p := problem.Problem{File: file, Reason: manifest.ReasonUnreadable, Message: "no such file or directory", Hint: unchanged}
+		if a.suggestFile(&p); p.Hint != want {
+			t.Errorf("%s: %q, want %q", line, p.Hint, want)
+		}
+	}
+}
