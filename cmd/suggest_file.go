@@ -43,9 +43,9 @@ func (a *app) suggestFile(p *problem.Problem) {
 	switch {
 	case below == "":
 	case parent == ".":
-		p.Hint = "no such directory: the current directory has no " + missing
+		p.Hint = "the current directory has no " + missing
 	default:
-		p.Hint = "no such directory: " + parent + " exists, " + missing + " does not"
+		p.Hint = parent + " exists, " + missing + " does not"
 	}
 }
 

@@ -34,9 +34,9 @@ func TestSuggestFile(t *testing.T) {
 		"apply two.yml":                       unchanged,
 		"apply nothing.yaml":                  unchanged,
 		"apply link.yaml":                     unchanged,
-		"apply no/such/dir/web.yaml":          "no such directory: the current directory has no no",
-		"apply " + dir + "/nope/dir/":         "no such directory: " + dir + " exists, " + filepath.Join(dir, "nope") + " does not",
-		"apply manifests/nope/dir/other.yaml": "no such directory: manifests exists, manifests/nope does not",
+		"apply no/such/dir/web.yaml":          "the current directory has no no",
+		"apply " + dir + "/nope/dir/":         dir + " exists, " + filepath.Join(dir, "nope") + " does not",
+		"apply manifests/nope/dir/other.yaml": "manifests exists, manifests/nope does not",
 	} {
 		a := newApp(Streams{})
 		a.typed = strings.Fields(line)
