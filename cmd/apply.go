@@ -45,8 +45,9 @@ changes anything. If apply fails before the first container starts, it leaves
 nothing behind except pulled images; if it fails later, it keeps the pod for
 diagnosis.
 
-With --wait=ready, apply also waits until the pods are ready. A crash loop is not
-ready: a restarted container must run longer than before its exit (see 'podrun wait').
+With --wait=ready, apply also waits until the pods are ready. A container that
+crashes repeatedly is not ready: a restarted container must run longer than in its
+previous run (see 'podrun wait').
 
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.

@@ -21,7 +21,7 @@ func newAttach(a *app) *cobra.Command {
 		Use:   "attach NAME [-c CONTAINER] [-i] [-t]",
 		Short: "Attach to the process of a container",
 		Long: `Print the output of a running container's process until the process exits, as
-'kubectl attach' does. For earlier output too, use 'podrun logs -f'.
+'kubectl attach' does. 'podrun logs -f' also prints earlier output.
 
 With -i, podrun passes standard input to the process; its container must have
 stdin: true. With -t, podrun connects your terminal to the process; its container

@@ -283,7 +283,7 @@ func addFile(ctx context.Context, d *generate.Data, key, path string) error {
 // store one.
 func (f *applyFlags) createData(c *cobra.Command, a *app, object any, kind, name string) error {
 	if f.dryRun == dryNone || f.dryRun == "false" {
-		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it together with the pods that refer to it, and none is given"),
+		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it only together with pods that refer to it, and no pod is given"),
 			Hint: fmt.Sprintf("add '--dry-run=client -o yaml > %s.yaml', then run 'podrun apply POD.yaml --%s %s.yaml'", name, kind, name)}
 	}
 	f.dryRun = dryClient

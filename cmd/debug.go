@@ -35,7 +35,7 @@ func newDebug(a *app) *cobra.Command {
 		Long: `Start an ephemeral container in a running pod, as 'kubectl debug' does, for example
 to use the tools of another image if the pod's images have no shell. The container
 shares the pod's network and, with --target, the processes of another container.
--i attaches to it.
+-i attaches to the container.
 
 An ephemeral container is never restarted, cannot be changed or removed, and does
 not affect the pod's phase or exit code. It ends with the pod.`,

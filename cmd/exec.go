@@ -28,8 +28,8 @@ func newExec(a *app) *cobra.Command {
 		Use:   "exec NAME [-c CONTAINER] [-i] [-t] -- COMMAND [ARG...]",
 		Short: "Run a command in a container of a pod",
 		Long: `Run a command in a container of a running pod, as 'kubectl exec' does, and exit
-with its exit code: 127 if the command is not found in the container, 126 if it
-cannot be run.
+with the command's exit code, or with 127 if the command is not found in the container
+and 126 if it cannot be run.
 
 Without -c, podrun chooses the container that the pod's annotation
 kubectl.kubernetes.io/default-container names, or else the first.
@@ -51,7 +51,7 @@ another reason, such as SIGINT, the command continues to run in the container.`,
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, your terminal is connected to it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time limit for the command, in whole seconds; 0 for no limit")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "do not print which container podrun chose, nor warnings")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print neither the container that podrun chose nor warnings")
 	return c
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Hints that several flags share.
 const (
-	omitCluster  = "podrun uses no cluster: omit the flag: 'CMD'"
+	omitCluster  = "podrun does not use a cluster: omit the flag: 'CMD'"
 	omitServer   = "podrun has no API server: omit the flag: 'CMD'"
 	omitFlag     = "omit the flag: 'CMD'"
 	eachSubdir   = "podrun reads a directory but not its subdirectories: name each one"
@@ -59,13 +59,13 @@ var foreignFlags = map[string]foreignFlag{
 	"create job from":  {"the pod of a CronJob runs when the CronJob is applied: to run it again, use 'podrun restart VALUE'", true},
 	"get format":       {"use 'podrun get NAME -o jsonpath={.status.phase}' or -o go-template=TEMPLATE, with the fields of 'podrun get NAME -o json'", true},
 	"get filter":       {"use 'CMD -l app=web' for labels, or 'CMD --field-selector=status.phase=Running'", true},
-	"get f":            {"use 'podrun get NAME': get reads no manifests", true},
-	"get filename":     {"use 'podrun get NAME': get reads no manifests", true},
+	"get f":            {"use 'podrun get NAME': get does not read manifests", true},
+	"get filename":     {"use 'podrun get NAME': get does not read manifests", true},
 	"get raw":          {"podrun has no API server; 'podrun serve' has an HTTP API: 'curl --unix-socket /var/lib/podrun/serve/readonly.sock http://podrunVALUE'", true},
 	"get since":        {"'podrun events --since=VALUE' and 'podrun logs NAME --since=VALUE' have this flag", true},
 	"describe output":  {"use 'podrun get NAME -o VALUE'", true},
 	"describe o":       {"use 'podrun get NAME -o VALUE'", true},
-	"describe f":       {"use 'podrun describe NAME': describe reads no manifests", true},
+	"describe f":       {"use 'podrun describe NAME': describe does not read manifests", true},
 	"exec env":         {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
 	"exec e":           {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
 	"exec u":           {"the manifest sets the container's user (securityContext.runAsUser); 'podrun exec NAME -- su USER -c COMMAND' changes it, if the image has su", true},

@@ -32,7 +32,7 @@ var foreignRunFlags = map[string]foreignFlag{
 	"link":               {"the containers of one pod share localhost: write both into one manifest", true},
 	"P":                  {"name the ports: -p HOSTPORT:PORT", false},
 	"publish-all":        {"name the ports: -p HOSTPORT:PORT", false},
-	"expose":             {"podrun creates no Services: omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'", false},
+	"expose":             {"podrun does not create Services: omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'", false},
 	"log-driver":         {"podrun keeps the logs in files, which 'podrun logs' reads: omit the flag", true},
 	"log-opt":            {"use --container-log-max-size and --container-log-max-files", true},
 	"cidfile":            {"use --name, and the name in place of an ID", true},

@@ -42,13 +42,14 @@ command supervises the pod: "Running (as of 5m ago)", on a narrow terminal
 ran 5 minutes ago. A footnote on stderr explains it.
 
 On a terminal, --watch shows a live view with the last event of each pod, which q ends;
-n, s, r and a sort it by name, status, restarts and age. Without a terminal, it prints a
-line for each change, as 'kubectl get --watch' does ('podrun get -w | cat').
+the keys n, s, r and a sort the rows by name, status, restarts and age. Without a
+terminal, podrun prints a line for each change, as 'kubectl get --watch' does
+('podrun get -w | cat').
 
 TYPE is pods, the type of a workload (deployments, jobs…), configmaps or secrets, or
 one of kubectl's short names; 'all' stands for pods and workloads. podrun prints these
 objects as they were applied, with kubectl's columns: a workload counts the one pod
-that podrun runs for it, and of ConfigMaps and Secrets, podrun has those that pods
+that podrun runs for it, and podrun has only the ConfigMaps and Secrets that pods
 refer to. A single word that is the name of a pod, such as job, selects that pod.
 
 The output of -o yaml can be applied again, which changes nothing; with

@@ -140,7 +140,7 @@ type otherType struct {
 	use   string
 }
 
-const useAddress = "podrun creates no Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
+const useAddress = "podrun does not create Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
 const useTemplate = "name a workload as in deploy/NAME; 'podrun get all' lists the pods and the workloads that define them"
 
@@ -150,7 +150,7 @@ var otherTypes = []otherType{
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
 	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
-	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes those of one"},
+	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes the pods of one namespace"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun keeps ConfigMaps with the pods that refer to them: 'podrun get cm' lists them, 'podrun apply -f pod.yaml --configmap FILE' changes them"},
 	{[]string{"secrets", "secret"}, "podrun keeps Secrets with the pods that refer to them: 'podrun get secrets' lists them, 'podrun apply -f pod.yaml --secret FILE' changes them"},
 	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes the pod's claims in --pvc-dir"},

@@ -18,7 +18,7 @@ func newPortForward(a *app) *cobra.Command {
 		Use:   "port-forward NAME [LOCAL:]REMOTE...",
 		Short: "Forward ports of this host to a pod",
 		Long: `Forward TCP ports of this host to ports of a pod until podrun is stopped, as
-'kubectl port-forward' does. The pod needs no hostPort, and its process may listen
+'kubectl port-forward' does. The pod does not need a hostPort, and its process may listen
 on localhost only.
 
 REMOTE is a port number, or the name of a port in the pod's spec. LOCAL defaults to

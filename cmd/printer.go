@@ -41,7 +41,7 @@ type printFlags struct {
 func (f *printFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.template, "template", "", "template of -o jsonpath or go-template, or file of -o jsonpath-file or go-template-file")
 	set.BoolVar(&f.allowMissed, "allow-missing-template-keys", true, "ignore fields of the template that a pod does not have, instead of failing")
-	set.BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
+	set.BoolVar(&f.noHeaders, "no-headers", false, "do not print column headings")
 	set.BoolVar(&f.showLabels, "show-labels", false, "print the labels as the last column")
 	set.StringSliceVarP(&f.labels, "label-columns", "L", nil, "print these labels as columns; repeatable")
 	set.StringVar(&f.sortBy, "sort-by", "", "sort by a field, given as a JSONPath expression ({.metadata.name})")

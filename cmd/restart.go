@@ -41,7 +41,7 @@ func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Durat
 
 // addQuiet adds -q to a command that prints events.
 func (a *app) addQuiet(c *cobra.Command) {
-	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print no events")
+	c.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print events")
 }
 
 // idsOf returns the IDs of pods.

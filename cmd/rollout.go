@@ -67,7 +67,7 @@ func newRolloutUndo(a *app) *cobra.Command {
 		Use:   "undo POD...",
 		Short: "Return pods to an earlier definition",
 		Long: `Return pods to the previous definition, or to the one of --to-revision, which
-'podrun rollout history' lists. podrun applies it as 'podrun apply' does. ConfigMaps
+'podrun rollout history' lists. podrun applies the definition as 'podrun apply' does. ConfigMaps
 and Secrets to which the current definition also refers keep their current data.`,
 		Example: `  podrun rollout undo web
   podrun rollout undo web --to-revision=2`,

@@ -58,10 +58,11 @@ annotates the lines of the manifest that have problems or define a container tha
 -o junit=FILE also writes a test report in which each container is a test case.
 
 An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is a
-manifest; otherwise it is an image, and the arguments after it are the container's. The
-flags that define the pod are those of docker run or, with --image, those of kubectl
-run; --dry-run=client -o yaml prints the manifest. With -d, run does what 'podrun apply'
-does, but refuses an image whose pod exists, unless --replace is set.`,
+manifest; otherwise it is an image, and podrun passes the arguments after it to the
+container. The flags that define the pod are those of docker run or, with --image,
+those of kubectl run; --dry-run=client -o yaml prints the manifest. With -d, run does
+what 'podrun apply' does, but refuses an image if its pod already exists, unless
+--replace is set.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it --rm busybox:1.36 sh
@@ -84,7 +85,7 @@ does, but refuses an image whose pod exists, unless --replace is set.`,
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a pod of the same name that is running, or that apply or serve started")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not print events")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the pod's container")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; with -i, your terminal is connected to it")
 	flags.StringVar(&f.ExitFrom, "exit-code-from", "", "end the run when this `container` ends, and exit with its code")
@@ -190,7 +191,7 @@ func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *tes
 		return err
 	}
 	if f.outputs.junit != "" && f.dryRun != dryNone {
-		return usageHint(errors.New("-o junit cannot be used with --dry-run, which runs no container"), "use -o github to annotate the problems of a manifest, or omit --dry-run")
+		return usageHint(errors.New("-o junit cannot be used with --dry-run, which does not run containers"), "use -o github to annotate the problems of a manifest, or omit --dry-run")
 	}
 	f.toCompletion = !f.detach
 	if f.generated != nil && f.dryRun == dryClient {

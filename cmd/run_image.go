@@ -40,7 +40,7 @@ var definitionFlags = map[string]string{
 	"name":        "set metadata.name in the manifest, or generateName for a new name at each run",
 	"publish":     "set hostPort in the ports of the container in the manifest",
 	"port":        "set containerPort in the ports of the container in the manifest",
-	"volume":      "set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes relative to it",
+	"volume":      "set volumes and volumeMounts in the manifest; --relative-host-paths allows hostPath volumes with paths relative to the manifest's directory",
 	"entrypoint":  "set the container's command in the manifest",
 	"command":     "set the container's command in the manifest",
 	"label":       "set metadata.labels in the manifest",

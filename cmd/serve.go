@@ -48,16 +48,16 @@ that 'podrun apply' started, but not those of 'podrun run'.
 The directories are those of the command line, else those of 'sources' in the
 settings file, else /etc/podrun/manifests. They contain Pods and the ConfigMaps,
 Secrets, claims and classes that these refer to. A manifest (*.yaml, *.yml, *.json)
-and an https URL are treated as a directory with one file. If serve cannot read a directory or URL, it keeps the pods
-of that directory or URL.
+and an https URL are treated as a directory with one file. If serve cannot read a
+directory or URL, it keeps the pods of that directory or URL.
 
 Containers keep running when serve exits, for whatever reason, and the next serve
 resumes their supervision. On SIGHUP, serve reads the settings file and the
 directories again.
 
-With --secrets=memory, Secrets are lost at a reboot. Then serve reads the Secrets of
-directories from their files again, pods of URLs wait for their URL, and pods of
-'podrun apply' must be applied again.`,
+With --secrets=memory, Secrets are lost at a reboot. serve then reads the Secrets of
+directories from their files again. Pods with Secrets that came from a URL wait until
+the URL can be read; those that 'podrun apply' started must be applied again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /srv/site/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header

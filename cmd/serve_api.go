@@ -17,9 +17,9 @@ type apiFlags struct {
 }
 
 func (f *apiFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto for a socket below /run/podrun, to which <root-dir>/serve/podrun.sock links; empty for none")
+	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto for a socket below /run/podrun, to which <root-dir>/serve/podrun.sock links; an empty value disables the socket")
 	set.StringVar(&f.group, "socket-group", "", "`group` that may also use the API socket; access is equivalent to root, because the API exposes logs, environment variables and Secrets of pods")
-	set.StringVar(&f.readOnly, "readonly-socket", defaultSocket, "`path` of the unix socket for metrics and status, for root and, if it exists, the group podrun; auto for a socket below /run/podrun-api, to which <root-dir>/serve/readonly.sock links; empty for none")
+	set.StringVar(&f.readOnly, "readonly-socket", defaultSocket, "`path` of the unix socket for metrics and status, for root and, if it exists, the group podrun; auto for a socket below /run/podrun-api, to which <root-dir>/serve/readonly.sock links; an empty value disables the socket")
 	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires --tls-cert-file, --tls-private-key-file and --client-ca-file")
 	set.StringVar(&f.cert, "tls-cert-file", "", "PEM `file` with the certificate for --listen")
 	set.StringVar(&f.key, "tls-private-key-file", "", "PEM `file` with the private key for --listen")

@@ -22,7 +22,7 @@ const (
 )
 
 func (f *shutdownFlags) add(set *pflag.FlagSet, period, critical time.Duration) {
-	set.DurationVar(&f.period, shutdownFlag, period, "total time for pods, including critical ones, to terminate before the host shuts down; 0 does not stop pods")
+	set.DurationVar(&f.period, shutdownFlag, period, "total time for pods, including critical ones, to terminate before the host shuts down; with 0, podrun does not stop pods")
 	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "part of --shutdown-grace-period that is reserved for critical pods, which terminate last")
 }
 

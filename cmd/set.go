@@ -41,7 +41,7 @@ func newSetImage(a *app) *cobra.Command {
 		Use:   "image POD... CONTAINER=IMAGE...",
 		Short: "Change images of containers",
 		Long: `Change the images of containers and init containers; CONTAINER may be * for all.
-podrun pulls the new images first: a name that does not exist causes no downtime.
+podrun pulls the new images first: an image that does not exist does not cause downtime.
 ` + changeNote,
 		Example: `  podrun set image web app=nginx:1.27
   podrun set image --all '*=nginx:1.27'`,
@@ -311,7 +311,7 @@ func newMetadata(a *app, m metadata) *cobra.Command {
 	c := &cobra.Command{
 		Use:   m.verb + " POD... KEY=VALUE... | KEY-...",
 		Short: "Set and remove " + m.what + "s of pods",
-		Long: "Set " + m.what + "s with KEY=VALUE, and remove them with KEY-. No container is restarted, and a\npod that has ended or was stopped stays as it is. --list prints the " + m.what + `s.
+		Long: "Set " + m.what + "s with KEY=VALUE, and remove them with KEY-. Containers are not restarted, and\na pod that has ended or was stopped stays as it is. --list prints the " + m.what + `s.
 
 podrun changes the definition that was applied, not the manifest file: applying
 the file again undoes the change.`,

@@ -45,7 +45,7 @@ func envName(flag string) string {
 func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
-	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; empty for none")
+	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (lost at a reboot: pods with Secrets must then be applied again)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
@@ -61,7 +61,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("node-labels", "`labels` of this node (key=value,…)", func(s *nodeconfig.Settings, v map[string]string) { s.NodeLabels = v })
 	f.list("cluster-dns", "`addresses` of name servers for pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v []string) { s.ClusterDNS = v })
 	f.text("cluster-domain", def.ClusterDomain, "`domain` searched by pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v string) { s.ClusterDomain = v })
-	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; empty for none", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
+	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; an empty value means no file", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
 	f.text("cgroup-root", def.CgroupRoot, "`path` of the parent cgroup of kubepods", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
 	f.text("cgroup-driver", def.CgroupDriver, "cgroupfs or systemd (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.CgroupDriver = v })
 	f.boolean("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
@@ -81,7 +81,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a trailing * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
-	f.thresholds("eviction-hard", "`thresholds` below which podrun refuses pods and serve evicts pods (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.thresholds("eviction-hard", "`thresholds` below which podrun refuses pods and serve evicts pods (memory.available<100Mi,nodefs.available<10%); an empty value means no thresholds", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
 	f.checkedText("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
@@ -328,7 +328,7 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 	}
 	object, hint := "--config", ""
 	if !f.set.Changed("config") {
-		object, hint = "settings", "run podrun as a user that can read the file, or specify another file with --config FILE, or none with --config="
+		object, hint = "settings", "run podrun as a user that can read the file, specify another file with --config FILE, or use no settings file with --config="
 	}
 	data, err := nodeconfig.ReadFile(f.ctx, f.config)
 	if errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config") {

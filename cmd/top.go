@@ -35,11 +35,11 @@ top pod' does: CPU in thousandths of a core, memory as the working set.
 
 podrun measures CPU usage over one second. If 'podrun serve' is running, podrun
 requests the usage from it instead; serve averages the usage since the previous
-request, if that was at most 30 s ago.
+request, if that request was at most 30 s ago.
 
 On a terminal, --watch shows a live view with the restarts and the last event of each
-pod, which q ends; n, c, m and r sort it by name, CPU, memory and restarts. Without a
-terminal, it prints all lines again at each measurement.`,
+pod, which q ends; the keys n, c, m and r sort the rows by name, CPU, memory and
+restarts. Without a terminal, podrun prints all lines again at each measurement.`,
 		Example: `  podrun top
   podrun top -w
   podrun top pod web --containers
@@ -50,9 +50,9 @@ terminal, it prints all lines again at each measurement.`,
 	c.Flags().BoolVar(&f.containers, "containers", false, "show each container")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	c.Flags().Var(&f.sortBy, "sort-by", "name, cpu or memory; the last two show the highest usage first")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure the usage again and again, until podrun is interrupted; on a terminal, show a live view")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "measure the usage repeatedly until podrun is interrupted; on a terminal, show a live view")
 	c.Flags().BoolVar(&f.sum, "sum", false, "print the total as the last line")
-	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
+	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "do not print column headings")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml: a PodMetricsList of metrics.k8s.io/v1beta1")
 	return c
 }

@@ -42,7 +42,7 @@ The file holds one or both of these documents:
   podSecurity: baseline
 
 The fields of a KubeletConfiguration have the same meaning as for the kubelet. -v
-lists those that podrun does not use. A PodrunConfiguration has the settings for
+lists the fields that podrun does not use. A PodrunConfiguration has the settings for
 which the kubelet's file has no field. Its fields are named like the global flags
 (rootDir for --root-dir, see 'podrun options'), except two without a global flag:
 
@@ -110,7 +110,7 @@ root.
   --pod-security=baseline|restricted   enforces the Pod Security Standards
   --allow-privileged=false             refuses privileged containers
   --allowed-unsafe-sysctls             allows unsafe sysctls; none by default
-  --seccomp-default                    uses the runtime's profile for pods that set none
+  --seccomp-default                    uses the runtime's profile for pods without one
   hostUsers: false (in the pod)        runs the pod in a user namespace
 
 Containers are not trusted. podrun limits how much it reads of their output: files
@@ -128,7 +128,7 @@ those from Secrets: mount Secrets as volumes instead.
 
 'podrun serve' has an HTTP API on a unix socket for root. --socket-group gives a
 group access, which is equivalent to root. --listen adds a TCP address, which
-requires client certificates and provides no exec, attach or port-forward. A second
-socket, for the group podrun, provides only metrics and the status of pods.
+requires client certificates and does not provide exec, attach or port-forward. A
+second socket, for the group podrun, provides only metrics and the status of pods.
 
 Details: docs/security.md.`

@@ -25,7 +25,8 @@ their probes.
 
 A container without a readiness probe counts as ready when it has run for a second.
 A container that was restarted after an exit counts as ready when it has run longer
-than before that exit, or for 10 seconds: a crash loop is not ready.
+than in its previous run, or for 10 seconds: a container that crashes repeatedly is
+not ready.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
 --for=completed, the exit code is that of the pod, as with 'podrun run'.`,

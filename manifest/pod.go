@@ -39,7 +39,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	l.tokenVolumes(it, object, &pod.Spec)
 	if pod.UID != "" && !identity.SafeUID(string(pod.UID)) {
 		p := it.problem(object, "metadata.uid", "FieldValueInvalid", "a UID is 1 to 128 letters, digits and dashes: it becomes part of a path")
-		p.Hint = "remove metadata.uid; podrun generates one"
+		p.Hint = "remove metadata.uid: podrun then generates a UID"
 		l.add(p)
 	}
 	if pod.Name == "" && pod.GenerateName != "" {

@@ -82,7 +82,7 @@ func TestProblems(t *testing.T) {
 		"duplicate field": {text: head + "    image: j\n", want: []string{
 			"f:8: spec.containers[0].image: duplicate field \"image\" (first at line 7) (remove one of them)"}},
 		"files joined without a separator": {text: head + "apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n", want: []string{
-			"f:8: apiVersion: another object begins here, but no line --- separates it from that of line 1 (insert the line ---, or pass each file with -f instead of their concatenation)"}},
+			"f:8: apiVersion: another object begins here, but no line --- separates it from the object of line 1 (insert the line ---, or pass each file with -f instead of their concatenation)"}},
 		"duplicate field in JSON": {text: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","image":"j"}]}}`, want: []string{
 			"f:1: Pod default/a: spec.containers[0].image: duplicate field \"image\""}},
 
@@ -114,7 +114,7 @@ func TestProblems(t *testing.T) {
 		"a label's key with dots and a slash": {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n    ok: ok\n    a.b/c: 'x y'\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
 			"f:5: Pod default/a: metadata.labels: Invalid value: \"x y\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"}},
 		"an unsafe UID": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: ../../etc}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{
-			"f:3: Pod default/a: metadata.uid: a UID is 1 to 128 letters, digits and dashes: it becomes part of a path (remove metadata.uid; podrun generates one)"}},
+			"f:3: Pod default/a: metadata.uid: a UID is 1 to 128 letters, digits and dashes: it becomes part of a path (remove metadata.uid: podrun then generates a UID)"}},
 		"two pods of one name": {text: head + "---\n" + head, want: []string{
 			"f:11: Pod default/a: metadata.name: defined twice (first at line 3) (rename one of them)"}},
 		"generateName without a suffix": {text: "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\nspec: {containers: [{name: c, image: i}]}\n", want: []string{

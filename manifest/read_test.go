@@ -87,7 +87,7 @@ func TestReadProblems(t *testing.T) {
 		"http":               {[]string{"http://example.com/a?token=s3cret"}, "http://example.com/a: http is not supported: a manifest could be changed in transit (use https)"},
 		"http to an address": {[]string{"http://[2001:db8::1]/a"}, "http://[2001:db8::1]/a: http is not supported: a manifest could be changed in transit (use https)"},
 		"not a URL":          {[]string{"https://user:s3cret@ho st/a"}, "https://ho st/a: not a valid URL (write https://host/path)"},
-		"no host":            {[]string{"https:///a"}, "https:///a: the URL names no host (use https)"},
+		"no host":            {[]string{"https:///a"}, "https:///a: the URL has no host (use https)"},
 		"two":                {[]string{"/none/a", "/none/b"}, "/none/a: no such file or directory (check the path; - reads standard input)\n/none/b: no such file or directory (check the path; - reads standard input)"},
 	} {
 		t.Run(name, func(t *testing.T) {

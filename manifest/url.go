@@ -68,7 +68,7 @@ func checked(client *http.Client) *http.Client {
 func allowed(u *url.URL) error {
 	switch {
 	case u.Hostname() == "":
-		return errors.New("the URL names no host")
+		return errors.New("the URL has no host")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":

@@ -115,7 +115,7 @@ func (p *Plan) planPullSecrets() problem.List {
 		case !auth.IsPullSecret(p.Checkpoint.Secrets[at]):
 			problems = append(problems, problem.Problem{Warning: true, Reason: "NoPullSecret",
 				Field:   fmt.Sprintf("spec.imagePullSecrets[%d].name", i),
-				Message: fmt.Sprintf("Secret %q of type %q holds no registry credentials and is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),
+				Message: fmt.Sprintf("Secret %q of type %q does not contain registry credentials and is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),
 				Hint:    "create a Secret of type kubernetes.io/dockerconfigjson with 'kubectl create secret docker-registry'"})
 		default:
 			p.Images.PullSecrets = append(p.Images.PullSecrets, p.Checkpoint.Secrets[at])

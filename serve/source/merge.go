@@ -147,7 +147,7 @@ func (m *merger) claimUID(f *File, p *manifest.Pod) bool {
 	delete(m.owners, "Pod "+keyOf(p))
 	if f.State != Missing {
 		m.desired.Problems = append(m.desired.Problems, p.Locate(problem.Problem{Field: "metadata.uid", Reason: "FieldValueDuplicate",
-			Message: "ignored: " + first + " has the same UID", Hint: "remove metadata.uid; podrun generates one"}))
+			Message: "ignored: " + first + " has the same UID", Hint: "remove metadata.uid: podrun then generates a UID"}))
 	}
 	return false
 }

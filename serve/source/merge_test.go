@@ -62,7 +62,7 @@ func TestMerge(t *testing.T) {
 		"renamed": {files: [][3]string{{"/a/x.yaml", "Missing", pod("web", "a")}, {"/a/y.yaml", "Good", pod("web", "a")}}, want: "default/web=a@/a/y.yaml"},
 		"one UID": {files: [][3]string{{"/a/x.yaml", "Good", withUID("web")}, {"/a/y.yaml", "Good", withUID("db")}, {"/a/z.yaml", "Good", pod("db", "b")}},
 			want: "default/web=a@/a/x.yaml default/db=b@/a/z.yaml", problems: []string{
-				"/a/y.yaml:4: Pod default/db: metadata.uid: ignored: Pod default/web in /a/x.yaml:1 has the same UID (remove metadata.uid; podrun generates one)"}},
+				"/a/y.yaml:4: Pod default/db: metadata.uid: ignored: Pod default/web in /a/x.yaml:1 has the same UID (remove metadata.uid: podrun then generates a UID)"}},
 		"never good": {files: [][3]string{{"/a/x.yaml", "Broken", ""}, {"/a/y.yaml", "Incomplete", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func CheckRemote(name string) error {
 	case u.Scheme != "https":
 		return errors.New("not an https URL: http manifests can be changed in transit")
 	case u.Hostname() == "":
-		return errors.New("the URL names no host")
+		return errors.New("the URL has no host")
 	case u.User != nil:
 		return errors.New("the URL contains credentials, which every user of this host can read: use --source-header-file")
 	case u.Fragment != "":
