@@ -70,7 +70,7 @@ the URL can be read; those that 'podrun apply' started must be applied again.`,
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
 	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with HTTP headers for requests to URLs, such as \"Authorization: Bearer TOKEN\", one per line; podrun reads it at each request")
-	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories, in addition to when they change")
+	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories even if they do not change")
 	f.api.add(c.Flags())
 	f.shutdown.add(c.Flags(), 0, 0)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")

@@ -40,7 +40,7 @@ func parseChoice(data []byte) (Choice, error) {
 	case c.Kind != Own && c.Kind != External:
 		return Choice{}, fmt.Errorf("unknown kind of runtime %q", c.Kind)
 	case c.Kind == External && c.Endpoint == "":
-		return Choice{}, errors.New("it names no endpoint")
+		return Choice{}, errors.New("it does not name an endpoint")
 	case c.Digest != "" && !IsDigest(c.Digest):
 		return Choice{}, fmt.Errorf("%.80q is not a digest", c.Digest)
 	}
@@ -105,7 +105,7 @@ func parseSums(data []byte) (map[string]string, error) {
 		sums[name] = sum
 	}
 	if len(sums) == 0 {
-		return nil, errors.New("it lists no files")
+		return nil, errors.New("it does not list files")
 	}
 	return sums, nil
 }

@@ -257,7 +257,7 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 	digest := embedded.PickDigest(last, record, own, unpacked)
 	switch {
 	case digest == "":
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary contains no runtime, and none is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime, and no runtime is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
 	case digest == own:
 		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
 	}

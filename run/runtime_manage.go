@@ -80,7 +80,7 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 // containerd with an older version.
 func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
-		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary contains no runtime to upgrade to"), Hint: "use podrun-bundle"}
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun binary does not contain a runtime to upgrade to"), Hint: "use podrun-bundle"}
 	}
 	lock, err := r.lock(ctx)
 	if err != nil {

@@ -81,7 +81,7 @@ func (m machine) readReservation(path string) (reservation host.Pod, ok bool, er
 		err = json.Unmarshal(data, &reservation)
 	}
 	if err == nil && reservation.Name == "" {
-		err = errors.New("it names no pod")
+		err = errors.New("it does not name a pod")
 	}
 	if err != nil {
 		return reservation, false, fmt.Errorf("%s: %w", path, err)

@@ -41,7 +41,7 @@ func headOf(ctx context.Context, layout identity.Layout, uid string) (identity.P
 	namespace, name, marked := identity.HeadPod(head)
 	id, ok := named(namespace, name, uid)
 	if err == nil && (!marked || !ok) {
-		err = errors.New("its first line names no pod")
+		err = errors.New("its first line does not name a pod")
 	}
 	return id, err
 }

@@ -44,7 +44,7 @@ var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podr
 func Parse(data []byte, base Settings) (Settings, problem.List) {
 	docs := split(data)
 	if len(docs) == 0 {
-		return base, problem.List{{Reason: "InvalidObject", Message: "the file contains no document", Hint: header()}}
+		return base, problem.List{{Reason: "InvalidObject", Message: "the file does not contain a document", Hint: header()}}
 	}
 	out, problems := parseAll(docs, base)
 	if len(problems.Errors()) == 0 && out.Profile != "" { // the profile's settings are defaults for the whole file

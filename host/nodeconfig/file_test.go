@@ -112,7 +112,7 @@ func TestParseProblems(t *testing.T) {
 		warning bool
 	}{
 		"not YAML":               {file: "a: b: c\n", want: "not valid YAML"},
-		"empty":                  {file: "", want: "the file contains no document"},
+		"empty":                  {file: "", want: "the file does not contain a document"},
 		"a list":                 {file: "- a\n", want: "not a mapping"},
 		"wrong kind":             {file: "apiVersion: v1\nkind: Pod\n", want: `kind: "Pod" is not a kind of settings`, line: 2},
 		"another version":        {file: "apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", want: "apiVersion: must be kubelet.config.k8s.io/v1beta1", line: 1},
