@@ -81,6 +81,7 @@ func TestUsersLines(t *testing.T) {
 	defer rt.Close()
 	defer stop()
 	t.Setenv("CONTAINER_RUNTIME_ENDPOINT", "unix://"+filepath.Join(dir, "cri.sock"))
+	t.Setenv("PODRUN_CONTAINER_RUNTIME_ENDPOINT", "unix://"+filepath.Join(dir, "cri.sock"))
 	t.Setenv("PODRUN_CONFIG", "")
 	t.Setenv("PODRUN_ROOT_DIR", filepath.Join(dir, "root"))
 	lines := readUserLines(t)
