@@ -63,16 +63,8 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 
 // changeOnce changes pods; the results are by namespace/name.
 func (e *Engine) changeOnce(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) (map[string]Result, error) {
-	ids := make([]identity.Pod, len(pods))
-	for i, k := range pods {
-		ids[i] = k.ID
-	}
-	locks, err := e.Locks().LockPods(ctx, ids)
+	here, results, locks, err := e.lockExisting(ctx, pods)
 	defer locks.Release()
-	if err != nil {
-		return nil, err
-	}
-	here, results, err := e.partitionDeleted(pods, locks)
 	if err != nil {
 		return nil, err
 	}

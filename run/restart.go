@@ -27,16 +27,8 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 	o.FromCheckpoint = true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	ids := make([]identity.Pod, len(pods))
-	for i, k := range pods {
-		ids[i] = k.ID
-	}
-	locks, err := e.Locks().LockPods(ctx, ids)
+	here, gone, locks, err := e.lockExisting(ctx, pods)
 	defer locks.Release()
-	if err != nil {
-		return nil, err
-	}
-	here, gone, err := e.partitionDeleted(pods, locks)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +41,19 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 		return nil, err
 	}
 	return append(results, gone...), nil
+}
+
+// lockExisting locks pods, and returns those that have not been deleted since they were found, each with its
+// current UID, and the results of the others. The caller releases the locks, even if there is an error.
+func (e *Engine) lockExisting(ctx context.Context, pods []Known) (here []Known, gone []Result, locks store.PodLocks, err error) {
+	ids := make([]identity.Pod, len(pods))
+	for i, k := range pods {
+		ids[i] = k.ID
+	}
+	if locks, err = e.Locks().LockPods(ctx, ids); err == nil {
+		here, gone, err = e.partitionDeleted(pods, locks)
+	}
+	return here, gone, locks, err
 }
 
 // partitionDeleted returns the pods that have not been deleted since they were found, each with
