@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,11 +79,7 @@ func (a *app) runChange(c *cobra.Command, f *changeFlags, given []string, d defi
 	if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 		return err
 	}
-	return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
-		pods, err := f.pods(ctx, a, e, f.all && f.selector == "")
-		if err != nil {
-			return err
-		}
+	return a.withPods(c, f, f.all && f.selector == "", func(ctx context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
 		if len(pods) == 0 {
 			r.note("no pods found")
 			return nil
@@ -107,8 +102,9 @@ func (f *changeFlags) checkFlags(a *app) error {
 	return checkOutput(a.output, "json", "yaml", "name")
 }
 
-// withChangeEngine calls do with an engine, within the time limit.
-func (a *app) withChangeEngine(c *cobra.Command, f *changeFlags, do func(context.Context, *renderer, *run.Engine) error) error {
+// withPods calls do with the selected pods and an engine, within the time limit. Unless noneIsFine is set, a
+// selection without pods is an error. Call checkFlags and check first.
+func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do func(context.Context, *renderer, *run.Engine, []run.Known) error) error {
 	use := run.RuntimeUse(run.RuntimeActs)
 	if f.dryRun != dryNone {
 		use = run.RuntimeReads
@@ -122,7 +118,11 @@ func (a *app) withChangeEngine(c *cobra.Command, f *changeFlags, do func(context
 	defer closeAll()
 	ctx, cancel := run.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	return do(ctx, r, engine)
+	pods, err := f.pods(ctx, a, engine, noneIsFine)
+	if err != nil {
+		return err
+	}
+	return do(ctx, r, engine, pods)
 }
 
 // changePods changes pods and prints the results. It checks the changes of all pods before the first
@@ -319,23 +319,24 @@ func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]
 			fmt.Fprintf(a.streams.Out, "%s %s%s\n", f.shown(k.ID), text, suffix)
 		}
 	}
+	return a.printDefinitions(shown)
+}
+
+// printDefinitions prints one pod, or a list of several, in the format of -o.
+func (a *app) printDefinitions(pods []corev1.Pod) error {
 	switch {
-	case len(shown) == 1:
-		return printData(a.raw.Out, a.output, shown[0])
-	case len(shown) > 1:
-		return printData(a.raw.Out, a.output, listOf(shown))
+	case len(pods) == 1:
+		return printData(a.raw.Out, a.output, pods[0])
+	case len(pods) > 1:
+		return printData(a.raw.Out, a.output, listOf(pods))
 	}
 	return nil
 }
 
-// groups contains the API groups that kubectl prints after the kinds of workloads.
-var groups = map[string]string{"Deployment": ".apps", "ReplicaSet": ".apps", "StatefulSet": ".apps", "DaemonSet": ".apps", "Job": ".batch", "CronJob": ".batch"}
-
 // shown returns the object by which the user named a pod, as kubectl prints it: pod/web or
 // deployment.apps/web.
 func (f *pickFlags) shown(id identity.Pod) string {
-	kind := f.kindOf(id)
-	return strings.ToLower(kind) + groups[kind] + "/" + id.Name
+	return resourceOf(f.kindOf(id)) + "/" + id.Name
 }
 
 // kindOf returns the kind by which a pod was named.
@@ -354,11 +355,7 @@ func (a *app) listPods(c *cobra.Command, f *changeFlags, given []string, lines f
 		return err
 	}
 	f.dryRun = dryClient
-	return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
-		pods, err := f.pods(ctx, a, e, f.all && f.selector == "")
-		if err != nil {
-			return err
-		}
+	return a.withPods(c, f, f.all && f.selector == "", func(_ context.Context, _ *renderer, _ *run.Engine, pods []run.Known) (err error) {
 		for _, k := range pods {
 			if k.Pod == nil {
 				err = errors.Join(err, inPod(k.ID, errors.New("its checkpoint cannot be read")))

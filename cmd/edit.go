@@ -38,11 +38,7 @@ error. If you do not save the file, nothing changes.
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 				return err
 			}
-			return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
-				pods, err := f.pods(ctx, a, e, false)
-				if err != nil {
-					return err
-				}
+			return a.withPods(c, f, false, func(_ context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
 				if len(pods) > 1 {
 					return usageHint(fmt.Errorf("%d pods are selected", len(pods)), "edit one pod at a time, or use 'podrun patch' for several")
 				}

@@ -78,11 +78,7 @@ and Secrets to which the current definition also refers keep their current data.
 			if err := errors.Join(f.checkFlags(a), f.check(c, given)); err != nil {
 				return err
 			}
-			return a.withChangeEngine(c, f, func(ctx context.Context, r *renderer, e *run.Engine) error {
-				pods, err := f.pods(ctx, a, e, false)
-				if err != nil {
-					return err
-				}
+			return a.withPods(c, f, false, func(ctx context.Context, r *renderer, e *run.Engine, pods []run.Known) error {
 				return a.changePods(ctx, f, r, e, pods, undoChange(e, revision))
 			})
 		},
@@ -94,10 +90,9 @@ and Secrets to which the current definition also refers keep their current data.
 
 // undoChange returns the change to a revision in the history of a pod, or to the previous one for 0.
 func undoChange(e *run.Engine, revision int64) definitionChange {
-	target := revision
 	return definitionChange{
 		done: always("rolled back"),
-		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", target),
+		none: fmt.Sprintf("skipped rollback (current template already matches revision %d)", revision),
 		change: func(pod *corev1.Pod, c *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
 			revisions, err := e.History(identity.Pod{Namespace: c.Pod.Namespace, Name: c.Pod.Name, UID: string(c.Pod.UID)})
 			if err != nil {
@@ -156,11 +151,7 @@ annotation kubernetes.io/change-cause of the definition.`,
 				return err
 			}
 			f.dryRun = dryClient // nothing changes
-			return a.withChangeEngine(c, f, func(ctx context.Context, _ *renderer, e *run.Engine) error {
-				pods, err := f.pods(ctx, a, e, false)
-				if err != nil {
-					return err
-				}
+			return a.withPods(c, f, false, func(_ context.Context, _ *renderer, e *run.Engine, pods []run.Known) error {
 				return a.printHistories(f, e, pods, revision)
 			})
 		},
@@ -205,13 +196,7 @@ func (a *app) printHistories(f *changeFlags, e *run.Engine, pods []run.Known, re
 			fmt.Fprintf(a.streams.Out, "%s \n%s\n", f.shown(k.ID), historyTable(revisions))
 		}
 	}
-	switch {
-	case len(shown) == 1:
-		failed = errors.Join(failed, printData(a.raw.Out, a.output, shown[0]))
-	case len(shown) > 1:
-		failed = errors.Join(failed, printData(a.raw.Out, a.output, listOf(shown)))
-	}
-	return failed
+	return errors.Join(failed, a.printDefinitions(shown))
 }
 
 // historyTable returns the table of kubectl rollout history.
