@@ -129,15 +129,12 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 }
 
 func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
-	dashed := "--" + name
-	if len(name) == 1 {
-		dashed = "-" + name
-	}
+	dashed := shownFlag(name, "")
 	if hint := a.formatHint(c, name); hint != "" {
 		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
-	if foreign, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
-		return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), Hint: foreign.hint}
+	if hint, ok := foreignRunFlags[name]; ok && c.Name() == "run" {
+		return usageHint(fmt.Errorf("%s has no flag %s", c.CommandPath(), dashed), hint)
 	}
 	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
 		if foreign, ok := foreignFlags[key]; ok {
@@ -231,7 +228,7 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 	hint := fmt.Sprintf("write %s=%s: %s", dashed, strings.ToUpper(name), text)
 	switch f.Value.Type() {
 	case "ignored":
-		hint = omitFlag
+		hint = a.flagHint(c, foreignFlag{omitFlag, f.NoOptDefVal == ""}, f.Name)
 	case "duration":
 		hint = "write a number and a unit, such as " + dashed + "=" + likelyDuration(given)
 	case "int", "int32", "int64", "uint", "uint64":
@@ -245,7 +242,7 @@ func (a *app) valueError(c *cobra.Command, f *pflag.Flag, err error, given strin
 	if f.Name == "namespace" && c.Flags().Lookup("all-namespaces") != nil {
 		hint += "; -A selects all namespaces"
 	}
-	return &problem.Error{Kind: problem.Usage, Err: err, Hint: a.flagHint(c, foreignFlag{hint, f.NoOptDefVal == ""}, f.Name)}
+	return usageHint(err, hint)
 }
 
 // spokenDuration is a duration as journalctl and date accept it.

@@ -1,14 +1,14 @@
 package cmd
 
 // inManifest is the hint for a flag of docker run that has a field but no flag in podrun.
-func inManifest(field string) foreignFlag {
-	return foreignFlag{"add '--dry-run=client -o yaml > pod.yaml' before the image, set " + field + " in the file, and run 'podrun run pod.yaml'", true}
+func inManifest(field string) string {
+	return "add '--dry-run=client -o yaml > pod.yaml' before the image, set " + field + " in the file, and run 'podrun run pod.yaml'"
 }
 
-// foreignRunFlags are the flags of docker run and kubectl run that podrun run does not have.
-var foreignRunFlags = map[string]foreignFlag{
-	"mount":              {"use -v SOURCE:PATH[:ro]", true},
-	"volumes-from":       {"the containers of one pod share its volumes: write both into one manifest", true},
+// foreignRunFlags contains the hints for flags of docker run and kubectl run that podrun run does not have.
+var foreignRunFlags = map[string]string{
+	"mount":              "use -v SOURCE:PATH[:ro]",
+	"volumes-from":       "the containers of one pod share its volumes: write both into one manifest",
 	"tmpfs":              inManifest("a volume with emptyDir: {medium: Memory}"),
 	"shm-size":           inManifest("a volume with emptyDir: {medium: Memory}, mounted at /dev/shm,"),
 	"add-host":           inManifest("spec.hostAliases"),
@@ -27,16 +27,16 @@ var foreignRunFlags = map[string]foreignFlag{
 	"memory-reservation": inManifest("resources.requests.memory of the container"),
 	"gpus":               inManifest("resources.limits of the container to an extended resource, which --device assigns a CDI device,"),
 	"overrides":          inManifest("the fields"),
-	"ulimit":             {"a pod has no ulimits: set them in the runtime's base OCI spec, or with ulimit in the container's command", true},
-	"platform":           {"podrun runs the images of this host's platform: omit the flag", true},
-	"link":               {"the containers of one pod share localhost: write both into one manifest", true},
-	"P":                  {"name the ports: -p HOSTPORT:PORT", false},
-	"publish-all":        {"name the ports: -p HOSTPORT:PORT", false},
-	"expose":             {"podrun does not create Services: omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'", false},
-	"log-driver":         {"podrun keeps the logs in files, which 'podrun logs' reads: omit the flag", true},
-	"log-opt":            {"use --container-log-max-size and --container-log-max-files", true},
-	"cidfile":            {"use --name, and the name in place of an ID", true},
+	"ulimit":             "a pod has no ulimits: set them in the runtime's base OCI spec, or with ulimit in the container's command",
+	"platform":           "podrun runs the images of this host's platform: omit the flag",
+	"link":               "the containers of one pod share localhost: write both into one manifest",
+	"P":                  "name the ports: -p HOSTPORT:PORT",
+	"publish-all":        "name the ports: -p HOSTPORT:PORT",
+	"expose":             "podrun does not create Services: omit the flag, and use -p HOSTPORT:PORT or 'podrun port-forward'",
+	"log-driver":         "podrun keeps the logs in files, which 'podrun logs' reads: omit the flag",
+	"log-opt":            "use --container-log-max-size and --container-log-max-files",
+	"cidfile":            "use --name, and the name in place of an ID",
 	"requests":           inManifest("resources.requests of the container"),
-	"limits":             {"use --cpus and --memory", true},
-	"serviceaccount":     {noAccounts, true},
+	"limits":             "use --cpus and --memory",
+	"serviceaccount":     noAccounts,
 }

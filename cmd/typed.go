@@ -20,13 +20,9 @@ var shownPlaceholders = map[string]string{"OUTPUT": "FILE.tar", "IMAGE_REFS": "I
 	"ARCHIVE": "FILE", "IMPORT_NAME": "NAME", "KUSTOMIZATION": "DIR", "HOST_COMMAND": "COMMAND"}
 
 // fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the
-// rejected command line, so that users can paste the hint. A word without a value remains, and so
-// does a FILE that the command would overwrite.
+// rejected command line, so that users can paste the hint. A word without a value remains.
 func fillHint(hint string, rest []string) string {
 	names, file := operands(rest)
-	if writesFile(hint) {
-		file = ""
-	}
 	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
 		given := ""
 		switch {
@@ -71,16 +67,6 @@ func fillHint(hint string, rest []string) string {
 		}
 		return given
 	})
-}
-
-// writesFile reports whether FILE in a hint is a file that the command writes, as in --log-file=FILE.
-func writesFile(hint string) bool {
-	for _, flag := range []string{"junit=FILE", "--log-file=FILE", "--log-file FILE", "json:FILE", "svg:FILE"} {
-		if strings.Contains(hint, flag) {
-			return true
-		}
-	}
-	return false
 }
 
 // valueFlags are the flags of other tools, and of podrun, that are followed by a value.

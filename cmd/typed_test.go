@@ -23,8 +23,6 @@ func TestFillHint(t *testing.T) {
 		{"docker save TAG", "-t foo .", "docker save foo"},
 		{"docker save TAG", ".", "docker save TAG"},
 		{"exec NAME -- env A=b COMMAND", "web ls /", "exec web -- env A=b ls /"},
-		{"write --log-file=FILE: also write the logs to FILE", "job.yaml", "write --log-file=FILE: also write the logs to FILE"},
-		{"junit=FILE also writes a report", "-f job.yaml", "junit=FILE also writes a report"},
 		{"export FILE.tar IMAGE", "nginx", "export FILE.tar nginx"},
 		{"export OUTPUT IMAGE_REFS", "-o x.tar nginx quay.io/a/b:1", "export x.tar docker.io/library/nginx:latest quay.io/a/b:1"},
 		{"export OUTPUT IMAGE_REFS", "", "export FILE.tar IMAGE"},
