@@ -50,10 +50,10 @@ func (o *outputFlag) Type() string { return "string" }
 // keepInput refuses an output file that is also a manifest of the command line, which the command
 // would overwrite before it reads it.
 func (f *runFlags) keepInput(named []string) error {
-	for flag, output := range map[string]string{"-o junit=": f.outputs.junit, "--log-file=": f.logFile} {
-		for _, input := range append(slices.Clone(named), f.files...) {
-			if output != "" && overwrites(output, input) {
-				return &problem.Error{Kind: problem.Usage, Object: flag + output, Err: errors.New("the file is a manifest of this command, which would be overwritten"), Hint: "name another file"}
+	for _, file := range []struct{ flag, output string }{{"-o junit=", f.outputs.junit}, {"--log-file=", f.logFile}} {
+		for _, input := range slices.Concat(named, f.files) {
+			if file.output != "" && overwrites(file.output, input) {
+				return &problem.Error{Kind: problem.Usage, Object: file.flag + file.output, Err: errors.New("the file is a manifest of this command, which would be overwritten"), Hint: "name another file"}
 			}
 		}
 	}
