@@ -2,7 +2,6 @@ package start
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -10,9 +9,9 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
 	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/stop"
 )
 
 // Ahead creates containers before their turn, one at a time. Only the process that created such a
@@ -20,6 +19,7 @@ import (
 type Ahead struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
+	stop    *stop.Stopper
 	images  *Images
 	volumes *Volumes
 	configs configs
@@ -83,10 +83,9 @@ func (h *Ahead) Remove(ctx context.Context, a lifecycle.Action) error {
 	if a.ID == h.ID() {
 		h.pending = nil
 	}
-	if err := h.pod.Node.Client.RemoveContainer(ctx, a.ID); err != nil {
-		return pod.RuntimeError(h.pod.Plan.ID, fmt.Errorf("remove container %s (%s), which was not started: %w", a.Container, observe.ShortID(a.ID), err))
+	if err := h.stop.RemoveUnstarted(ctx, a.Container, a.ID); err != nil {
+		return pod.RuntimeError(h.pod.Plan.ID, err)
 	}
-	h.pod.Observed.Drop(a.ID)
 	return nil
 }
 
@@ -102,9 +101,7 @@ func (h *Ahead) Drop(ctx context.Context) {
 		h.observe()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 		defer cancel()
-		if h.pod.Node.Client.RemoveContainer(ctx, c.created.ID) == nil {
-			h.pod.Observed.Drop(c.created.ID)
-		}
+		_ = h.stop.RemoveUnstarted(ctx, c.action.Container, c.created.ID) // the next start of the container repeats it
 	}
 	h.pending = nil
 }

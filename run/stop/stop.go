@@ -124,13 +124,18 @@ func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 		if c.State != lifecycle.Created || !lifecycle.FindContainer(s.pod.Spec(), c.Name).Init {
 			continue
 		}
-		if err := s.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
-			errs = append(errs, fmt.Errorf("remove container %s (%s), which was not started: %w", c.Name, observe.ShortID(c.ID), err))
-			continue
-		}
-		s.pod.Observed.Drop(c.ID)
+		errs = append(errs, s.RemoveUnstarted(ctx, c.Name, c.ID))
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveUnstarted removes a container that was created but not started, also from the observation.
+func (s *Stopper) RemoveUnstarted(ctx context.Context, name, id string) error {
+	if err := s.pod.Node.Client.RemoveContainer(ctx, id); err != nil {
+		return fmt.Errorf("remove container %s (%s), which was not started: %w", name, observe.ShortID(id), err)
+	}
+	s.pod.Observed.Drop(id)
+	return nil
 }
 
 // running lists the running app and regular init containers, and the running sidecars in the order of
