@@ -157,7 +157,7 @@ func (h *history) drop(c manifest.Checkpoint) {
 func (h history) write(layout identity.Layout, id identity.Pod) error {
 	data, err := h.fit(identity.MaxCheckpoint)
 	if err == nil {
-		err = os.MkdirAll(layout.Histories(), 0o750)
+		err = hostfile.MakeDirsDurable(layout.Histories(), 0o750)
 	}
 	if err == nil {
 		err = WriteState(layout.History(id), data, 0o600)
