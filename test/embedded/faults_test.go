@@ -141,7 +141,7 @@ func TestAnOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for args, want := range map[string]string{"apply pod.yaml": "must run as root", "get": "run as root", "runtime down": "must run as root"} {
+	for args, want := range map[string]string{"apply pod.yaml": "must run as root", "get": "use 'sudo -E podrun get'", "runtime down": "must run as root"} {
 		c := r.command(bundle, strings.Fields(args)...)
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
