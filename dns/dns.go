@@ -5,6 +5,7 @@ package dns
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	netutils "k8s.io/utils/net"
@@ -113,6 +114,48 @@ func canonical(servers []string) []string {
 		if ip := netutils.ParseIPSloppy(s); ip != nil {
 			out[i] = ip.String()
 		}
+	}
+	return out
+}
+
+// unique removes duplicates, keeping the first occurrence.
+func unique(in []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range in {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// mergeOptions replaces options in base by the pod's options of the same name, and appends
+// the others.
+func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
+	var names []string
+	text := map[string]string{}
+	set := func(name, option string) {
+		if _, have := text[name]; !have {
+			names = append(names, name)
+		}
+		text[name] = option
+	}
+	for _, o := range base {
+		name, _, _ := strings.Cut(o, ":")
+		set(name, o)
+	}
+	for _, o := range more {
+		option := o.Name
+		if o.Value != nil && *o.Value != "" {
+			option += ":" + *o.Value
+		}
+		set(o.Name, option)
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, text[name])
 	}
 	return out
 }

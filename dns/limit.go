@@ -3,8 +3,6 @@ package dns
 import (
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podrun/podrun/internal/event"
 )
 
@@ -51,46 +49,4 @@ func fitSearches(searches []string) []string {
 		fit = append(fit, s)
 	}
 	return fit
-}
-
-// unique removes duplicates, keeping the first occurrence.
-func unique(in []string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, s := range in {
-		if !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// mergeOptions replaces options in base by the pod's options of the same name, and appends
-// the others.
-func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
-	var names []string
-	text := map[string]string{}
-	set := func(name, option string) {
-		if _, have := text[name]; !have {
-			names = append(names, name)
-		}
-		text[name] = option
-	}
-	for _, o := range base {
-		name, _, _ := strings.Cut(o, ":")
-		set(name, o)
-	}
-	for _, o := range more {
-		option := o.Name
-		if o.Value != nil && *o.Value != "" {
-			option += ":" + *o.Value
-		}
-		set(o.Name, option)
-	}
-	var out []string
-	for _, name := range names {
-		out = append(out, text[name])
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package stop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,12 +9,8 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/podrun/podrun/container/hook"
-	"github.com/podrun/podrun/internal/event"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lease"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
@@ -209,15 +204,6 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	return lost
 }
 
-// stop describes how to stop one container.
-type stop struct {
-	lifecycle.Container
-	grace    time.Duration
-	message  string // of the Killing event
-	stopping bool   // an earlier owner has already run its preStop hook and asked it to stop
-	after    []chan struct{}
-}
-
 // planStops plans the stops of containers. A container that is already being stopped keeps its
 // deadline.
 func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
@@ -285,82 +271,4 @@ func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) 
 		}
 	})
 	return err
-}
-
-// Container stops one container of the pod, by its ID.
-func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration, message string) error {
-	at := slices.IndexFunc(s.pod.Observed.Containers, func(c lifecycle.Container) bool { return c.ID == id })
-	if at < 0 {
-		return nil
-	}
-	c := s.pod.Observed.Containers[at]
-	st := s.planStops([]lifecycle.Container{c}, grace)[0]
-	st.message = message
-	if err := s.recordEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
-		return err
-	}
-	err := s.lease.Do(ctx, s.lease.Lost, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
-	if err != nil {
-		return s.pod.OfRuntime(err)
-	}
-	s.updateStopped(ctx, c)
-	return nil
-}
-
-// stopContainer runs the preStop hook, waits for the containers that must exit first, and stops the
-// container with the rest of the grace period.
-func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
-	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
-	start := time.Now()
-	hurried, done := s.hurried(ctx)
-	defer done()
-	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.stopping {
-		s.runPreStop(hurried, st.Container, plan, st.grace)
-	}
-	for _, ended := range st.after {
-		select {
-		case <-ended:
-		case <-hurried.Done():
-		}
-	}
-	return s.stopWithRetries(ctx, hurried, st, start)
-}
-
-// preStop returns the container's preStop hook from the pod's spec or, if the spec is unknown, from the
-// annotation with which the container was created.
-func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
-	spec := lifecycle.FindContainer(s.pod.Spec(), c.Name).Container
-	if spec == nil {
-		var handler corev1.LifecycleHandler
-		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
-			return hook.Plan{}, false
-		}
-		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
-	}
-	return hook.New(s.pod.Plan.ID, spec, hook.PreStop)
-}
-
-// runPreStop runs a preStop hook for up to the grace period. A failure is reported but does not prevent
-// the stop.
-func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	if err := hook.Apply(ctx, plan, s.pod.HookTarget(c)); err != nil {
-		s.pod.Emit(event.Warning, event.FailedPreStopHook, c.Name, hook.EventOf(err, "PreStopHook failed"))
-	}
-}
-
-// updateStopped updates the observed state of a stopped container. The runtime may have forgotten it
-// already or, on a busy host, not have recorded its exit yet: containerd reports success for a
-// container whose task has exited.
-func (s *Stopper) updateStopped(ctx context.Context, c lifecycle.Container) {
-	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
-	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {
-		now, err = observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
-	}
-	if err != nil || now.State == lifecycle.Running {
-		now = c
-		now.State = lifecycle.Exited
-	}
-	s.pod.Observed.Put(now)
 }

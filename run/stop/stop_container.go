@@ -2,16 +2,97 @@ package stop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/container/hook"
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
 )
 
 // minimumGrace is the minimum time that a container gets to stop when its preStop hook, or the
 // containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
+
+// stop describes how to stop one container.
+type stop struct {
+	lifecycle.Container
+	grace    time.Duration
+	message  string // of the Killing event
+	stopping bool   // an earlier owner has already run its preStop hook and asked it to stop
+	after    []chan struct{}
+}
+
+// Container stops one container of the pod, by its ID.
+func (s *Stopper) Container(ctx context.Context, id string, grace time.Duration, message string) error {
+	at := slices.IndexFunc(s.pod.Observed.Containers, func(c lifecycle.Container) bool { return c.ID == id })
+	if at < 0 {
+		return nil
+	}
+	c := s.pod.Observed.Containers[at]
+	st := s.planStops([]lifecycle.Container{c}, grace)[0]
+	st.message = message
+	if err := s.recordEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
+		return err
+	}
+	err := s.lease.Do(ctx, s.lease.Lost, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
+	if err != nil {
+		return s.pod.OfRuntime(err)
+	}
+	s.updateStopped(ctx, c)
+	return nil
+}
+
+// stopContainer runs the preStop hook, waits for the containers that must exit first, and stops the
+// container with the rest of the grace period.
+func (s *Stopper) stopContainer(ctx context.Context, st stop) error {
+	s.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
+	start := time.Now()
+	hurried, done := s.hurried(ctx)
+	defer done()
+	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.stopping {
+		s.runPreStop(hurried, st.Container, plan, st.grace)
+	}
+	for _, ended := range st.after {
+		select {
+		case <-ended:
+		case <-hurried.Done():
+		}
+	}
+	return s.stopWithRetries(ctx, hurried, st, start)
+}
+
+// preStop returns the container's preStop hook from the pod's spec or, if the spec is unknown, from the
+// annotation with which the container was created.
+func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
+	spec := lifecycle.FindContainer(s.pod.Spec(), c.Name).Container
+	if spec == nil {
+		var handler corev1.LifecycleHandler
+		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
+			return hook.Plan{}, false
+		}
+		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
+	}
+	return hook.New(s.pod.Plan.ID, spec, hook.PreStop)
+}
+
+// runPreStop runs a preStop hook for up to the grace period. A failure is reported but does not prevent
+// the stop.
+func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := hook.Apply(ctx, plan, s.pod.HookTarget(c)); err != nil {
+		s.pod.Emit(event.Warning, event.FailedPreStopHook, c.Name, hook.EventOf(err, "PreStopHook failed"))
+	}
+}
 
 // stopWithRetries stops a container within the rest of its grace period, which began at start, and retries a
 // failed stop. When the context hurried ends, it kills the container.
@@ -34,4 +115,19 @@ func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start t
 			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
 		}
 	}
+}
+
+// updateStopped updates the observed state of a stopped container. The runtime may have forgotten it
+// already or, on a busy host, not have recorded its exit yet: containerd reports success for a
+// container whose task has exited.
+func (s *Stopper) updateStopped(ctx context.Context, c lifecycle.Container) {
+	now, err := observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
+	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, s.pod.Node.Client, c) {
+		now, err = observe.ReadContainer(ctx, s.pod.Node.Client, c.ID, c.SandboxID, false)
+	}
+	if err != nil || now.State == lifecycle.Running {
+		now = c
+		now.State = lifecycle.Exited
+	}
+	s.pod.Observed.Put(now)
 }
