@@ -68,7 +68,8 @@ func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 func (a *applying) removeUnstarted(ctx context.Context) error {
 	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
 	o.Stop.Removes = false // another command may still take over the pod
-	if err := o.Remove(ctx, stop.RemoveOptions{Unstarted: true}); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
+	remove := func() error { return o.Remove(ctx, stop.RemoveOptions{Unstarted: true}) }
+	if err := stop.DuringOutage(ctx, remove); err != nil || lifecycle.AnyStarted(o.Pod.Observed) {
 		return err
 	}
 	return a.lease.Lock.Disown()
@@ -97,7 +98,8 @@ func (a *applying) undoDebug(ctx context.Context) error {
 // container was added.
 func (a *applying) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := a.pod.Observed.Newest(name); c != nil {
-		if err := a.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
+		remove := func() error { return a.pod.Node.Client.RemoveContainer(ctx, c.ID) }
+		if err := stop.DuringOutage(ctx, remove); err != nil {
 			return err
 		}
 	}

@@ -10,9 +10,10 @@ import (
 )
 
 // removeOld removes all earlier runs of a container except the last one. The kubelet also keeps that
-// run, for its logs and the container's last state.
+// run, for its logs and the container's last state. removeOld also removes a stopped sandbox whose last
+// container it has removed.
 func (st *Starter) removeOld(ctx context.Context, name string) error {
-	kept := false
+	kept, removed := false, false
 	for _, c := range slices.Clone(st.pod.Observed.Containers) { // Drop shortens the list
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
@@ -28,11 +29,15 @@ func (st *Starter) removeOld(ctx context.Context, name string) error {
 			return fmt.Errorf("remove the log of a previous instance (%s): %w", observe.ShortID(c.ID), err)
 		}
 		st.pod.Observed.Drop(c.ID)
+		removed = true
 		if c.CreateFailed {
 			if err := st.pod.Keep(st.pod.Observed.Kept.WithoutCreateFailure(c.Name)); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	if !removed {
+		return nil
+	}
+	return st.removeDead(ctx) // of a sandbox whose last container was removed
 }

@@ -8,24 +8,21 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/pod"
+	"github.com/podrun/podrun/run/stop"
 )
 
-// removeDead removes the pod's stopped sandboxes, except the newest one and those with the last run of
-// a container: each replacement of a sandbox leaves the old one behind, with its reserved name and its
-// containers. The kubelet's garbage collection does the same
-// (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
+// removeDead removes the pod's stopped sandboxes, except the current one and those that contain the last run
+// of a container, which is kept for its log and for the container's last state. Each replacement of a sandbox
+// leaves the old one behind, with its reserved name and its containers. The kubelet's garbage collection does
+// the same (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictContainers and evictSandboxes).
 func (st *Starter) removeDead(ctx context.Context) error {
-	holds := map[string]bool{}
-	for _, c := range st.pod.Observed.Containers {
-		if newest := st.pod.Observed.Newest(c.Name); newest != nil {
-			holds[newest.SandboxID] = true
-		}
-	}
+	holds := st.lastRuns()
 	for i, sb := range slices.Clone(st.pod.Observed.Sandboxes) {
-		if i < 2 || sb.Ready || !sb.Managed || holds[sb.ID] {
+		if i == 0 || sb.Ready || !sb.Managed || holds[sb.ID] {
 			continue
 		}
-		if err := st.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+		remove := func() error { return st.pod.Node.Client.RemovePodSandbox(ctx, sb.ID) }
+		if err := stop.DuringOutage(ctx, remove); err != nil {
 			return pod.RuntimeError(st.pod.Plan.ID, fmt.Errorf("remove the stopped sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }
@@ -40,4 +37,18 @@ func (st *Starter) removeDead(ctx context.Context) error {
 		st.pod.Observed.Containers = slices.DeleteFunc(st.pod.Observed.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
 	}
 	return nil
+}
+
+// lastRuns returns the sandboxes with the newest instance of a container, or with the last one that has exited.
+func (st *Starter) lastRuns() map[string]bool {
+	sandboxes, newest, exited := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range st.pod.Observed.Containers { // newest first
+		last := c.State == lifecycle.Exited && !exited[c.Name]
+		if !newest[c.Name] || last {
+			sandboxes[c.SandboxID] = true
+		}
+		newest[c.Name] = true
+		exited[c.Name] = exited[c.Name] || last
+	}
+	return sandboxes
 }

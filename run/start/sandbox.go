@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
 	"github.com/podrun/podrun/volume"
@@ -142,9 +143,11 @@ const maxSandboxTries = 3
 
 func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
 	st.lease.Undo.Push("remove sandbox", func(ctx context.Context) error {
-		err := sandbox.Remove(ctx, st.pod.Node.Client, plan)
-		st.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
-		return err
+		return stop.DuringOutage(ctx, func() error {
+			err := sandbox.Remove(ctx, st.pod.Node.Client, plan)
+			st.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
+			return err
+		})
 	})
 	return sandbox.Apply(ctx, st.pod.Node.Client, plan)
 }

@@ -135,7 +135,7 @@ func (r *Remover) removeStopped(ctx context.Context) error {
 	}
 	for _, c := range r.Pod.Observed.Containers {
 		remove := func() error { return r.Pod.Node.Client.RemoveContainer(ctx, c.ID) }
-		if err := duringOutage(ctx, remove); err != nil {
+		if err := DuringOutage(ctx, remove); err != nil {
 			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
 		}
 	}

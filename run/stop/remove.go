@@ -265,7 +265,7 @@ func (r *Remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
 	for _, sb := range r.Pod.Observed.Sandboxes {
 		remove := func() error { return r.Pod.Node.Client.RemovePodSandbox(ctx, sb.ID) }
-		if err := duringOutage(ctx, remove); err != nil {
+		if err := DuringOutage(ctx, remove); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}

@@ -38,9 +38,9 @@ func (r *retries) failed(ctx context.Context) bool {
 	return true
 }
 
-// duringOutage makes a call, and retries it while the runtime is unavailable. It does not retry other errors:
+// DuringOutage makes a call, and retries it while the runtime is unavailable. It does not retry other errors:
 // the client has repeated calls that a busy runtime refused (cri.Busy), and the pod's lock is held.
-func duringOutage(ctx context.Context, call func() error) error {
+func DuringOutage(ctx context.Context, call func() error) error {
 	var r retries
 	for {
 		err := call()

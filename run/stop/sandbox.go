@@ -32,7 +32,7 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 // stopSandbox stops a sandbox. If the last owner was killed, the runtime may not have started the
 // sandbox's task; stopSandbox then deletes the task.
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
-	err := duringOutage(ctx, func() error {
+	err := DuringOutage(ctx, func() error {
 		err := s.pod.Node.Client.StopPodSandbox(ctx, id)
 		if err != nil { // the next attempt does not remove what an interrupted network plugin left behind
 			s.lease.Lock.NoteUnreleased([]string{id})

@@ -126,7 +126,8 @@ func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 
 // RemoveUnstarted removes a container that was created but not started, also from the observation.
 func (s *Stopper) RemoveUnstarted(ctx context.Context, name, id string) error {
-	if err := s.pod.Node.Client.RemoveContainer(ctx, id); err != nil {
+	remove := func() error { return s.pod.Node.Client.RemoveContainer(ctx, id) }
+	if err := DuringOutage(ctx, remove); err != nil {
 		return fmt.Errorf("remove container %s (%s), which was not started: %w", name, observe.ShortID(id), err)
 	}
 	s.pod.Observed.Drop(id)

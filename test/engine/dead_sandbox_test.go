@@ -2,9 +2,12 @@ package engine
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run"
 )
 
@@ -28,4 +31,86 @@ func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	}
 	r.oneReadySandbox()
 	r.mustDelete()
+}
+
+// TestStoppedSandboxIsRemoved: after stop and start, the old sandbox is kept as long as it contains the last
+// run of a container, as the kubelet's garbage collection does: a sandbox without such a run is removed when
+// the new one runs, and another one when its last container is removed.
+func TestStoppedSandboxIsRemoved(t *testing.T) {
+	for _, profile := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
+		t.Run(profile.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, critest.As(profile))
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				for range 2 {
+					r.stopAndStart()
+					r.wantSandboxes(2)
+				}
+				if err := r.rt.Exit("app", 1); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				r.mustApply(one("Always"), run.OutcomeRestarted)
+				r.wantSandboxes(1)
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestEmptySandboxIsRemoved: a sandbox in which no container was started is removed when the next one runs.
+func TestEmptySandboxIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		for _, c := range r.rt.Containers() {
+			r.must(r.rt.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: c.ID}))
+			r.must(r.rt.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}))
+		}
+		r.stopAndStart()
+		r.wantSandboxes(1)
+		r.mustDelete()
+	})
+}
+
+// TestDeadSandboxInAnOutage: the removal of a stopped sandbox is retried while the runtime restarts.
+func TestDeadSandboxInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		r.stopAndStart()
+		defer r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before, Times: 5})()
+		r.stopAndStart()
+		r.wantSandboxes(2)
+		if calls := r.callsTo("RemovePodSandbox"); calls != 6 {
+			t.Errorf("%d calls to RemovePodSandbox, want 6", calls)
+		}
+		r.mustDelete()
+	})
+}
+
+func (r *rig) must(_ any, err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) stopAndStart() {
+	r.t.Helper()
+	for _, result := range r.engine().Stop(r.t.Context(), r.known(), run.DeleteOptions{}) {
+		r.must(nil, result.Err)
+	}
+	results, err := r.engine().Start(r.t.Context(), r.known(), run.ApplyOptions{AllowKubelet: true})
+	r.must(nil, err)
+	for _, result := range results {
+		r.must(nil, result.Err)
+	}
+}
+
+func (r *rig) wantSandboxes(want int) {
+	r.t.Helper()
+	if got := r.rt.Sandboxes(); len(got) != want {
+		r.t.Errorf("%d sandboxes, want %d: %+v", len(got), want, got)
+	}
 }

@@ -333,3 +333,55 @@ func TestReplaceFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestRollbackInAnOutage: a runtime that restarts while podrun rolls back does not keep the pod's objects: the
+// removal of the sandbox is retried, with pauses.
+func TestRollbackInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Err: errors.New("no space left on device"), Delay: time.Second})
+		go func() {
+			for r.callsTo("CreateContainer") == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			end := r.outage()
+			time.Sleep(4 * time.Second)
+			end()
+		}()
+		result := r.apply(one("Always"))
+		if result.Err == nil || strings.Contains(result.Err.Error(), "not removed") {
+			t.Errorf("the error is %v", result.Err)
+		}
+		r.nothingLeft()
+		r.noLockHeld()
+		if calls := r.callsTo("ListPodSandbox"); calls > 20 {
+			t.Errorf("%d calls during the outage", calls)
+		}
+	})
+}
+
+// TestRollbackInALongOutage: a rollback ends although the runtime does not answer again, and names the objects
+// that were not removed.
+func TestRollbackInALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Err: errors.New("no space left on device"), Delay: time.Second})
+		end := make(chan func(), 1)
+		go func() {
+			for r.callsTo("CreateContainer") == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			end <- r.outage()
+		}()
+		begun := time.Now()
+		result := r.apply(one("Always"))
+		if took := time.Since(begun); took > lease.UndoTimeout+5*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if result.Err == nil || !strings.Contains(result.Err.Error(), "clean up") {
+			t.Errorf("the error is %v", result.Err)
+		}
+		(<-end)()
+		r.mustDelete()
+	})
+}
