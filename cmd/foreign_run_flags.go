@@ -25,7 +25,7 @@ var foreignRunFlags = map[string]string{
 	"health-cmd":         inManifest("livenessProbe.exec of the container"),
 	"cpu-shares":         inManifest("resources.requests.cpu of the container"),
 	"memory-reservation": inManifest("resources.requests.memory of the container"),
-	"gpus":               inManifest("resources.limits of the container to an extended resource, which --device assigns a CDI device,"),
+	"gpus":               inManifest("an extended resource (see --device) in resources.limits of the container"),
 	"overrides":          inManifest("the fields"),
 	"ulimit":             "a pod has no ulimits: set them in the runtime's base OCI spec, or with ulimit in the container's command",
 	"platform":           "podrun runs the images of this host's platform: omit the flag",

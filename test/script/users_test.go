@@ -120,10 +120,10 @@ func TestUsersLines(t *testing.T) {
 
 const usersHead = `# For users of kubectl, docker and podman
 
-Commands of other tools, with their outcome in podrun. The
-test of testdata/kubectl-users.txt (users_test.go) runs each of them and generates
-this page. A pod may be named NAME, pod/NAME, pod NAME or po NAME in every command.
-An unsupported command fails with exit code 120 and prints what to use instead.
+This page shows what podrun does with commands of other tools. A test
+(test/script/users_test.go) runs each command and generates this page. Every command
+accepts the names NAME, pod/NAME, pod NAME and po NAME for a pod. An unsupported
+command fails with exit code 120 and prints what to use instead.
 `
 
 // suggestionFor runs a line that podrun refuses, and returns its suggestion.
