@@ -20,7 +20,9 @@ const changeNote = `
 podrun changes the definition that was applied, and applies the result as
 'podrun apply' does: in place if the API allows that for a pod, otherwise it
 recreates the pod. The manifest file is not changed: applying it again undoes the
-change, as does 'podrun rollout undo'.`
+change, as does 'podrun rollout undo'. 'podrun serve' applies the file of a changed
+pod again only when the pod's definition in the file changes, not if, for example,
+only a ConfigMap changes.`
 
 // newSet returns `podrun set`.
 func newSet(a *app) *cobra.Command {
@@ -314,7 +316,8 @@ func newMetadata(a *app, m metadata) *cobra.Command {
 		Long: "Set " + m.what + "s with KEY=VALUE, and remove them with KEY-. Containers are not restarted, and\na pod that has ended or was stopped stays as it is. --list prints the " + m.what + `s.
 
 podrun changes the definition that was applied, not the manifest file: applying
-the file again undoes the change.`,
+the file again undoes the change. 'podrun serve' applies the file again only when
+the pod's definition in the file changes.`,
 		Example: m.example,
 		RunE: func(c *cobra.Command, given []string) error {
 			names, changes, err := change.Split(given, m.what)

@@ -21,6 +21,10 @@ type SourceRecord struct {
 	// a supervisor last applied it; "" if no supervisor has. A supervisor applies a file only if the
 	// hash differs, so that changes made by commands are kept.
 	Hash string `json:"hash"`
+	// Documents are separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web");
+	// nil if an older version of podrun wrote the record. They show whether the pod itself has changed in the
+	// file: otherwise, the pod keeps the definition of a command.
+	Documents map[string]string `json:"documents,omitempty"`
 }
 
 // ReadSource reads a pod's source record. It returns nil if there is none or it is corrupt: the

@@ -95,7 +95,7 @@ func (p *pod) run(ctx context.Context) {
 		if err != nil {
 			in = stepInput{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
-		p.noteMoved(in)
+		p.updateRecord(in)
 		p.noteCorrupt(in)
 		step := Decide(in.Situation)
 		if step.Do == Release {
@@ -117,11 +117,19 @@ func (p *pod) run(ctx context.Context) {
 
 func (p *pod) node() *node.Node { return p.s.current() }
 
-// noteMoved records the new path of a source file that was renamed: from then on, the file at that
-// path determines whether the pod is deleted.
-func (p *pod) noteMoved(in stepInput) {
-	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
-		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
+// updateRecord records the new path of a source file that was renamed: from then on, the file at that
+// path determines whether the pod is deleted. It also adds the hashes of the documents to the record of an
+// older version of podrun.
+func (p *pod) updateRecord(in stepInput) {
+	if in.Source != Present || in.recorded == "" {
+		return
+	}
+	record := store.SourceRecord{Path: in.path, Hash: in.Applied, Documents: in.documents}
+	if in.documents == nil && in.Hash == in.Applied {
+		record.Documents = documents(in.objects)
+	}
+	if in.recorded != in.path || in.documents == nil && record.Documents != nil {
+		p.report(store.WriteSource(p.node().Layout(), p.id, record))
 	}
 }
 

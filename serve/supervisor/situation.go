@@ -23,6 +23,11 @@ type stepInput struct {
 	recorded string
 	broken   error             // why the checkpoint cannot be read; nil if it can
 	objects  *manifest.Objects // the source's definition: only this pod, and the objects to which it may refer
+	// documents are the recorded hashes of the source's documents as they were last applied; nil if they are
+	// unknown. Kept is true if a command has defined the pod, and the source's definition of the pod itself
+	// has not changed since it was applied: the pod then keeps the definition on disk.
+	documents map[string]string
+	kept      bool
 }
 
 // containers returns the containers of the source's definition.
@@ -50,7 +55,7 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	}
 	in := p.s.wanted(p.id, record)
 	if record != nil {
-		in.Applied, in.recorded = record.Hash, record.Path
+		in.Applied, in.recorded, in.documents = record.Hash, record.Path, record.Documents
 	}
 	p.mu.Lock()
 	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
@@ -92,7 +97,14 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 		same := sync.OnceValue(func() bool {
 			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
 		})
-		in.Restart = in.Hash != in.Applied && pod.Annotations[AnnotationRestart] == "true" && same()
+		in.kept = !unknown && !in.SecretsLost && keepsDefinition(owner.Origin, in.documents, in.objects)
+		switch {
+		case in.Hash == in.Applied:
+		case in.kept:
+			in.Restart = known.Pod.Annotations[AnnotationRestart] == "true"
+		default:
+			in.Restart = pod.Annotations[AnnotationRestart] == "true" && same()
+		}
 		in.Unclaimed = unknown && same()
 	}
 	return in, nil

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
@@ -15,6 +16,7 @@ import (
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/stop"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // apply applies the source's definition to the pod, and then supervises the pod.
@@ -23,18 +25,7 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
-	objects := in.objects
-	fromCheckpoint := in.Source != Present
-	if fromCheckpoint { // the pod was evicted, and its file cannot be read now
-		c, err := store.ReadCheckpoint(n.Layout(), in.id.UID)
-		if err != nil || c == nil {
-			return err
-		}
-		if c.SecretsLost {
-			return store.LostSecrets(in.id)
-		}
-		objects = c.Objects()
-	}
+	fromCheckpoint := in.Source != Present // the pod was evicted, and its file cannot be read now
 	if !fromCheckpoint && in.recorded == "" {
 		// The source is recorded before the pod is created: if the supervisor is killed after that,
 		// the next supervisor knows the pod's source, even if the file has been removed.
@@ -45,20 +36,22 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	if !in.Exists && p.s.options.Starting != nil {
 		p.s.options.Starting(p.id)
 	}
+	var target prepare.Target
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
-		FromCheckpoint: fromCheckpoint, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
+		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
 		Admitted: func() error {
 			p.noteCorrupt(stepInput{}) // the pod has a new checkpoint
 			if fromCheckpoint {
 				return nil // the recorded state of the source remains valid
 			}
-			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash})
+			p.noteReverted(in, target)
+			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash, Documents: documents(in.objects)})
 		}}
-	if !fromCheckpoint {
+	if !o.FromCheckpoint {
 		o.Origin.Command = store.OriginServe
 	}
-	w, target, err := p.admit(ctx, n, objects, o)
-	if err != nil {
+	w, target, err := p.admit(ctx, n, in, o)
+	if w == nil || err != nil {
 		return err
 	}
 	defer w.Release()
@@ -70,11 +63,44 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	return result.Err
 }
 
-// admit locks the pod and admits it.
-func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
+// definition returns the definition to apply: that of the source. If the source cannot be read, or the pod
+// keeps the definition of a command, it is the one in the pod's checkpoint. It is nil if the checkpoint no
+// longer exists.
+func (p *pod) definition(in stepInput) (*manifest.Objects, error) {
+	if in.Source == Present && !in.kept {
+		return in.objects, nil
+	}
+	c, err := store.ReadCheckpoint(p.node().Layout(), in.id.UID)
+	switch {
+	case err != nil || c == nil:
+		return nil, err
+	case c.SecretsLost:
+		return nil, store.LostSecrets(in.id)
+	case in.kept:
+		return withChanged(*c, in.objects, in.documents), nil
+	}
+	return c.Objects(), nil
+}
+
+// noteReverted reports that the definition of the source has replaced that of a command.
+func (p *pod) noteReverted(in stepInput, t prepare.Target) {
+	if in.kept || !in.Exists || in.FromSource || in.Unclaimed || in.Broken || len(t.Changes) == 0 {
+		return
+	}
+	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
+		Message: "the definition in " + source.Shown(in.path) + " has changed, and replaces the one that a command applied; 'podrun rollout undo " + p.id.Name + " -n " + p.id.Namespace + "' returns to that one"}})
+}
+
+// admit locks the pod and admits its definition. The worker is nil if the pod has changed in such a way that
+// another step is required.
+func (p *pod) admit(ctx context.Context, n *node.Node, in stepInput, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
 	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
 	lock.Supervisor = true
-	if err != nil {
+	var objects *manifest.Objects
+	if err == nil {
+		objects, err = p.definition(in) // under the lock: a command may have changed it
+	}
+	if err != nil || objects == nil {
 		lock.Release()
 		return nil, prepare.Target{}, err
 	}
