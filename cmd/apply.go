@@ -31,8 +31,10 @@ type applyFlags struct {
 	quiet  bool
 }
 
-func newApply(a *app) *cobra.Command {
-	f := &applyFlags{}
+func newApply(a *app) *cobra.Command { return newApplyWith(a, &applyFlags{}) }
+
+// newApplyWith returns `podrun apply` with the given variables for its flags.
+func newApplyWith(a *app, f *applyFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply FILE...",
 		Short: "Start the pods of a manifest",

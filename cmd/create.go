@@ -21,13 +21,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// newCreate returns `podrun create`, which does what apply does, and has kubectl's generators
-// of manifests as subcommands.
+// newCreate returns `podrun create`, which does what apply does for new pods, and has kubectl's
+// generators of manifests as subcommands.
 func newCreate(a *app) *cobra.Command {
-	c := newApply(a)
+	f := &applyFlags{}
+	c := newApplyWith(a, f)
+	c.RunE = func(c *cobra.Command, named []string) error {
+		f.New, f.NewHint = !f.Force, "to update or replace it, run 'podrun apply"+f.inputArgs(named)+"'"
+		return a.runApply(c, f, named)
+	}
 	c.Use = "create -f FILE"
 	c.Short = "Start the pods of a manifest, or create a manifest from flags"
-	c.Long = `With a file, create does what 'podrun apply' does.
+	c.Long = `With a file, create does what 'podrun apply' does, but refuses the name of an existing
+pod, as kubectl does. --force recreates the pod.
 
 The subcommands create an object from flags, as kubectl's subcommands do. With
 --dry-run=client -o yaml they print it; otherwise podrun starts its pod.`
@@ -36,6 +42,20 @@ The subcommands create an object from flags, as kubectl's subcommands do. With
   podrun create -f web.yaml --configmap app.yaml`
 	c.AddCommand(newCreateDeployment(a), newCreateJob(a), newCreateCronJob(a), newCreateConfigMap(a), newCreateSecret(a))
 	return c
+}
+
+// inputArgs returns the arguments that name the input, each after a space.
+func (f *inputFlags) inputArgs(named []string) (args string) {
+	for _, name := range named {
+		args += " " + shellWord(name)
+	}
+	for _, file := range f.files {
+		args += " -f " + shellWord(file)
+	}
+	if f.kustomize != "" {
+		args += " -k " + shellWord(f.kustomize)
+	}
+	return args
 }
 
 // addGenerator adds the flags of all generators.

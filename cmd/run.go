@@ -62,7 +62,10 @@ manifest; otherwise it is an image, and podrun passes the arguments after it to 
 container. The flags that define the pod are those of docker run or, with --image,
 those of kubectl run; --dry-run=client -o yaml prints the manifest. With -d, run does
 what 'podrun apply' does, but refuses an image if its pod already exists, unless
---replace is set.`,
+--replace is set.
+
+run refuses the name of an existing pod, unless --replace is set. It replaces a pod that
+an earlier run kept (--keep) and that has ended, and prints a warning.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it --rm busybox:1.36 sh

@@ -31,8 +31,10 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	if err != nil {
 		return nil, err
 	}
+	var kept problem.List
 	if !o.Replace {
-		if err := e.refuseExisting(bounded, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name"); err != nil {
+		kept, err = e.refuseExisting(bounded, objects, replacedByRun, "use --replace to remove it first, or metadata.generateName for a unique name")
+		if err != nil {
 			return nil, reconcile.ReadHostError(bounded, err)
 		}
 	}
@@ -43,6 +45,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		return nil, reconcile.ReadHostError(bounded, err)
 	}
 	defer e.Settle()
+	e.SendWarnings(kept)
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
 	bounded, over := untilEnds(bounded, targets, o.ExitFrom)
 	results := make([]RunResult, len(targets))
@@ -105,21 +108,24 @@ func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 // neverReplaced is the rule of ApplyOptions.New.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
-// refuseExisting refuses pods with the name of an existing pod, unless it may be replaced.
-func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) error {
+// refuseExisting refuses pods with the name of an existing pod, unless it may be replaced; it then returns a
+// warning.
+func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, replaced func(corev1.PodPhase, *store.OwnerRecord) bool, hint string) (replacing problem.List, err error) {
 	var errs []error
 	for _, p := range objects.Pods {
 		views, err := e.Pods(ctx, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, v := range views {
 			owner, err := store.ReadOwner(e.Layout(), v.ID)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			phase := v.Object.Status.Phase
 			if replaced(phase, owner) {
+				replacing = append(replacing, problem.Problem{Object: "pod " + v.ID.String(), Warning: true,
+					Message: fmt.Sprintf("this run replaces the pod of an earlier run, which was kept (%s), and removes its logs", phase)})
 				continue
 			}
 			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
@@ -127,5 +133,5 @@ func (e *Engine) refuseExisting(ctx context.Context, objects *manifest.Objects, 
 				Hint: hint})
 		}
 	}
-	return errors.Join(errs...)
+	return replacing, errors.Join(errs...)
 }

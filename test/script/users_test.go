@@ -179,6 +179,7 @@ func TestUsersLinesThatWork(t *testing.T) {
 	}
 	s.WriteString("-- overlays/prod/kustomization.yaml --\nresources: [pod.yaml]\nnamePrefix: prod-\n")
 	pod("overlays/prod/pod.yaml", "db", fmt.Sprintf("containers: [{name: app, %s}]", stays))
+	pod("new.yaml", "new", fmt.Sprintf("containers: [{name: app, %s}]", stays))
 	pod("db.yaml", "db", fmt.Sprintf("containers: [{name: app, %s}]", stays))
 	pod("job.yaml", "job", `restartPolicy: Never, containers: [{name: app, image: "${IMAGE}", command: ["true"]}]`)
 	dir := t.TempDir()
