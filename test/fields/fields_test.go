@@ -229,7 +229,6 @@ func TestPage(t *testing.T) {
 		fields[r.path] = append(fields[r.path], strings.TrimPrefix(strings.TrimPrefix(l.path, r.path), "."))
 	}
 	var table, claims strings.Builder
-	noted := "" // the last note
 	for _, r := range rows {
 		if len(fields[r.path]) == 0 {
 			t.Errorf("%s: the API has no such field", r.path)
@@ -242,15 +241,7 @@ func TestPage(t *testing.T) {
 			list = ""
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.path, r.class, list, r.note)
-		note := strings.ReplaceAll(r.note, "`", "'")
-		switch note {
-		case "":
-		case "likewise":
-			note = noted
-		default:
-			noted = note
-		}
-		fmt.Fprintf(&claims, "%s\t%s\t%s\n", r.path, r.class, note)
+		fmt.Fprintf(&claims, "%s\t%s\t%s\n", r.path, r.class, strings.ReplaceAll(r.note, "`", "'"))
 	}
 	page, err := os.ReadFile("../../docs/pod-fields.md")
 	if err != nil && !*update {
