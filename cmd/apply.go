@@ -47,9 +47,8 @@ changes anything. If apply fails before the first container starts, it leaves
 nothing behind except pulled images; if it fails later, it keeps the pod for
 diagnosis.
 
-With --wait=ready, apply also waits until the pods are ready. A container that
-crashes repeatedly is not ready: a restarted container must run longer than in its
-previous run (see 'podrun wait').
+With --wait=ready, apply also waits until the pods are ready. 'podrun wait --help'
+describes when a container counts as ready.
 
 apply is idempotent: it does not touch an unchanged pod, restarts terminated
 containers according to restartPolicy, and updates or replaces a changed pod.
@@ -78,7 +77,7 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 // manifest have: with any other label, apply would also delete pods that do not belong to them.
 func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string {
 	if !f.prune {
-		return "-l selects the pods that --prune deletes: omit it to apply all pods of the manifest"
+		return "-l selects the pods that --prune deletes: omit -l to apply all pods of the manifest"
 	}
 	label, note := "", ""
 	f.allowEmpty = true
@@ -88,7 +87,7 @@ func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string 
 	if label == "" {
 		label, note = "KEY=VALUE", " (a label of all pods of the manifest)"
 	}
-	return "use --prune -l " + shellWord(label) + note + ": apply then deletes the pods with this label that the manifest does not contain"
+	return "use --prune -l " + shellWord(label) + note + ": apply then deletes pods that have this label but are not in the manifest"
 }
 
 // commonLabel returns a label that all pods have, as KEY=VALUE: app or the recommended labels if possible, or
@@ -243,7 +242,7 @@ func (a *app) warnUnwatched(r *renderer, objects *manifest.Objects, results []ru
 	}
 	if len(wants) > 0 {
 		r.warn(problem.List{{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(dedupe(wants), ", "),
-			Hint: "run 'podrun apply' again to converge; 'podrun serve' supervises pods"}})
+			Hint: "use 'podrun serve' for supervision, or run 'podrun apply' again to restart terminated containers"}})
 	}
 }
 

@@ -83,9 +83,9 @@ func keptHint(kept []identity.Pod, files []string) string {
 	if severalNamespaces && len(files) == 0 {
 		remove = "podrun delete NAME -n NAMESPACE"
 	}
-	state := "the pod remains: run the command again to continue its start, '%s' shows it, '%s' removes it"
+	state := "the pod remains: run the command again to continue its start, '%s' to show it, or '%s' to remove it"
 	if len(kept) > 1 {
-		state = "the pods remain: run the command again to continue their start, '%s' shows them, '%s' removes them"
+		state = "the pods remain: run the command again to continue their start, '%s' to show them, or '%s' to remove them"
 	}
 	return fmt.Sprintf(state, show, remove)
 }

@@ -48,7 +48,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	if len(named) != 1 {
-		return usageHint(errors.New("give one pod name"), "'podrun get' lists the pods; use 'podrun attach NAME'")
+		return usageHint(errors.New("give one pod name"), "use 'podrun attach NAME'; run 'podrun get' to list the pods")
 	}
 	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
@@ -69,11 +69,11 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	if f.stdin && !target.Stdin {
-		return usage(c, fmt.Errorf("-i: container %s has no stdin: true in its spec", target.Container))
+		return usage(c, fmt.Errorf("-i requires stdin: true in the spec of container %s", target.Container))
 	}
 	switch {
 	case f.tty && !target.TTY:
-		fmt.Fprintf(say, "warning: -t is ignored: container %s has no tty: true in its spec\n", target.Container)
+		fmt.Fprintf(say, "warning: -t is ignored: it requires tty: true in the spec of container %s\n", target.Container)
 	case f.tty && f.stdin && a.stdinTerminal() == nil:
 		fmt.Fprintln(say, ignoredTTY)
 	case f.stdin && target.TTY && a.stdinTerminal() != nil:

@@ -105,7 +105,7 @@ func (f *applyFlags) create(c *cobra.Command, a *app, object any, kind, name str
 	if f.dryRun == dryClient {
 		return a.printGenerated(c, &f.inputFlags, kind, name)
 	}
-	f.New, f.NewHint = true, "to change it, add --dry-run=client -o yaml and pipe the output to 'podrun apply -'"
+	f.New, f.NewHint = true, "to change the pod, add --dry-run=client -o yaml and pipe the output to 'podrun apply -'"
 	return a.runApply(c, f, nil)
 }
 
@@ -264,7 +264,7 @@ func addFiles(ctx context.Context, d *generate.Data, arg string) error {
 		return addFile(ctx, d, key, path)
 	}
 	if hasKey {
-		return fmt.Errorf("--from-file=%s: a directory has no single key: omit %s=", arg, key)
+		return fmt.Errorf("--from-file=%s: podrun derives the keys from the names of the files in the directory: omit %s=", arg, key)
 	}
 	dir, err := os.Open(path)
 	if err != nil {
@@ -273,7 +273,7 @@ func addFiles(ctx context.Context, d *generate.Data, arg string) error {
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxDataFiles + 1)
 	if err != nil || len(names) > maxDataFiles {
-		return fmt.Errorf("--from-file=%s: an empty directory, or one with more than %d files", arg, maxDataFiles)
+		return fmt.Errorf("--from-file=%s: the directory is empty or has more than %d entries", arg, maxDataFiles)
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -303,7 +303,7 @@ func addFile(ctx context.Context, d *generate.Data, key, path string) error {
 // store one.
 func (f *applyFlags) createData(c *cobra.Command, a *app, object any, kind, name string) error {
 	if f.dryRun == dryNone || f.dryRun == "false" {
-		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it only together with pods that refer to it, and no pod is given"),
+		return &problem.Error{Kind: problem.Usage, Object: kind + "/" + name, Err: errors.New("podrun stores it only with a pod that refers to it, and the input has no pod"),
 			Hint: fmt.Sprintf("add '--dry-run=client -o yaml > %s.yaml', then run 'podrun apply POD.yaml --%s %s.yaml'", name, kind, name)}
 	}
 	f.dryRun = dryClient

@@ -36,11 +36,13 @@ podrun created for them: containers, sandbox, network, mounts, directories,
 cgroups and logs. podrun never changes the content of a hostPath, and keeps the
 directories of claims in --pvc-dir unless --delete-volumes is set.
 
-Select pods by name, by manifest (-f), by labels (-l), or all (--all). deploy/web and
-job db are the pods that these workloads define; 'delete deploy --all' deletes the pods
-of all Deployments, and 'delete all --all' all pods. A named pod
-that does not exist is an error (exit code 1) unless --ignore-not-found is set. It is
-not an error if -f, -l or --all select no pods. An interrupted delete can be rerun.`,
+Select pods by name, by manifest (-f), by labels (-l), or all pods (--all). To select
+the pod of a workload, name the workload, as in deploy/web or 'job db'. 'delete deploy
+--all' deletes the pods of all Deployments, and 'delete all --all' deletes all pods.
+
+If a named pod does not exist, delete fails with exit code 1, unless --ignore-not-found
+is set. If -f, -l or --all select no pods, delete succeeds. To complete an interrupted
+delete, run it again.`,
 		Example: `  podrun delete web
   podrun delete web --ignore-not-found
   podrun delete -f pod.yaml
@@ -52,14 +54,14 @@ not an error if -f, -l or --all select no pods. An interrupted delete can be rer
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the pods of all namespaces")
-	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
+	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "grace period in `seconds`; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
 	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
 	c.Flags().BoolVar(&f.now, "now", false, "like --grace-period=1")
 	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", false, "do not fail if a named pod does not exist; the default with -f")
 	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
 	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
-	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the directories of the pods' claims in --pvc-dir, with their content; directories of claims that another pod uses are kept")
+	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the pods' claims in --pvc-dir, with their data; keep claims that another pod uses")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	a.addQuiet(c)
@@ -132,10 +134,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
-	hintInterrupted(results, "run the command again to complete the deletion; --now shortens the grace period to 1 s")
+	hintInterrupted(results, "run the command again to complete the deletion; add --now to shorten the grace period to 1 s")
 	for _, res := range results {
 		if file := serve.SourceOf(engine, res.ID); file != "" && res.Err == nil {
-			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve will start it again, because it is in " + file,
+			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve will start it again, because " + file + " defines it",
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}
 	}
@@ -184,7 +186,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []run.Ref) error {
 	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && !f.hasFiles():
-		return usageHint(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "'podrun get' lists the pods; use 'podrun delete NAME', or 'podrun delete --all' for all of the namespace")
+		return usageHint(errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"), "use 'podrun delete NAME', or 'podrun delete --all' for all pods of the namespace; run 'podrun get' to list them")
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:

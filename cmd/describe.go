@@ -99,7 +99,7 @@ func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []even
 	events, err := e.Events(string(pod.UID))
 	if err != nil {
 		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "cannot show its events: " + err.Error(),
-			Hint: "the next command that changes the pod starts a new journal"}})
+			Hint: "podrun starts a new journal when the next command changes the pod"}})
 	}
 	if events == nil {
 		events = []event.Event{}

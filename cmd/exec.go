@@ -28,18 +28,18 @@ func newExec(a *app) *cobra.Command {
 		Use:   "exec NAME [-c CONTAINER] [-i] [-t] -- COMMAND [ARG...]",
 		Short: "Run a command in a container of a pod",
 		Long: `Run a command in a container of a running pod, as 'kubectl exec' does, and exit
-with the command's exit code, or with 127 if the command is not found in the container
-and 126 if it cannot be run.
+with the command's exit code. The exit code is 127 if the container does not have the
+command, and 126 if the command cannot be run.
 
 Without -c, podrun chooses the container that the pod's annotation
 kubectl.kubernetes.io/default-container names, or else the first.
 
-Without --, the command begins after the pod's name, as in docker; like kubectl, podrun
-then prints a warning.
+Without --, the command begins after the pod's name, as with docker. podrun then prints
+a warning, as kubectl does.
 
-Output is streamed; with --timeout and without -i, it is printed when the command
-has ended. When the timeout expires, the command is killed. If podrun exits for
-another reason, such as SIGINT, the command continues to run in the container.`,
+podrun streams the output of the command. With --timeout and without -i, podrun prints
+the output when the command has ended. If the timeout expires, podrun kills the command.
+If podrun exits for another reason, such as SIGINT, the command continues to run.`,
 		Example: `  podrun exec web -- cat /etc/resolv.conf
   podrun exec -it web -- sh
   podrun exec web -c db -i -- psql < dump.sql
@@ -61,7 +61,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	case dash < 0 && len(given) > 1:
 		return usageHint(errors.New("put -- between the pod's name and the command"), "use 'podrun exec "+shellWord(given[0])+" -- "+shellWords(given[1:])+"'")
 	case len(given) == 0 || dash == 0:
-		return usageHint(errors.New("give a pod name and, after --, a command"), "use 'podrun exec -it NAME -- sh'; 'podrun get' lists the pods")
+		return usageHint(errors.New("give a pod name and, after --, a command"), "use 'podrun exec -it NAME -- sh'; run 'podrun get' to list the pods")
 	case dash < 0 || dash == len(given):
 		return usageHint(errors.New("give a command after the pod's name and --"), "use 'podrun exec -it "+shellWord(given[0])+" -- sh' for a shell")
 	case f.timeout < 0:
@@ -123,7 +123,7 @@ func missingCommandHint(t run.ExecTarget, command string, interactive bool) stri
 	case "bash", "zsh", "ash", "dash", "fish", "ksh":
 		return "the image has no " + path.Base(command) + ": use '" + shell + "'"
 	}
-	return "the image has no " + oneLine(command) + ": 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' adds a container with tools"
+	return "the image has no " + oneLine(command) + ": run 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' to add a container with tools"
 }
 
 // execTarget finds a container of a pod, and reports which one it chose if there are

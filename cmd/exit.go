@@ -41,12 +41,12 @@ type exitRow struct {
 
 var exitTable = []exitRow{
 	{ExitOK, "", "success"},
-	{ExitFailed, problem.Failed, "the pod failed for a reason other than a container's exit code: a failed hook, an init container that may not be restarted, a pod that had already failed"},
-	{ExitNotExecutable, problem.NotExecutable, "the command of a container, or the command of exec, cannot be executed"},
-	{ExitNotFound, problem.NotFound, "the command of a container, or the command of exec, was not found"},
+	{ExitFailed, problem.Failed, "the pod failed, but not because of a container's exit code: a hook failed, an init container may not be restarted, or the pod had failed before"},
+	{ExitNotExecutable, problem.NotExecutable, "the command of a container or of exec cannot be executed"},
+	{ExitNotFound, problem.NotFound, "the command of a container or of exec was not found"},
 	{ExitUsage, problem.Usage, "the command line is wrong"},
 	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
-	{ExitRefused, problem.Refused, "this host cannot run the pod or its policy forbids it: ports, resources, placement, security"},
+	{ExitRefused, problem.Refused, "this host refuses the pod: ports, resources, placement or security policy"},
 	{ExitImage, problem.Image, "an image is not available"},
 	{ExitDeadline, problem.Deadline, "the command's --timeout expired"},
 	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
@@ -136,14 +136,14 @@ func exitReason(code int) string {
 // exitHelp is the text of `podrun help exit-codes`.
 func exitHelp() string {
 	var b strings.Builder
-	b.WriteString("Exit codes of podrun. Treat a code that is not listed as a failure.\n\n")
+	b.WriteString("Exit codes of podrun. Treat any other code as a failure.\n\n")
 	for _, row := range exitTable {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
 	}
 	b.WriteString(`
 If the pods of a command end with different codes, the command exits with the code that
-is last in this table. A container may itself exit with 120 to 125; the last line
-on stderr, and "reason" in the JSON summary, show whether the code is podrun's.
+is last in this table. A container may also exit with 120 to 125. The last line on
+stderr, and "reason" in the JSON summary, show whether the code is from podrun.
 `)
 	return b.String()
 }

@@ -17,8 +17,8 @@ func newExplain(a *app) *cobra.Command {
 		Use:   "explain KIND[.FIELD...]",
 		Short: "Print the documentation of the fields of a manifest",
 		Long: `Print the documentation of a kind or of one of its fields, as 'kubectl explain'
-does. For each field, explain also prints what podrun does with it: supported,
-refused, warned, no effect or left out (docs/pod-fields.md). The documentation is that
+does. explain also prints whether podrun supports each field: supported, refused,
+warned, no effect or left out (docs/pod-fields.md describes these). The documentation is that
 of Kubernetes ` + kubernetesMinor + `; explain requires no cluster.`,
 		Example: `  podrun explain pod
   podrun explain pod.spec.containers.lifecycle

@@ -75,7 +75,7 @@ func kubeApplyOfPod(words string, rest []string) error {
 		return nil
 	}
 	name := shellWord(names[0])
-	return usageHint(fmt.Errorf("no file %q", names[0]), "'podrun kube apply FILE' starts the pods of a manifest on this host; to send a pod to a cluster: 'podrun get "+name+" -o yaml | kubectl apply -f -'")
+	return usageHint(fmt.Errorf("no file %q", names[0]), "run 'podrun kube apply FILE' to start the pods of a manifest on this host; to send a pod to a cluster, run 'podrun get "+name+" -o yaml | kubectl apply -f -'")
 }
 
 // usualSocket is the socket in hints if podrun finds no runtime.

@@ -86,13 +86,13 @@ const (
 	noNamespace = "use 'podrun apply -n NAME FILE': a namespace exists as soon as it has a pod"
 	noAccounts  = "podrun has no API server and no accounts; omit serviceAccountName in the manifest"
 	noQuota     = "podrun does not enforce quotas: limit the resources of each pod in its manifest"
-	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; 'podrun describe NAME' shows their probes and events"
+	useHealth   = "use 'podrun get NAME': READY counts the containers whose probes succeed; run 'podrun describe NAME' for their probes and events"
 	oneHost     = "podrun manages only the host that it runs on: for another host, run 'ssh HOST podrun get'"
 	useInspect  = "use 'podrun image ls -o json' for IDs, names and sizes, or 'crictl inspecti IMAGE' for the configuration"
 	useExport   = "use 'ctr -a SOCKET -n k8s.io images export OUTPUT IMAGE_REFS' with containerd, or 'skopeo copy' with CRI-O"
 	useTag      = "use 'ctr -a SOCKET -n k8s.io images tag SOURCE_REF TARGET_REF' with containerd"
 	useImport   = "for an archive of docker save: 'podrun image load ARCHIVE'; for a root file system: 'docker import ARCHIVE IMPORT_NAME && docker save IMPORT_NAME | podrun image load -'"
-	useStop     = "use 'podrun stop NAME' and 'podrun start NAME' (unless restartPolicy is Always: 'podrun restart NAME')"
+	useStop     = "use 'podrun stop NAME' and 'podrun start NAME'; podrun cannot pause containers"
 	noCSRs      = "podrun has no API server and no CertificateSigningRequests: sign the certificate with your own CA and pass it as a Secret: 'podrun apply pod.yaml --secret secret.yaml'"
 	useFiles    = "use 'podrun exec NAME -- ls /' to look at the files, or 'podrun cp NAME:PATH DIR' to copy them"
 	useSSH      = "use 'podrun exec -it NAME -- sh'"
@@ -114,18 +114,18 @@ var useInstead = map[string]string{
 	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
 	"config":        noContexts,
 	"cluster-info":  noCluster,
-	"api-resources": "podrun manages only pods; 'podrun explain pod' describes their fields",
-	"api-versions":  "podrun reads v1, apps/v1 and batch/v1; 'podrun explain pod' describes the fields of a Pod",
-	"auth":          "podrun has no API server: root may do everything; 'podrun help security' describes the limits",
+	"api-resources": "podrun manages only pods; run 'podrun explain pod' for their fields",
+	"api-versions":  "podrun reads v1, apps/v1 and batch/v1; run 'podrun explain pod' for the fields of a Pod",
+	"auth":          "podrun has no API server: root may do everything; run 'podrun help security' for the limits",
 	"certificate":   noCSRs,
 	"token":         noCluster,
 	"cordon":        "podrun has no scheduler: only 'podrun apply', 'podrun run' and 'podrun serve' start pods on this host",
 	"uncordon":      "podrun does not schedule pods: start them with 'podrun apply'",
 	"taint":         "podrun has no scheduler: only 'podrun apply', 'podrun run' and 'podrun serve' start pods on this host",
 	"drain":         "use 'podrun stop --all' or 'podrun delete --all'",
-	"plugin":        "podrun has no plugins; 'podrun --help' lists its commands",
-	"krew":          "podrun has no plugins; 'podrun --help' lists its commands",
-	"alpha":         "podrun has no alpha commands; 'podrun --help' lists its commands",
+	"plugin":        "podrun has no plugins; run 'podrun --help' to list its commands",
+	"krew":          "podrun has no plugins; run 'podrun --help' to list its commands",
+	"alpha":         "podrun has no alpha commands; run 'podrun --help' to list its commands",
 
 	"apply view-last-applied": "use 'podrun get NAME -o yaml'",
 	"apply edit-last-applied": "use 'podrun edit NAME'",
@@ -179,11 +179,11 @@ var useInstead = map[string]string{
 	"logout":          "podrun reads the credentials of docker and podman: use 'docker logout' or 'podman logout'",
 	"pause":           useStop,
 	"unpause":         useStop,
-	"network":         "the CNI configuration of the container runtime defines the network; 'podrun doctor' checks it",
-	"volume":          "the manifest defines the volumes: 'podrun get pvc' lists claims, 'podrun describe POD' shows the volumes of a pod",
-	"container":       "'podrun get' lists pods, 'podrun describe POD' shows their containers",
+	"network":         "the CNI configuration of the container runtime defines the network; run 'podrun doctor' to check it",
+	"volume":          "the manifest defines the volumes: run 'podrun get pvc' to list claims, or 'podrun describe POD' to show the volumes of a pod",
+	"container":       "run 'podrun get' to list pods, or 'podrun describe POD' to show a pod's containers",
 	"pod":             "all podrun commands manage pods: use 'podrun get', 'podrun delete POD'",
-	"container prune": "use 'podrun delete NAME' for pods that have ended, which 'podrun get' lists",
+	"container prune": "run 'podrun get' to find pods that have ended, and 'podrun delete NAME' to remove them",
 	"pod create":      "use 'podrun apply FILE'",
 	"pod prune":       "use 'podrun delete NAME' or 'podrun delete --all'",
 	"secret":          "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
@@ -193,7 +193,7 @@ var useInstead = map[string]string{
 	"prune":           "use 'podrun image prune --all' or 'podrun delete --all'",
 	"clean":           "use 'podrun image prune --all' or 'podrun delete --all'",
 	"machine":         "podrun runs containers directly on this host and needs no virtual machine: run 'podrun doctor', then 'podrun apply FILE'",
-	"daemon":          "podrun needs no daemon; 'podrun serve DIR' supervises the pods of a directory",
+	"daemon":          "podrun needs no daemon; run 'podrun serve DIR' to supervise the pods of a directory",
 	"context":         oneHost,
 	"connection":      oneHost,
 	"farm":            oneHost,
@@ -232,8 +232,8 @@ var useInstead = map[string]string{
 	"reload":          "use 'podrun restart NAME', or 'systemctl reload podrun' for the service",
 	"pods ls":         "use 'podrun get'",
 
-	"service ls":      "'podrun get' lists pods, 'podrun service status' shows podrun.service",
-	"service list":    "'podrun get' lists pods, 'podrun service status' shows podrun.service",
+	"service ls":      "run 'podrun get' to list pods, or 'podrun service status' for podrun.service",
+	"service list":    "run 'podrun get' to list pods, or 'podrun service status' for podrun.service",
 	"service create":  "use 'podrun service install --now'",
 	"service start":   "use 'systemctl start podrun', or 'podrun service install --now' if the unit is not installed",
 	"service stop":    "use 'systemctl stop podrun'; the pods keep running",

@@ -21,7 +21,7 @@ const (
 	omitFlag     = "omit the flag: 'CMD'"
 	eachSubdir   = "podrun reads a directory but not its subdirectories: name each one"
 	useGrace     = "use 'CMD --grace-period=VALUE'"
-	stopSignal   = "set lifecycle.stopSignal in the manifest; 'podrun exec NAME -- kill -VALUE 1' sends a signal to process 1 of the container"
+	stopSignal   = "set lifecycle.stopSignal in the manifest, or run 'podrun exec NAME -- kill -VALUE 1' to send a signal to process 1 of the container"
 	useImageName = "use 'podrun image ls REPOSITORY[:TAG]' to select images by name, and 'podrun image prune' to remove those without a tag"
 	useEndpoint  = "use 'CMD --container-runtime-endpoint VALUE'"
 )
@@ -68,7 +68,7 @@ var foreignFlags = map[string]foreignFlag{
 	"describe f":       {"use 'podrun describe NAME': describe does not read manifests", true},
 	"exec env":         {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
 	"exec e":           {"use 'podrun exec NAME -- env VALUE COMMAND'", true},
-	"exec u":           {"the manifest sets the container's user (securityContext.runAsUser); 'podrun exec NAME -- su USER -c COMMAND' changes it, if the image has su", true},
+	"exec u":           {"the manifest sets the container's user (securityContext.runAsUser); if the image has su, use 'podrun exec NAME -- su USER -c COMMAND'", true},
 	"exec w":           {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
 	"exec workdir":     {"use 'podrun exec NAME -- sh -c \"cd VALUE && COMMAND\"'", true},
 	"exec d":           {"use 'podrun exec NAME -- sh -c \"COMMAND &\"'", false},
@@ -152,7 +152,7 @@ func (a *app) unknownFlag(c *cobra.Command, name string, err error) error {
 	if like := closestName(name, names); like != "" {
 		e.Err = fmt.Errorf("%w (did you mean --%s?)", err, like)
 	} else if len(own) > 0 && len(own) <= 40 {
-		e.Hint = c.CommandPath() + " has " + strings.Join(own, ", ") + "; 'podrun options' lists the flags of all commands"
+		e.Hint = c.CommandPath() + " has " + strings.Join(own, ", ") + "; run 'podrun options' for the flags that all commands accept"
 	}
 	return e
 }

@@ -14,12 +14,17 @@ func newGC(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove leftovers of podrun processes that were killed",
-		Long: `Find and remove leftovers of podrun processes that were killed: pods whose removal
-was interrupted, sandboxes without a checkpoint, containers without a sandbox,
-records of containers that podrun restored in containerd, cgroups, firewall rules
-and addresses of deleted sandboxes, links to deleted logs, and locks. podrun
-removes only objects that are marked as created by podrun. It lists other objects
-that look like leftovers, with the reason why it keeps them.`,
+		Long: `Find and remove what killed podrun processes left behind:
+
+  - pods whose removal was interrupted
+  - sandboxes without a checkpoint, and containers without a sandbox
+  - container records that podrun restored in containerd to remove a container
+  - cgroups of deleted pods
+  - firewall rules and addresses of deleted sandboxes
+  - links to deleted logs, and locks
+
+podrun removes only objects that are marked as created by podrun. If another object
+looks like a leftover, gc lists it with the reason why podrun keeps it.`,
 		Example: `  podrun gc --dry-run
   podrun gc -o json`,
 		Args: args(cobra.NoArgs),

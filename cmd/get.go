@@ -36,24 +36,23 @@ func newGet(a *app) *cobra.Command {
 		Use:   "get [NAME... | TYPE[,TYPE...] [NAME...] | TYPE/NAME...]",
 		Short: "Show pods and their status, or the objects that define them",
 		Long: `Show the pods that podrun runs on this host, with the status that the kubelet would
-report. Readiness comes from probes, which run only while 'podrun serve' or another
-command supervises the pod: "Running (as of 5m ago)", on a narrow terminal
-"Running*", means that no command is supervising the pod, and that the probes last
-ran 5 minutes ago. A footnote on stderr explains it.
+report. Probes run only while 'podrun serve' or another command supervises the pod. If
+no command does, get shows the time of the last probe: "Running (as of 5m ago)", or
+"Running*" on a narrow terminal. A footnote on stderr explains the mark.
 
-On a terminal, --watch shows a live view with the last event of each pod, which q ends;
-the keys n, s, r and a sort the rows by name, status, restarts and age. Without a
-terminal, podrun prints a line for each change, as 'kubectl get --watch' does
-('podrun get -w | cat').
+On a terminal, --watch shows a live view with the last event of each pod. Press n, s, r
+or a to sort the rows by name, status, restarts or age, and q to quit. Without a
+terminal ('podrun get -w | cat'), podrun prints a line for each change, as
+'kubectl get --watch' does.
 
 TYPE is pods, the type of a workload (deployments, jobs…), configmaps or secrets, or
-one of kubectl's short names; 'all' stands for pods and workloads. podrun prints these
-objects as they were applied, with kubectl's columns: a workload counts the one pod
-that podrun runs for it, and podrun has only the ConfigMaps and Secrets that pods
-refer to. A single word that is the name of a pod, such as job, selects that pod.
+one of kubectl's short names; 'all' means pods and workloads. podrun prints these
+objects as they were applied, with kubectl's columns. For a workload, podrun runs and
+counts one pod. podrun has only the ConfigMaps and Secrets that pods refer to. If a
+single argument, such as job, is also the name of a pod, it selects that pod.
 
-The output of -o yaml can be applied again, which changes nothing; with
---with-references, it contains the ConfigMaps, Secrets and claims of the pods, too.
+Applying the output of -o yaml again changes nothing. With --with-references, the
+output also contains the ConfigMaps, Secrets and claims of the pods.
 
 'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
 --pvc-dir, with the pods that use them.`,
@@ -87,8 +86,8 @@ The output of -o yaml can be applied again, which changes nothing; with
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "after listing the pods, print pods that change, until podrun is interrupted; on a terminal, show a live view; -o json prints one object per line")
-	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "print pods that change, without listing all pods first")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "list the pods, then print each pod that changes, until interrupted; on a terminal, show a live view; -o json prints one object per line")
+	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "like --watch, but do not list the pods first")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print only names, like -o name")
 	c.Flags().StringVar(&f.fieldSelector, "field-selector", "", "field `selector` of the pods: metadata.name, metadata.namespace, spec.nodeName, spec.restartPolicy, status.phase or status.podIP (status.phase=Running)")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "with --watch: time limit; 0 for no limit")
@@ -263,7 +262,7 @@ func notFound(name string) error {
 	if instead(name) != "" {
 		return notPods(name)
 	}
-	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "'podrun get -A' lists all pods"}
+	err := &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 	if name == "" {
 		err.Object, err.Err = "", errors.New("no pods match the selection")
 	}

@@ -61,7 +61,7 @@ func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(claims, func(c run.Claim) bool { return c.Object.Name == name }) {
 			return &problem.Error{Kind: problem.Failed, Object: "claim " + name, Err: errors.New("not found"),
-				Hint: "'podrun get pvc -A' lists the claims that have a directory in --pvc-dir"}
+				Hint: "run 'podrun get pvc -A' to list the claims that have a directory in --pvc-dir"}
 		}
 	}
 	if len(names) > 0 {

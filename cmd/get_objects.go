@@ -92,7 +92,7 @@ func kindsOf(list string) (kinds []string, err error) {
 		}
 	}
 	if claims {
-		return nil, namesError(errors.New("pvc cannot be combined with other types"), "list claims with 'podrun get pvc', and the other types with another 'podrun get'")
+		return nil, namesError(errors.New("pvc cannot be combined with other types"), "run 'podrun get pvc' to list claims, and a second 'podrun get' for the other types")
 	}
 	return kinds, nil
 }
@@ -107,7 +107,7 @@ func notInList(word string, words []string) error {
 	}
 	hint := instead(word)
 	if len(rest) > 0 {
-		other := "'podrun get " + strings.Join(rest, ",") + "' prints the other types"
+		other := "run 'podrun get " + strings.Join(rest, ",") + "' for the other types"
 		if hint != "" {
 			other = hint + "; " + other
 		}
@@ -212,12 +212,12 @@ func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
 	if ref.Kind == podKind {
 		return notFound(ref.Name)
 	}
-	hint := "'podrun get " + typeOf(ref.Kind).names[0] + " -A' lists those that pods refer to"
+	hint := "run 'podrun get " + typeOf(ref.Kind).names[0] + " -A' to list those that pods refer to"
 	if !typeOf(ref.Kind).referred() {
 		if _, err := ref.Resolve(e.Layout(), namespace); err != nil {
 			return err
 		}
-		hint = "'podrun get all -A' lists the pods and the workloads that define them"
+		hint = "run 'podrun get all -A' to list the pods and the workloads that define them"
 	}
 	return &problem.Error{Kind: problem.Failed, Object: strings.ToLower(ref.Kind) + " " + ref.Name, Err: errors.New("not found"), Hint: hint}
 }

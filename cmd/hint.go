@@ -44,10 +44,10 @@ var systemErrors = []struct {
 }
 
 // inodesHint is the hint for ENOSPC if the file system has no free inodes.
-const inodesHint = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
+const inodesHint = "the file system of %s has no free inodes ('df -i'): remove small files there, or move podrun's data with --root-dir"
 
 // outputHint is the hint for a failed write to stdout or stderr, which are not podrun's files.
-const outputHint = "podrun's output is redirected to a file or device that accepts no more data: redirect it elsewhere, or free space there"
+const outputHint = "the file or device that receives podrun's output is full: free space there, or redirect the output elsewhere"
 
 // systemHint returns the hint for a system error about path, which may be empty; noInodes
 // reports whether the file system of a path has no free inodes.
@@ -75,7 +75,7 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	case !root:
 		return "run as root"
 	}
-	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor and a network file system: 'podrun doctor' checks the host"
+	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor or a network file system; run 'podrun doctor' to check the host"
 }
 
 // hasErrno reports whether err wraps errno or, as the error of a runtime, ends with its text.

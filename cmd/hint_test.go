@@ -25,8 +25,8 @@ func TestSystemHint(t *testing.T) {
 		want                 string // the prefix of the hint
 	}{
 		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune --all'"},
-		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
-		"output":        {err: &fs.PathError{Op: "write", Path: "/dev/stdout", Err: unix.ENOSPC}, inodes: true, want: "podrun's output is redirected"},
+		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "the file system of /var/lib/podrun/x has no free inodes"},
+		"output":        {err: &fs.PathError{Op: "write", Path: "/dev/stdout", Err: unix.ENOSPC}, inodes: true, want: "the file or device that receives podrun's output is full"},
 		"quota":         {err: wrote(unix.EDQUOT), want: "the disk quota is used up"},
 		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},
 		"files":         {err: wrote(unix.EMFILE), want: "increase the limit of open files"},
@@ -102,7 +102,7 @@ func TestInodesOut(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("not full: %v", err)
 	}
-	if got := hintFor(err); !strings.HasPrefix(got, "all inodes of the file system of "+dir) {
+	if got := hintFor(err); !strings.HasPrefix(got, "the file system of "+dir) {
 		t.Error(got)
 	}
 }

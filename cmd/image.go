@@ -51,9 +51,9 @@ func newImageList(a *app) *cobra.Command {
 		Long: `Show the images on this host, or only those with the given name, which may contain the
 wildcards * and ?.
 
---format prints a line for each name of an image with a Go template, as 'docker images'
-does. The fields are {{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and {{.Size}};
-"table TEMPLATE" adds headings, and json prints JSON objects.`,
+With --format, podrun prints each name of an image with a Go template, as 'docker
+images' does. The fields are {{.Repository}}, {{.Tag}}, {{.ID}}, {{.Digest}} and
+{{.Size}}; "table TEMPLATE" adds headings, and json prints JSON objects.`,
 		Example: `  podrun image ls
   podrun image ls 'registry.example.com/*'
   podrun image ls --format 'table {{.Repository}}\t{{.Tag}}\t{{.Size}}'`,
@@ -195,10 +195,12 @@ func newImageLoad(a *app) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Load the images of an archive into containerd",
 		Long: `Load the images of an archive into containerd under the names in the archive. The
-archive is a tar file that 'docker save' wrote or that contains an OCI layout,
-optionally compressed with gzip. A multi-platform image must include this host's
-platform. All pods may use the loaded images, even images that were pulled with
-credentials before. FILE is a path, or - for stdin.`,
+archive is the output of 'docker save' or a tar file of an OCI layout; both may be
+compressed with gzip. A multi-platform image must include this host's platform. FILE is
+a path, or - for stdin.
+
+All pods may use a loaded image, even if podrun pulled the same image with credentials
+before.`,
 		Example: `  podrun image load busybox.tar
   docker save busybox:1.36 | podrun image load -`,
 		RunE: func(c *cobra.Command, named []string) error {

@@ -27,7 +27,7 @@ func openLogFile(name string, r *renderer) (*logFile, error) {
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--log-file", Err: err, Hint: "specify a file in an existing directory"}
 	}
 	w := &lenientWriter{to: file, failed: func(err error) {
-		r.warn(problem.List{{Object: "--log-file", Message: err.Error() + "; the rest of the logs is not written to the file", Warning: true}})
+		r.warn(problem.List{{Object: "--log-file", Message: err.Error() + "; podrun stops writing logs to this file", Warning: true}})
 	}}
 	return &logFile{file: file, merger: podlog.NewMerger(podlog.Output{Stdout: w, Stderr: w})}, nil
 }

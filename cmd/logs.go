@@ -55,7 +55,7 @@ unless --tail is set.`,
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
 	flags.BoolVarP(&f.previous, "previous", "p", false, "print the log of the previous instance of the container")
 	flags.BoolVarP(&f.timestamps, "timestamps", "t", false, "prefix each line with its time")
-	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all (default with -l 10)")
+	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all (with -l, the default is 10)")
 	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
 	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "the pods of the namespace that match the label selector (app=web)")
@@ -103,7 +103,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	case err != nil:
 		return err
 	case f.selector != "" && f.follow && len(logs) > f.maxRequests:
-		return usage(c, fmt.Errorf("these pods have %d logs, but at most %d are followed: increase --max-log-requests", len(logs), f.maxRequests))
+		return usage(c, fmt.Errorf("these pods have %d logs, but podrun follows at most %d: increase --max-log-requests", len(logs), f.maxRequests))
 	}
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
@@ -112,7 +112,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:
-		return nil, usageHint(errors.New("specify a pod by name, or pods by -l SELECTOR"), "'podrun get' lists the pods; use 'podrun logs NAME', or 'podrun logs NAME -f' to follow the log")
+		return nil, usageHint(errors.New("specify a pod by name, or pods by -l SELECTOR"), "use 'podrun logs NAME', or 'podrun logs NAME -f' to follow the log; run 'podrun get' to list the pods")
 	case f.selector != "" && len(given) > 0:
 		return nil, usageHint(errors.New("-l cannot be used with names"), "omit "+shellWords(given)+", or -l")
 	case len(given) > 3:

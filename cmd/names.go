@@ -85,7 +85,7 @@ func podRef(word string) (run.Ref, error) {
 	kind, name, ok := strings.Cut(word, "/")
 	switch {
 	case word == "":
-		return run.Ref{}, namesError(errors.New("the name of a pod is empty"), "'podrun get' lists the pods")
+		return run.Ref{}, namesError(errors.New("the name of a pod is empty"), "run 'podrun get' to list the pods")
 	case !ok && !looksLikeFile(word):
 		return run.Ref{Name: word}, nil
 	case looksLikeFile(word):
@@ -93,7 +93,7 @@ func podRef(word string) (run.Ref, error) {
 	case !isPodType(kind) && (workloadKind(kind) == "" || name == ""):
 		return run.Ref{}, notPodNamed(kind, name)
 	case name == "" || strings.Contains(name, "/"):
-		return run.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
+		return run.Ref{}, namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "run 'podrun get' to list the pods")
 	}
 	return run.Ref{Kind: workloadKind(kind), Name: name}, nil
 }
@@ -142,7 +142,7 @@ type otherType struct {
 
 const useAddress = "podrun does not create Services: use the pod's IP ('podrun get -o wide') or its hostPorts"
 
-const useTemplate = "name a workload as in deploy/NAME; 'podrun get all' lists the pods and the workloads that define them"
+const useTemplate = "name a workload as in deploy/NAME; run 'podrun get all' to list the pods and the workloads that define them"
 
 var otherTypes = []otherType{
 	{[]string{"services", "service", "svc"}, useAddress},
@@ -150,23 +150,23 @@ var otherTypes = []otherType{
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
 	{[]string{"nodes", "node", "no"}, "to check this host, run 'podrun doctor'; to print its resources, run 'podrun plan --show-facts FILE'"},
 	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
-	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces, 'podrun delete --all -n NAME' deletes the pods of one namespace"},
-	{[]string{"configmaps", "configmap", "cm"}, "podrun keeps ConfigMaps with the pods that refer to them: 'podrun get cm' lists them, 'podrun apply -f pod.yaml --configmap FILE' changes them"},
-	{[]string{"secrets", "secret"}, "podrun keeps Secrets with the pods that refer to them: 'podrun get secrets' lists them, 'podrun apply -f pod.yaml --secret FILE' changes them"},
-	{claimTypes, "'podrun get pvc' lists claims; 'podrun delete POD --delete-volumes' deletes the pod's claims in --pvc-dir"},
-	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "bind a claim to a directory, 'podrun apply -f pod.yaml --pvc NAME=DIR', or all claims with --pvc-dir DIR"},
+	{[]string{"namespaces", "namespace", "ns"}, "run 'podrun get -A' to show the pods of all namespaces, or 'podrun delete --all -n NAME' to delete the pods of one namespace"},
+	{[]string{"configmaps", "configmap", "cm"}, "podrun stores ConfigMaps with the pods that refer to them: run 'podrun get cm' to list them, or 'podrun apply -f pod.yaml --configmap FILE' to change one"},
+	{[]string{"secrets", "secret"}, "podrun stores Secrets with the pods that refer to them: run 'podrun get secrets' to list them, or 'podrun apply -f pod.yaml --secret FILE' to change one"},
+	{claimTypes, "run 'podrun get pvc' to list claims, or 'podrun delete POD --delete-volumes' to delete a pod's claims in --pvc-dir"},
+	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
 	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},
-	{[]string{"images", "image"}, "'podrun image ls' lists the images of this host"},
-	{[]string{"containers", "container"}, "'podrun describe NAME' shows a pod's containers"},
-	{[]string{"volumes", "volume"}, "'podrun describe NAME' shows a pod's volumes"},
+	{[]string{"images", "image"}, "run 'podrun image ls' to list the images of this host"},
+	{[]string{"containers", "container"}, "run 'podrun describe NAME' to show a pod's containers"},
+	{[]string{"volumes", "volume"}, "run 'podrun describe NAME' to show a pod's volumes"},
 	{[]string{"networkpolicies", "networkpolicy", "netpol"}, "podrun does not enforce network policies: set hostIP: 127.0.0.1 to limit a hostPort to this host, or filter the pod's IP ('podrun get -o wide') with nft"},
 	{[]string{"certificatesigningrequests", "certificatesigningrequest", "csr"}, noCSRs},
 	{[]string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}, "podrun has no API server"},
 	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun runs one pod and does not scale"},
 	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun does not enforce disruption budgets"},
-	{[]string{"storageclasses", "storageclass", "sc"}, "bind a claim to a directory, 'podrun apply -f pod.yaml --pvc NAME=DIR', or all claims with --pvc-dir DIR"},
+	{[]string{"storageclasses", "storageclass", "sc"}, "to bind one claim to a directory, run 'podrun apply -f pod.yaml --pvc NAME=DIR'; to bind all claims, add --pvc-dir DIR"},
 	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},
-	{[]string{"runtimeclasses", "runtimeclass"}, "'podrun doctor' shows the runtime's handlers"},
+	{[]string{"runtimeclasses", "runtimeclass"}, "run 'podrun doctor' to show the runtime's handlers"},
 	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
 }
 

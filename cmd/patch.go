@@ -27,7 +27,7 @@ func newPatch(a *app) *cobra.Command {
 		Short: "Change fields of pods with a patch",
 		Long: `Change fields of pods with a patch in JSON or YAML: a strategic merge patch, which
 merges lists such as containers by name, a JSON merge patch (RFC 7386), or a JSON
-patch (RFC 6902). A patch of a workload changes the pod by its template:
+patch (RFC 6902). To change the pod of a workload, patch the pod template:
 {"spec":{"template":{"spec":…}}}.
 ` + changeNote,
 		Example: `  podrun patch web -p '{"spec":{"containers":[{"name":"app","image":"nginx:1.27"}]}}'

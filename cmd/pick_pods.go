@@ -77,7 +77,7 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	case several && len(named) > 0:
 		return usageHint(errors.New("--all and -l cannot be used with names"), "omit "+shellWords(given)+" for all pods, or omit --all and -l for those pods")
 	case !several && len(named) == 0:
-		return usageHint(errors.New("specify pods by name, -l SELECTOR or --all"), "'podrun get' lists the pods; use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all of the namespace")
+		return usageHint(errors.New("specify pods by name, -l SELECTOR or --all"), "use '"+c.CommandPath()+" NAME', or '"+c.CommandPath()+" --all' for all pods of the namespace; run 'podrun get' to list them")
 	}
 	if f.match, err = parseSelector(f.selector); err != nil {
 		return usage(c, err)

@@ -141,7 +141,7 @@ func readFacts(ctx context.Context, path string) (*host.Facts, error) {
 		return nil, nil
 	}
 	bad := func(err error) error {
-		return &problem.Error{Kind: problem.Usage, Object: "--facts", Err: err, Hint: "'podrun plan --show-facts' prints such a file"}
+		return &problem.Error{Kind: problem.Usage, Object: "--facts", Err: err, Hint: "run 'podrun plan --show-facts' to print such a file"}
 	}
 	data, err := hostfile.ReadInput(ctx, path, maxFacts)
 	if err != nil {

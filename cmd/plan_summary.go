@@ -119,7 +119,7 @@ func volumeTexts(v prepare.PlanView) []string {
 func startText(v prepare.PlanView) string {
 	switch v.StartOrder {
 	case nodeconfig.StartParallel:
-		return "app containers without a postStart hook in parallel"
+		return "app containers without a postStart hook start in parallel"
 	case nodeconfig.StartStrict:
 		return "each container is created after the previous one has started or completed"
 	}
@@ -132,7 +132,7 @@ func startText(v prepare.PlanView) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return listed(names, ", ") + ": created while the previous container runs (init) or starts (app)"
+	return listed(names, ", ") + ": podrun creates it while the previous container runs (init) or starts (app)"
 }
 
 func orderTexts(v prepare.PlanView) []string {

@@ -44,7 +44,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 		if len(given) == 1 {
 			name = shellWord(given[0])
 		}
-		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' for port 80 of the pod at port 8080 of this host; 'podrun describe "+name+"' shows the ports")
+		return usageHint(errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"), "use 'podrun port-forward "+name+" 8080:80' to forward port 8080 of this host to port 80 of the pod; run 'podrun describe "+name+"' to show the pod's ports")
 	}
 	named, err := podRef(given[0])
 	if err != nil {

@@ -26,9 +26,9 @@ func newRollout(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollout",
 		Short: "Return pods to earlier definitions, and recreate them",
-		Long: `Show the definitions that pods had, return to one of them, recreate pods, and wait
-until they are ready. podrun keeps the last five definitions of each pod until the pod
-is deleted.`,
+		Long: `Show earlier definitions of pods, return to one of them, recreate pods, and wait until
+pods are ready. podrun keeps the last five definitions of each pod until the pod is
+deleted.`,
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -66,9 +66,9 @@ func newRolloutUndo(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "undo POD...",
 		Short: "Return pods to an earlier definition",
-		Long: `Return pods to the previous definition, or to the one of --to-revision, which
-'podrun rollout history' lists. podrun applies the definition as 'podrun apply' does. ConfigMaps
-and Secrets to which the current definition also refers keep their current data.`,
+		Long: `Return pods to the previous definition, or to that of --to-revision ('podrun rollout
+history' lists the revisions). podrun applies the definition as 'podrun apply' does. If
+both definitions refer to a ConfigMap or Secret, it keeps its current data.`,
 		Example: `  podrun rollout undo web
   podrun rollout undo web --to-revision=2`,
 		RunE: func(c *cobra.Command, given []string) error {
@@ -129,7 +129,7 @@ func findRevision(revisions []run.Revision, number int64) (run.Revision, error) 
 	if number == 0 {
 		return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: errors.New("no rollout history found"), Hint: "podrun has applied only one definition of the pod"}
 	}
-	return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: fmt.Errorf("unable to find specified revision %d in history", number), Hint: "'podrun rollout history POD' lists the revisions"}
+	return run.Revision{}, &problem.Error{Kind: problem.Failed, Err: fmt.Errorf("unable to find specified revision %d in history", number), Hint: "run 'podrun rollout history POD' to list the revisions"}
 }
 
 func newRolloutHistory(a *app) *cobra.Command {
@@ -137,7 +137,7 @@ func newRolloutHistory(a *app) *cobra.Command {
 	var revision int64
 	c := &cobra.Command{
 		Use:   "history POD...",
-		Short: "Show the definitions that pods had",
+		Short: "Show the last definitions of pods",
 		Long: `Show the last five definitions of pods, the current one last. CHANGE-CAUSE is the
 annotation kubernetes.io/change-cause of the definition.`,
 		Example: `  podrun rollout history web

@@ -57,15 +57,15 @@ For CI, -o github prints workflow commands of GitHub Actions: it groups the logs
 annotates the lines of the manifest that have problems or define a container that failed.
 -o junit=FILE also writes a test report in which each container is a test case.
 
-An argument that is an existing path, a URL, or ends in .yaml, .yml or .json is a
-manifest; otherwise it is an image, and podrun passes the arguments after it to the
-container. The flags that define the pod are those of docker run or, with --image,
-those of kubectl run; --dry-run=client -o yaml prints the manifest. With -d, run does
-what 'podrun apply' does, but refuses an image if its pod already exists, unless
---replace is set.
+The first argument is a manifest if it is a URL, an existing path, or a name that ends in
+.yaml, .yml or .json. Otherwise it is an image, and podrun passes the following arguments
+to the container. The flags that define the pod are those of docker run or, with
+--image, those of kubectl run; --dry-run=client -o yaml prints the manifest.
 
-run refuses the name of an existing pod, unless --replace is set. It replaces a pod that
-an earlier run kept (--keep) and that has ended, and prints a warning.`,
+With -d, run does what 'podrun apply' does.
+
+run refuses the name of an existing pod, unless --replace is set. If an earlier run kept
+its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -it --rm busybox:1.36 sh
@@ -121,7 +121,7 @@ func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 		return usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
 	if f.tty && f.logFile != "" {
-		return usage(c, errors.New("-t and --log-file cannot be used together: the output of a terminal is not in the log"))
+		return usage(c, errors.New("-t and --log-file cannot be used together: podrun does not log the output of a terminal"))
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (f *runFlags) endedPods(objects *manifest.Objects, results []run.RunResult)
 func (r *renderer) noteKept(results []run.RunResult) {
 	for _, result := range results {
 		if result.Status.Phase != "" {
-			r.note(fmt.Sprintf("pod/%s is kept: 'podrun delete %s%s' removes it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
+			r.note(fmt.Sprintf("pod/%s is kept: run 'podrun delete %s%s' to remove it", result.ID.Name, namespaceFlag(result.ID.Namespace), result.ID.Name))
 		}
 	}
 }
@@ -393,7 +393,7 @@ func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, er
 	}
 	why := r.Status.Message
 	if why == "" {
-		why = "not because of an exit code"
+		why = "no container has a non-zero exit code"
 	}
 	err := &problem.Error{Kind: problem.Failed, Object: "pod " + r.ID.String(), Err: fmt.Errorf("failed: %s", why)}
 	return exitCode(err), err

@@ -168,7 +168,7 @@ func misspelled(word string) error {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Manifest, Object: shellWord(word), Err: errors.New(noFile),
-		Hint: "for the image of this name, add the tag: 'podrun run " + shellWord(word+":latest") + "'"}
+		Hint: "to run the image of this name, add a tag: 'podrun run " + shellWord(word+":latest") + "'"}
 }
 
 // isImageRun reports whether the command line defines a pod by an image.
@@ -296,7 +296,7 @@ func generatedSource(object any) (*manifest.Source, error) {
 func restartPolicy(word string) (corev1.RestartPolicy, error) {
 	policy, limit, limited := strings.Cut(strings.ToLower(word), ":")
 	if limited {
-		return "", fmt.Errorf("--restart=%s: the kubelet has no limit of restarts such as %s: use --restart=OnFailure, and --timeout to limit the time", word, limit)
+		return "", fmt.Errorf("--restart=%s: Kubernetes cannot limit the number of restarts to %s: use --restart=OnFailure, and --timeout to limit the time", word, limit)
 	}
 	switch policy {
 	case "":

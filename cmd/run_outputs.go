@@ -25,7 +25,7 @@ func (o *outputFlag) Set(value string) error {
 	case kind == "junit" && file == "":
 		return errors.New("junit requires a file: -o junit=FILE")
 	case kind == "junit" && o.junit != "" && o.junit != file:
-		return fmt.Errorf("the report has one file, but both %s and %s are given", o.junit, file)
+		return fmt.Errorf("set one file for the report, not both %s and %s", o.junit, file)
 	case kind == "junit" && given:
 		o.junit = file
 	case o.format != "" && o.format != value:
@@ -53,7 +53,7 @@ func (f *runFlags) keepInput(named []string) error {
 	for _, file := range []struct{ flag, output string }{{"-o junit=", f.outputs.junit}, {"--log-file=", f.logFile}} {
 		for _, input := range slices.Concat(named, f.files) {
 			if file.output != "" && overwrites(file.output, input) {
-				return &problem.Error{Kind: problem.Usage, Object: file.flag + file.output, Err: errors.New("the file is a manifest of this command, which would be overwritten"), Hint: "name another file"}
+				return &problem.Error{Kind: problem.Usage, Object: file.flag + file.output, Err: errors.New("podrun would overwrite this file, which is a manifest of the command"), Hint: "name another file"}
 			}
 		}
 	}

@@ -17,8 +17,8 @@ func newRuntime(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runtime",
 		Short: "Show, start, upgrade and remove the embedded container runtime",
-		Long: `Show which container runtime the pods of the root directory use, and manage the
-embedded one.
+		Long: `Show which container runtime the pods in podrun's root directory (--root-dir) use, and
+manage the embedded runtime.
 
 podrun uses the container runtime of this host if it has one. On a host without one,
 podrun-bundle unpacks its embedded runtime into the root directory and starts it for
@@ -124,7 +124,7 @@ processes, mounts, network interface, firewall rules, cgroups, images and
 directories. down also removes the record that selects this runtime. It keeps the
 archives that you have put into <root-dir>/images.
 
-down fails while pods exist. With --force it kills and removes them first, as
+down fails while pods exist. With --force, down kills and removes them first, as
 'podrun delete --all --all-namespaces --force' does, even if the runtime does not
 start.`,
 		Args: args(cobra.NoArgs),

@@ -55,9 +55,9 @@ Containers keep running when serve exits, for whatever reason, and the next serv
 resumes their supervision. On SIGHUP, serve reads the settings file and the
 directories again.
 
-With --secrets=memory, Secrets are lost at a reboot. serve then reads the Secrets of
-directories from their files again. Pods with Secrets that came from a URL wait until
-the URL can be read; those that 'podrun apply' started must be applied again.`,
+With --secrets=memory, Secrets are lost at a reboot. For pods from directories and URLs,
+serve reads the Secrets again; pods from a URL wait until the URL can be read. If
+'podrun apply' started a pod with Secrets, apply it again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /srv/site/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header

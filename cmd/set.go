@@ -17,12 +17,13 @@ import (
 
 // changeNote is the part of the help that all commands that change pods have in common.
 const changeNote = `
-podrun changes the definition that was applied, and applies the result as
-'podrun apply' does: in place if the API allows that for a pod, otherwise it
-recreates the pod. The manifest file is not changed: applying it again undoes the
-change, as does 'podrun rollout undo'. 'podrun serve' applies the file of a changed
-pod again only when the pod's definition in the file changes, not if, for example,
-only a ConfigMap changes.`
+podrun changes the applied definition, and applies the result as 'podrun apply' does:
+it updates the pod in place if the API allows the change, and recreates the pod
+otherwise. The manifest file does not change. To undo the change, apply that file again,
+or run 'podrun rollout undo'.
+
+If the file is in a directory of 'podrun serve', serve applies it again when the pod's
+definition in the file changes, but not if, for example, only a ConfigMap changes.`
 
 // newSet returns `podrun set`.
 func newSet(a *app) *cobra.Command {

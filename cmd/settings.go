@@ -47,10 +47,10 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default file is optional; an empty value means no file")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
-	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (lost at a reboot: pods with Secrets must then be applied again)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
+	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` where podrun keeps Secrets of pods: disk (in files that only root can read) or memory (a reboot deletes them; apply pods with Secrets again after it)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the recorded one; initially this host's runtime or, without one, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+	f.checkedText("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the runtime that podrun already uses; at first this host's runtime or, if it has none, the embedded runtime), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
 		s.Runtime = v
 		return nodeconfig.CheckRuntime(v)
 	})
@@ -81,7 +81,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a trailing * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
-	f.thresholds("eviction-hard", "`thresholds` below which podrun refuses pods and serve evicts pods (memory.available<100Mi,nodefs.available<10%); an empty value means no thresholds", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.thresholds("eviction-hard", "`thresholds` of free resources: below them, podrun refuses pods and 'podrun serve' evicts pods (memory.available<100Mi,nodefs.available<10%); an empty value means no thresholds", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
 	f.checkedText("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
@@ -95,8 +95,8 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 		}
 		return nil
 	})
-	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (those with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host and the pod's volumes and privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
-	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest), strict (the same; a container is created only after the previous one has started) or parallel (those without a postStart hook start together); a pod's annotation podrun.dev/start-order takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
+	f.choice("user-namespaces", nodeconfig.UserNamespacesPod, nodeconfig.UserNamespaceModes, "`pods` that get a user namespace: pod (only pods with hostUsers: false) or prefer (also new pods that do not set hostUsers, if this host, their volumes and their privileges allow it)", func(s *nodeconfig.Settings, v string) { s.UserNamespaces = v })
+	f.choice("start-order", nodeconfig.StartInOrder, nodeconfig.StartOrders, "`order` in which the app containers of a pod start: kubelet (one after another, in the order of the manifest), strict (like kubelet, but podrun also creates each container only after the previous one has started) or parallel (containers without a postStart hook start together); the annotation podrun.dev/start-order of a pod takes precedence", func(s *nodeconfig.Settings, v string) { s.StartOrder = v })
 	f.boolean("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f

@@ -171,8 +171,8 @@ func (a *app) printAbandoned() {
 		a.printErrors(errors.New("abandoned: no pod of this command remains"))
 		return
 	}
-	a.printErrors(&problem.Error{Kind: problem.Failed, Err: errors.New("abandoned; pods that remain: " + strings.Join(pods, ", ")),
-		Hint: "'podrun get' shows them, 'podrun delete NAME' removes them"})
+	a.printErrors(&problem.Error{Kind: problem.Failed, Err: errors.New("abandoned; remaining pods: " + strings.Join(pods, ", ")),
+		Hint: "run 'podrun get' to show them, or 'podrun delete NAME' to remove them"})
 }
 
 // surviveBrokenPipes lets a command that changes pods finish its work when the reader of its

@@ -29,7 +29,7 @@ according to restartPolicy.`,
 			})
 		},
 	}
-	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
+	c.Flags().Int64Var(&grace, "grace-period", -1, "grace period in `seconds`; -1 for the pod's terminationGracePeriodSeconds, 0 to kill immediately")
 	c.Flags().Int64VarP(&grace, "time", "t", -1, "like --grace-period")
 	c.Flags().Lookup("time").Hidden = true // docker's name
 	a.addPodFlags(c, pick, &o.Timeout)

@@ -96,7 +96,7 @@ func (a *app) withName(name, other string) string {
 			return "'podrun " + shellWords(words) + "'"
 		}
 	}
-	return "'podrun get' lists the pods"
+	return "run 'podrun get' to list the pods"
 }
 
 // closestPod returns the pod that the user probably meant: the only one whose name differs by
@@ -121,8 +121,8 @@ func closestPod(typed string, names []string) string {
 // podOfContainer returns the hint for the ID of a container, which users of crictl may type
 // instead of a name.
 func (a *app) podOfContainer(id string) string {
-	const list = "podrun commands take the names of pods; " +
-		"'podrun get -A -o custom-columns=POD:.metadata.name,ID:.status.containerStatuses[*].containerID' lists them with the IDs of their containers"
+	const list = "podrun commands take the names of pods; to list pods with the IDs of their containers, run " +
+		"'podrun get -A -o custom-columns=POD:.metadata.name,ID:.status.containerStatuses[*].containerID'"
 	ctx, cancel := context.WithTimeout(a.settings.ctx, suggestLimit)
 	defer cancel()
 	engine, closeAll, err := a.engine(ctx, &renderer{w: a.streams.Err, quiet: true}, run.RuntimeReads)
@@ -135,7 +135,7 @@ func (a *app) podOfContainer(id string) string {
 		return list
 	}
 	c := found[0]
-	hint := "it is the ID of container " + c.container + " of pod " + c.pod + ": " + a.withName(id, c.pod)
+	hint := "this is the ID of container " + c.container + " of pod " + c.pod + ": " + a.withName(id, c.pod)
 	if c.namespace != a.namespaceOrDefault("default") {
 		hint += " with -n " + c.namespace
 	}

@@ -45,7 +45,7 @@ func (a *app) suggestFile(p *problem.Problem) {
 	case parent == ".":
 		p.Hint = "the current directory has no " + missing
 	default:
-		p.Hint = parent + " exists, " + missing + " does not"
+		p.Hint = parent + " exists, but " + missing + " does not"
 	}
 }
 

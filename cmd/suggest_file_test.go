@@ -35,8 +35,8 @@ func TestSuggestFile(t *testing.T) {
 		"apply nothing.yaml":                  unchanged,
 		"apply link.yaml":                     unchanged,
 		"apply no/such/dir/web.yaml":          "the current directory has no no",
-		"apply " + dir + "/nope/dir/":         dir + " exists, " + filepath.Join(dir, "nope") + " does not",
-		"apply manifests/nope/dir/other.yaml": "manifests exists, manifests/nope does not",
+		"apply " + dir + "/nope/dir/":         dir + " exists, but " + filepath.Join(dir, "nope") + " does not",
+		"apply manifests/nope/dir/other.yaml": "manifests exists, but manifests/nope does not",
 	} {
 		a := newApp(Streams{})
 		a.typed = strings.Fields(line)

@@ -153,7 +153,7 @@ func asOfNote(pods []corev1.Pod, o tableOptions, mark string) string {
 	case len(old) == 1:
 		name = shellWord(old[0].Name) + " -n " + shellWord(old[0].Namespace)
 	}
-	return mark + ": no command probes the pod now, so READY is the result of the last probes; 'podrun serve' probes pods continuously, 'podrun wait " + name + "' until the pod is ready"
+	return mark + ": no command probes the pod now, so READY is the result of the last probes; run 'podrun serve' to probe pods continuously, or 'podrun wait " + name + "' to probe this pod until it is ready"
 }
 
 func restartsCell(s podSummary, now time.Time) string {

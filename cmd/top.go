@@ -33,13 +33,13 @@ func newTop(a *app) *cobra.Command {
 		Long: `Show the CPU and memory usage of running pods and their containers, as 'kubectl
 top pod' does: CPU in thousandths of a core, memory as the working set.
 
-podrun measures CPU usage over one second. If 'podrun serve' is running, podrun
-requests the usage from it instead; serve averages the usage since the previous
-request, if that request was at most 30 s ago.
+podrun measures CPU usage over one second. If 'podrun serve' is running, top requests
+the usage from serve, which averages it since the previous request if that request was
+at most 30 s ago.
 
 On a terminal, --watch shows a live view with the restarts and the last event of each
-pod, which q ends; the keys n, c, m and r sort the rows by name, CPU, memory and
-restarts. Without a terminal, podrun prints all lines again at each measurement.`,
+pod. Press n, c, m or r to sort the rows by name, CPU, memory or restarts, and q to
+quit. Without a terminal, podrun prints all lines again at each measurement.`,
 		Example: `  podrun top
   podrun top -w
   podrun top pod web --containers
@@ -124,7 +124,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 func withoutUsage(e *run.Engine, namespace, name string) error {
 	for _, p := range storedPods(e, namespace) {
 		if p.Name == name {
-			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "'podrun get " + name + "' shows its status"}
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("is not running"), Hint: "run 'podrun get " + name + "' for its status"}
 		}
 	}
 	return notFound(name)

@@ -55,7 +55,7 @@ func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, 
 		return seen{}, err
 	}
 	if len(known) == 0 {
-		return seen{}, &problem.Error{Kind: problem.Failed, Object: "pod " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "'podrun get -A' lists all pods"}
+		return seen{}, &problem.Error{Kind: problem.Failed, Object: "pod " + namespace + "/" + name, Err: problem.ErrNotFound, Hint: "run 'podrun get -A' to list all pods"}
 	}
 	s := seen{id: known[0].ID, pod: known[0].Pod}
 	if s.obs, err = e.Observe(ctx, s.id.UID); err != nil {
