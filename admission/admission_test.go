@@ -33,7 +33,7 @@ var cases = []struct {
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 	{"another podrun's port", []func(*scene){hostPort("TCP", "", 8080), here(host.Pod{Namespace: "default", Name: "other", UID: "o", RootDir: "/srv/podrun", Ready: true, HostPorts: holder.HostPorts})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
-	{"another program's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: pod default/web of another program runs on this host (uid x)"}},
+	{"another program's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: another program runs a pod default/web on this host (uid x)"}},
 	{"another program's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
 
@@ -48,12 +48,12 @@ var cases = []struct {
 		s.settings.CgroupsPerQOS = false
 	}}, nil},
 
-	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet (process 7) on this host uses the same runtime and would remove the pod"}},
+	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet on this host (process 7) uses the same runtime and would remove the pod"}},
 	{"kubelet on the runtime, allowed", []func(*scene){func(s *scene) {
 		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true}
 		s.options.AllowKubelet = true
 	}}, nil},
-	{"kubelet on the cgroups", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"} }}, []string{"KubeletRunning: : a kubelet (process 7) on this host uses the same cgroup root and would remove the pod's cgroup"}},
+	{"kubelet on the cgroups", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"} }}, []string{"KubeletRunning: : a kubelet on this host (process 7) uses the same cgroup root and would remove the pod's cgroup"}},
 	{"kubelet on other cgroups", []func(*scene){func(s *scene) {
 		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"}
 		s.settings.CgroupRoot = "/podrun"
@@ -124,7 +124,7 @@ var cases = []struct {
 	{"SCTP, taken", []func(*scene){hostPort("SCTP", "10.0.0.1", 8080), sctp(true), listening(host.Listener{Protocol: "SCTP", IP: "10.0.0.1", Port: 8080, PID: 9, Process: "mme"})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/SCTP of the host is taken by process 9 (mme), which listens on 10.0.0.1:8080"}},
 	{"SCTP that the kernel has not", []func(*scene){hostPort("SCTP", "", 8080), sctp(false)},
-		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel does not support SCTP or has not loaded it: podrun cannot check for SCTP listeners, and containers may fail to listen"}},
+		[]string{"SCTP: spec.containers[0].ports[0].hostPort: SCTP is not available in the kernel (its module may not be loaded): podrun cannot check whether the port is free, and containers may fail to listen on it"}},
 	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},

@@ -64,7 +64,7 @@ func checkHostPaths(q question) problem.List {
 			continue
 		}
 		p := problem.Problem{Field: v.Field, Reason: "HostPathOfPodrun", Warning: !refuses,
-			Message: fmt.Sprintf("%s %s: a container that can read it may get access to other pods", v.Path, what)}
+			Message: fmt.Sprintf("%s %s: a container that mounts it may get access to other pods", v.Path, what)}
 		if p.Hint = "mount only the directories that the container needs"; refuses {
 			p.Hint = fmt.Sprintf("mount other directories: this host enforces --pod-security=%s", level)
 		}

@@ -69,7 +69,7 @@ func checkName(q question) problem.List {
 		if !p.Managed && p.Ready && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
-				Message: fmt.Sprintf("pod %s/%s of another program runs on this host (uid %s)", p.Namespace, p.Name, p.UID),
+				Message: fmt.Sprintf("another program runs a pod %s/%s on this host (uid %s)", p.Namespace, p.Name, p.UID),
 				Hint:    "delete that pod with the program that created it, or choose another name",
 			})
 		}

@@ -46,18 +46,18 @@ func checkIgnored(q question) problem.List {
 		warn(fmt.Sprintf("spec.readinessGates[%d]", i), fmt.Sprintf("no controller sets the condition %q: the pod will not be Ready", g.ConditionType))
 	}
 	if spec.SchedulingGroup != nil {
-		warn("spec.schedulingGroup", "there is no scheduler: the pod starts without waiting for its group")
+		warn("spec.schedulingGroup", "there is no scheduler: podrun starts the pod without waiting for the other pods of its group")
 	}
 	if a := spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		warn("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", "there is no scheduler: the pod starts whatever other pods are on this host")
+		warn("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", "there is no scheduler: podrun starts the pod without checking which other pods run on this host")
 	}
 	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		warn("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", "there is no scheduler: the pod starts whatever other pods are on this host")
+		warn("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", "there is no scheduler: podrun starts the pod without checking which other pods run on this host")
 	}
 	for i, c := range spec.InitContainers {
 		for j, p := range c.Ports {
 			if p.HostPort != 0 && !spec.HostNetwork {
-				warn(fmt.Sprintf("spec.initContainers[%d].ports[%d].hostPort", i, j), fmt.Sprintf("podrun maps ports of app containers only, as the kubelet does: host port %d is not forwarded to the pod", p.HostPort))
+				warn(fmt.Sprintf("spec.initContainers[%d].ports[%d].hostPort", i, j), fmt.Sprintf("host port %d has no effect: podrun forwards ports of app containers only, as the kubelet does", p.HostPort))
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func unmeasured(q question) problem.List {
 	for i, v := range q.pod.Spec.Volumes {
 		switch {
 		case v.Ephemeral != nil:
-			warn(fmt.Sprintf("spec.volumes[%d].ephemeral", i), fmt.Sprintf("no claim is provisioned: volume %q is a directory of the pod, without a size limit", v.Name))
+			warn(fmt.Sprintf("spec.volumes[%d].ephemeral", i), fmt.Sprintf("podrun does not provision a claim: volume %q is a directory in the pod's directory and has no size limit", v.Name))
 		case !q.options.Supervised && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
 			warn(fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), fmt.Sprintf("only podrun serve enforces the limit: volume %q may grow beyond %s", v.Name, v.EmptyDir.SizeLimit))
 		}

@@ -24,7 +24,7 @@ func checkKubelet(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Reason:  "KubeletRunning",
-		Message: fmt.Sprintf("a kubelet (process %d) on this host uses %s", k.PID, what),
+		Message: fmt.Sprintf("a kubelet on this host (process %d) uses %s", k.PID, what),
 		Hint:    hint,
 	})
 }

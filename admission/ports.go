@@ -21,7 +21,7 @@ func checkHostPorts(q question) problem.List {
 	for _, want := range host.HostPorts(q.pod) {
 		if want.Protocol == corev1.ProtocolSCTP && q.facts.SCTP != nil && !*q.facts.SCTP {
 			out = append(out, problem.Problem{Field: want.Field, Reason: "SCTP", Warning: true,
-				Message: "the kernel does not support SCTP or has not loaded it: podrun cannot check for SCTP listeners, and containers may fail to listen",
+				Message: "SCTP is not available in the kernel (its module may not be loaded): podrun cannot check whether the port is free, and containers may fail to listen on it",
 				Hint:    "modprobe sctp"})
 		}
 		holder, hint := portHolder(q, want)

@@ -87,7 +87,7 @@ func findShortages(q question) ([]shortage, problem.List) {
 // shortHint returns a hint that describes the shortage in human-readable quantities.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
-		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)
+		return fmt.Sprintf("this host has no %s, because podrun does not support device plugins: add a device with --device %s=CDI-ID", name, name)
 	}
 	want, free := requests[name], allocatable[name]
 	if free.Sub(used[name]); free.Sign() < 0 {

@@ -33,7 +33,7 @@ func checkSpare(q question) problem.List {
 			Field: "spec", Reason: "LowOn" + string(have.name), Warning: true,
 			Message: fmt.Sprintf("the pod requests %s of %s, but this host has only %s free now", want.String(), have.name,
 				apiresource.NewQuantity(have.free>>20<<20, apiresource.BinarySI)),
-			Hint: "other programs use the rest",
+			Hint: "other programs use the rest: stop some, or lower the pod's requests",
 		})
 	}
 	return out

@@ -73,7 +73,7 @@ func (p Plan) markInterrupted(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("set the attribute of the cgroups that a killed podrun process created: %w", err)
+		return fmt.Errorf("mark the cgroups that a killed podrun process created: %w", err)
 	}
 	p.removeCreatingRecord()
 	return nil

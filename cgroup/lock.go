@@ -64,7 +64,7 @@ func openLock(path string) (*os.File, error) {
 		dir = f
 		var st unix.Stat_t
 		if err = unix.Fstat(int(f.Fd()), &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
-			err = fmt.Errorf("%s has owner %d and mode %03o instead of %d and 700; remove it", at, st.Uid, st.Mode&0o777, os.Geteuid())
+			err = fmt.Errorf("%s has owner %d and mode %03o, but must have owner %d and mode 700: remove it", at, st.Uid, st.Mode&0o777, os.Geteuid())
 		}
 		if err != nil {
 			_ = f.Close()

@@ -24,8 +24,8 @@ nothing, and also works if the runtime is not running.
 With a FILE, doctor also prints whether this host would admit each pod and, if not,
 all the reasons.
 
-The exit code is 122 if this host cannot run pods or, with a FILE, none of the pods in
-it; otherwise, the exit code is 0.
+If this host cannot run pods, or cannot run any of the pods in FILE, the exit code is
+122; otherwise it is 0.
 
 -o json prints {"verdict", "findings", "pods", "facts", "checkup"}. Each finding
 has "group", "check" (a stable name), "status" (pass, warn, fail, or skip if

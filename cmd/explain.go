@@ -17,9 +17,10 @@ func newExplain(a *app) *cobra.Command {
 		Use:   "explain KIND[.FIELD...]",
 		Short: "Print the documentation of the fields of a manifest",
 		Long: `Print the documentation of a kind or of one of its fields, as 'kubectl explain'
-does. explain also prints whether podrun supports each field: supported, refused,
-warned, no effect or left out (docs/pod-fields.md describes these). The documentation is that
-of Kubernetes ` + kubernetesMinor + `; explain requires no cluster.`,
+does. For each field, explain also prints whether podrun supports it: supported,
+refused, warned, no effect or left out (docs/pod-fields.md describes these words).
+explain requires no cluster. The documentation is that
+of Kubernetes ` + kubernetesMinor + `.`,
 		Example: `  podrun explain pod
   podrun explain pod.spec.containers.lifecycle
   podrun explain pod.spec.volumes --recursive`,

@@ -14,7 +14,7 @@ func newGC(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove leftovers of podrun processes that were killed",
-		Long: `Find and remove what killed podrun processes left behind:
+		Long: `Find and remove leftovers of podrun processes that were killed:
 
   - pods whose removal was interrupted
   - sandboxes without a checkpoint, and containers without a sandbox

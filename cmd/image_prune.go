@@ -19,10 +19,10 @@ func newImagePrune(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove unused images",
-		Long: `Remove unused images without a tag (dangling images). An image is unused if no
-container of the runtime, no podrun pod and not the runtime itself uses it. With --all,
-also remove unused images that have a tag. On a terminal, podrun lists the images and
-asks before it removes them.`,
+		Long: `Remove unused images without a tag (dangling images). With --all, also remove unused
+images that have a tag. An image is unused if neither a container, nor a podrun pod, nor
+the runtime itself uses it. On a terminal, podrun lists the images and asks before it
+removes them.`,
 		Example: `  podrun image prune
   podrun image prune --all --dry-run
   podrun image prune --all --force`,

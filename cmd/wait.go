@@ -18,15 +18,16 @@ func newWait(a *app) *cobra.Command {
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), have a phase (--for=phase=Running),
 have completed (--for=completed) or are deleted (--for=delete). Values are not
-case-sensitive. With --for=condition=TYPE=False, wait until the condition is false. For a Job or Deployment, wait also accepts the
-conditions complete, failed and available, which correspond to the phase or the
-readiness of its pod. While it waits, podrun restarts the pods' containers and runs
-their probes.
+case-sensitive. With --for=condition=TYPE=False, wait until the condition is false. For a
+Job or Deployment, wait also accepts the conditions complete, failed and available, which
+correspond to the phase or the readiness of its pod.
+
+While it waits, podrun restarts the pods' containers and runs their probes.
 
 A container without a readiness probe counts as ready when it has run for a second. A
 container that restarted after an exit counts as ready when it has run longer than
-before that exit, or for 10 seconds; wait thus does not report a container that crashes
-repeatedly as ready.
+before that exit, or for 10 seconds. Therefore, a container that exits soon after each
+start does not count as ready.
 
 The exit code is 0 when the condition is met and 124 when the timeout expires. With
 --for=completed, the exit code is that of the pod, as with 'podrun run'.`,

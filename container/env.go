@@ -80,7 +80,7 @@ func (e *environ) lengthOf(text string) int {
 // tooLong returns the problem of the field at which the container's text exceeds
 // maxExpanded.
 func (p Plan) tooLong(field string) problem.Problem {
-	bad := p.problem(field, "FieldValueTooLong", "the container's variables, command and arguments expand to more than %d bytes at this point", maxExpanded)
+	bad := p.problem(field, "FieldValueTooLong", "with this value, the container's variables, command and arguments expand to more than %d bytes", maxExpanded)
 	bad.Kind = problem.Manifest
 	bad.Hint = "mount long values as files, and use fewer $(NAME) references"
 	return bad

@@ -37,7 +37,7 @@ func (c *Client) settled(ctx context.Context, call func() error, listed func(con
 			restored = append(restored, id)
 		}
 		if rerr != nil {
-			return fmt.Errorf("%w; the runtime still lists the object, and the missing record cannot be restored: %w; restart the runtime", err, rerr)
+			return fmt.Errorf("%w; the runtime still lists the object, and podrun cannot restore its missing record in containerd: %w; restart the runtime", err, rerr)
 		}
 	}
 	if err = call(); status.Code(err) != codes.NotFound {
@@ -46,7 +46,7 @@ func (c *Client) settled(ctx context.Context, call func() error, listed func(con
 	if ids, lerr = listed(ctx); lerr != nil || len(ids) == 0 {
 		return lerr
 	}
-	return fmt.Errorf("%w; the runtime still lists the object; restart the runtime", err)
+	return fmt.Errorf("%w, although the runtime still lists the object; restart the runtime", err)
 }
 
 // listedContainer returns the listed argument of settled for a container.

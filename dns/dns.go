@@ -79,7 +79,7 @@ func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
 func missingClusterDNS(pod *corev1.Pod) Warning {
 	return Warning{
 		Reason: event.MissingClusterDNS,
-		Message: fmt.Sprintf("pod: %q. No clusterDNS is configured, so a pod of policy %q cannot have it. Falling back to %q policy.",
+		Message: fmt.Sprintf("pod: %q. No clusterDNS is configured, so podrun cannot apply the policy %q. Falling back to %q policy.",
 			fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID), corev1.DNSClusterFirst, corev1.DNSDefault),
 	}
 }

@@ -13,8 +13,8 @@ import (
 func TestNoRuntime(t *testing.T) {
 	survey := &Survey{Sockets: []Socket{{Endpoint: "unix:///run/containerd/containerd.sock", Program: "containerd"}, {Endpoint: "unix:///run/crio/crio.sock", Program: "crio"}}}
 	for install, want := range map[string]string{
-		"":                           "install containerd and start it; 'podrun doctor' checks the host; ",
-		"apt-get install containerd": "install one: apt-get install containerd; 'podrun doctor' checks the host; ",
+		"":                           "install containerd and start it; or use podrun-bundle, which contains a runtime, or ",
+		"apt-get install containerd": "install one: apt-get install containerd; or use podrun-bundle, which contains a runtime, or ",
 	} {
 		_, err := Choose(ChooseInput{Wanted: Auto, Survey: survey, Install: install})
 		e, ok := errors.AsType[*problem.Error](err)

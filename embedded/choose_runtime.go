@@ -139,7 +139,7 @@ func split(in ChooseInput) error {
 	}
 	return &problem.Error{Kind: problem.Refused, Object: object,
 		Err:  fmt.Errorf("pods of this root directory use %s: %s", now, shownPods(in.Pods)),
-		Hint: "to change the runtime, run 'podrun delete --all --all-namespaces' with the former runtime first, then apply the pods again; otherwise unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir"}
+		Hint: "to keep the runtime of these pods, unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT; to change it, run 'podrun delete --all --all-namespaces' with the former runtime, then apply the pods again; or use another --root-dir"}
 }
 
 // shownPods lists the first few pods and counts the rest.
@@ -190,8 +190,8 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running: %s is installed, and %s does not exist", path, socket.Endpoint), Hint: hint}
 	}
 	if in.Archive && len(in.Pods) > 0 {
-		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, but pods exist whose runtime is not recorded: %s", shownPods(in.Pods)),
-			Hint: "start it, or set its socket with --runtime"}
+		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, and the runtime of existing pods is not recorded: %s", shownPods(in.Pods)),
+			Hint: "start the runtime of these pods, or set its socket with --runtime"}
 	}
 	if in.Archive {
 		return Decision{Kind: Own, Record: starts, Notice: "using the embedded container runtime"}, nil
@@ -216,5 +216,5 @@ func noRuntime(s *Survey, install string) error {
 		install = "install one: " + install
 	}
 	return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: %s do not exist", strings.Join(sockets, " and ")),
-		Hint: install + "; 'podrun doctor' checks the host; podrun-bundle contains a runtime; --container-runtime-endpoint sets another socket"}
+		Hint: install + "; or use podrun-bundle, which contains a runtime, or another socket with --container-runtime-endpoint; run 'podrun doctor' to check the host"}
 }

@@ -45,14 +45,14 @@ func TestChoose(t *testing.T) {
 
 		"a socket that an uninstalled runtime left": {in: ChooseInput{Survey: survey(Stale, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
 		"a socket of a runtime that has ended":      {in: ChooseInput{Survey: survey(Stale, Absent, "containerd"), Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
-		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods exist whose runtime is not recorded: default/web|--runtime", kind: problem.Runtime},
+		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "the runtime of existing pods is not recorded: default/web|--runtime", kind: problem.Runtime},
 
 		"the record decides":                  {in: ChooseInput{Record: own, Use: Starts}, want: Decision{Kind: Own}},
 		"the record of another runtime":       {in: ChooseInput{Record: other, Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
 		"what is recorded, explicitly":        {in: ChooseInput{Wanted: containerd, Record: other, Use: Starts, Pods: pods}, want: Decision{Kind: External, Endpoint: containerd}},
 		"an endpoint, for the first time":     {in: ChooseInput{Wanted: crio, Use: Starts, Pods: pods}, want: Decision{Kind: External, Endpoint: crio, Record: true}},
 		"another endpoint, no pods":           {in: ChooseInput{Wanted: crio, Record: other, Use: Starts}, want: Decision{Kind: External, Endpoint: crio, Record: true}},
-		"another endpoint, pods":              {in: ChooseInput{Wanted: crio, Record: other, Use: Starts, Pods: pods}, err: "container runtime " + crio + ": pods of this root directory use the container runtime at " + containerd + ": default/web|unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT, or use another --root-dir", kind: problem.Refused},
+		"another endpoint, pods":              {in: ChooseInput{Wanted: crio, Record: other, Use: Starts, Pods: pods}, err: "container runtime " + crio + ": pods of this root directory use the container runtime at " + containerd + ": default/web|unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT; to change it", kind: problem.Refused},
 		"another endpoint to delete, pods":    {in: ChooseInput{Wanted: crio, Record: other, Use: Acts, Pods: pods}, err: "default/web", kind: problem.Refused},
 		"another endpoint to read, pods":      {in: ChooseInput{Wanted: crio, Record: other, Use: Reads, Pods: pods}, want: Decision{Kind: External, Endpoint: crio}},
 		"an endpoint instead of embedded":     {in: ChooseInput{Wanted: crio, Record: own, Use: Starts, Pods: pods}, err: "use the embedded runtime: default/web", kind: problem.Refused},

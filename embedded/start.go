@@ -74,7 +74,7 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if said := lastWords(l, from); said != "" {
 		err = fmt.Errorf("%w; it wrote: %s", err, said)
 	}
-	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows its complete log"}
+	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
 }
 
 // remember adds the variables of the command that starts the daemon to the recorded ones,
@@ -216,7 +216,7 @@ func pause(ctx context.Context, d Daemon) error {
 // AwaitReady waits until a daemon that another podrun process started answers.
 func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	if err := awaitReady(ctx, l, d); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "'podrun runtime logs' shows its log"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "run 'podrun runtime logs' to show its log"}
 	}
 	return nil
 }

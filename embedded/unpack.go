@@ -265,7 +265,7 @@ func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 func Verify(ctx context.Context, l Layout, digest string) error {
 	dir := l.Unpacked(digest)
 	fail := func(err error) error {
-		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime " + short(digest), Op: "verify " + dir, Err: err, Hint: "unpack the runtime again: run the podrun-bundle that contains this version"}
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime " + short(digest), Op: "verify " + dir, Err: err, Hint: "run the podrun-bundle that contains this version, to unpack the runtime again"}
 	}
 	data, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)
 	if err != nil {

@@ -30,7 +30,7 @@ func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 	}
 	return &problem.Error{Kind: problem.Refused, Object: "embedded runtime",
 		Err:  fmt.Errorf("containerd %s in this podrun binary is older than the running %s and may not be able to read its data", containerdOf(after), containerdOf(before)),
-		Hint: "use a newer podrun-bundle, or --force; 'podrun runtime down' removes the data"}
+		Hint: "use a newer podrun-bundle, set --force, or remove the data with 'podrun runtime down'"}
 }
 
 // olderContainerd reports whether the second versions file has an older containerd than

@@ -161,9 +161,9 @@ func (c Class) Hint() string {
 	case NoPlatform:
 		return "the image does not support this host's architecture: use another tag, or build it for this architecture"
 	case Unavailable:
-		return "check that the registry is running, and that this host can reach it and trusts its certificate; 'podrun image load FILE' needs no registry"
+		return "check that the registry is running, and that this host can reach it and trusts its certificate; or load the image from a file with 'podrun image load FILE'"
 	case NotRegistry:
-		return "the server does not answer as a registry does: check the host and port in the image's name"
+		return "the server is not a registry: check the host and port in the image's name"
 	case Disconnected:
 		return "check that the container runtime is running ('podrun doctor'), then run the command again"
 	case Stalled:

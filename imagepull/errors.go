@@ -81,7 +81,7 @@ func (e *PullError) hint() string {
 		return hint
 	}
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
-		return "correct these credentials: the registry rejects all of them for this image"
+		return "correct the credentials: the registry refuses all of them for this image"
 	}
 	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
 		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"

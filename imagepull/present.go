@@ -46,8 +46,8 @@ func (e *PullError) presentHint() string {
 	case e.Present == "":
 		return ""
 	case strings.HasPrefix(e.Present, localRegistry) && !strings.HasPrefix(e.Image, localRegistry):
-		return "this host has the image " + e.Present + ", as 'podman save' names it: write image: " + e.Present +
+		return "this host has the image " + e.Present + " (the name that 'podman save' uses): set image: " + e.Present +
 			" and imagePullPolicy: IfNotPresent in the manifest"
 	}
-	return "this host has the image " + e.Present + ": set imagePullPolicy: IfNotPresent to use it without the registry"
+	return "this host has the image " + e.Present + ": set imagePullPolicy: IfNotPresent to use it without a registry"
 }

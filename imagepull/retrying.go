@@ -33,5 +33,5 @@ func (p *Puller) warnRetrying(ctx context.Context, plan Plan, image Image, faile
 	}
 	p.opt.Warn(problem.List{{Warning: true, Object: object, Message: fmt.Sprintf("image %q: %s; podrun retries %s, next in %s",
 		image.Name, brief{failed}.Error(), limit, next.Round(time.Second)),
-		Hint: cmp.Or(failed.presentHint(), "'podrun image load FILE' loads the image from an archive of docker save or podman save; --pull-timeout limits the retries")}})
+		Hint: cmp.Or(failed.presentHint(), "run 'podrun image load FILE' to load the image from an archive of docker save or podman save; set --pull-timeout to limit the retries")}})
 }

@@ -62,9 +62,9 @@ func TestFirstFailureIsReported(t *testing.T) {
 // pull policy is Always, the hint says so.
 func TestImageIsPresent(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy, present, hint string }{
-		{"podman save", "app:1", "IfNotPresent", "localhost/app:1", "write image: localhost/app:1"},
-		{"podman save, no tag", "app", "Always", "localhost/app:latest", "write image: localhost/app:latest and imagePullPolicy: IfNotPresent"},
-		{"podman save, Never", "team/app:1", "Never", "localhost/team/app:1", "write image: localhost/team/app:1"},
+		{"podman save", "app:1", "IfNotPresent", "localhost/app:1", "set image: localhost/app:1"},
+		{"podman save, no tag", "app", "Always", "localhost/app:latest", "set image: localhost/app:latest and imagePullPolicy: IfNotPresent"},
+		{"podman save, Never", "team/app:1", "Never", "localhost/team/app:1", "set image: localhost/team/app:1"},
 		{"Always", "r.example/app", "Always", "r.example/app:latest", "set imagePullPolicy: IfNotPresent"},
 		{"localhost, Always", "localhost/app", "Always", "localhost/app:latest", "set imagePullPolicy: IfNotPresent"},
 		{"another registry", "r.example/app:1", "IfNotPresent", "localhost/app:1", "check the image's name and tag"},

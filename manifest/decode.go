@@ -120,7 +120,7 @@ func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
 		if d.path == "apiVersion" {
 			out = append(out, problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
 				Message: fmt.Sprintf("another object begins here, but no line --- separates it from the object of line %d", doc.offset+d.first),
-				Hint:    "insert the line ---, or pass each file with -f instead of their concatenation"})
+				Hint:    "insert the line --- between them; if files were concatenated, pass each with -f instead"})
 		}
 	}
 	return out

@@ -62,7 +62,7 @@ func QuantityHint(value string) string {
 	}
 	unit := strings.ToUpper(m[2])
 	if unit == "" {
-		return "did you mean " + m[1] + "? It is in bytes"
+		return "did you mean " + m[1] + "? A number without a unit is in bytes"
 	}
 	decimal := unit
 	if unit == "K" {

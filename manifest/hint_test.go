@@ -12,7 +12,7 @@ func TestQuantityHint(t *testing.T) {
 		`"1.5GB"`: "did you mean 1.5Gi, or 1.5G?",
 		`"2KiB"`:  "did you mean 2Ki, or 2k?",
 		`"64 Mi"`: "did you mean 64Mi, or 64M?",
-		`"100b"`:  "did you mean 100? It is in bytes",
+		`"100b"`:  "did you mean 100? A number without a unit is in bytes",
 		`"a lot"`: "write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m",
 	} {
 		if got := QuantityHint(value); got != want {

@@ -98,7 +98,7 @@ func (l *loader) source(s Source) {
 func (l *loader) stop(doc *document, format string, args ...any) {
 	p := doc.tooLarge(format, args...)
 	p.Message = "the input has " + p.Message
-	p.Hint = "apply it in parts"
+	p.Hint = "split the input, and apply the parts one by one"
 	l.add(p)
 	l.full = true
 }

@@ -82,7 +82,7 @@ func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirem
 	}
 	if q := r.Limits[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 {
 		p := tooLow("limits", q)
-		p.Message += ": no container starts with so little memory"
+		p.Message += ": no container can start with this limit"
 		l.add(p)
 	}
 	// Kubernetes' code itself warns about fractions of bytes.

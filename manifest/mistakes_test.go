@@ -27,17 +27,17 @@ func TestMistakes(t *testing.T) {
 
 		"no limit, zero, and 1Mi": {container: "    resources: {limits: {memory: 0}}\n  initContainers:\n  - name: i\n    image: i\n    resources: {limits: {memory: 1Mi}}\n"},
 		"milli-bytes": {container: "    resources: {limits: {memory: 64m}, requests: {memory: 0}}\n", want: []string{
-			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 64m is less than 1Mi: no container starts with so little memory (did you mean 64Mi?)",
+			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 64m is less than 1Mi: no container can start with this limit (did you mean 64Mi?)",
 			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: fractional byte value \"64m\" is invalid, must be an integer"}},
 		"bytes": {container: "    resources: {limits: {memory: 64}}\n", want: []string{
-			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 64 is less than 1Mi: no container starts with so little memory (did you mean 64Mi?)"}},
+			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 64 is less than 1Mi: no container can start with this limit (did you mean 64Mi?)"}},
 		"kilobytes": {container: "    resources: {limits: {memory: 512Ki}}\n", want: []string{
-			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 512Ki is less than 1Mi: no container starts with so little memory (write at least 1Mi)"}},
+			"f:8: Pod default/a: spec.containers[0].resources.limits[memory]: 512Ki is less than 1Mi: no container can start with this limit (write at least 1Mi)"}},
 		"a request": {container: "    resources: {requests: {memory: 64m}}\n  initContainers:\n  - name: i\n    image: i\n    resources: {requests: {memory: 1000}}\n", want: []string{
 			"f:8: Pod default/a: spec.containers[0].resources.requests[memory]: fractional byte value \"64m\" is invalid, must be an integer",
 			"f:12: Pod default/a: spec.initContainers[0].resources.requests[memory]: 1k is less than 1Mi (write at least 1Mi)"}},
 		"of the pod": {container: "  resources: {limits: {memory: 100m}}\n", want: []string{
-			"f:8: Pod default/a: spec.resources.limits[memory]: 100m is less than 1Mi: no container starts with so little memory (did you mean 100Mi?)"}},
+			"f:8: Pod default/a: spec.resources.limits[memory]: 100m is less than 1Mi: no container can start with this limit (did you mean 100Mi?)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := Load([]Source{{"f", []byte(head + tc.container)}}, Options{})

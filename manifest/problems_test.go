@@ -82,7 +82,7 @@ func TestProblems(t *testing.T) {
 		"duplicate field": {text: head + "    image: j\n", want: []string{
 			"f:8: spec.containers[0].image: duplicate field \"image\" (first at line 7) (remove one of them)"}},
 		"files joined without a separator": {text: head + "apiVersion: v1\nkind: Secret\nmetadata: {name: b}\n", want: []string{
-			"f:8: apiVersion: another object begins here, but no line --- separates it from the object of line 1 (insert the line ---, or pass each file with -f instead of their concatenation)"}},
+			"f:8: apiVersion: another object begins here, but no line --- separates it from the object of line 1 (insert the line --- between them; if files were concatenated, pass each with -f instead)"}},
 		"duplicate field in JSON": {text: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","image":"j"}]}}`, want: []string{
 			"f:1: Pod default/a: spec.containers[0].image: duplicate field \"image\""}},
 

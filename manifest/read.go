@@ -113,7 +113,7 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 		}
 	}
 	if len(sources) == 0 && len(problems) == 0 && !r.EmptyDirs {
-		return nil, unreadable(dir, "the directory has no manifest", "podrun reads *.yaml, *.yml and *.json files in it, not in subdirectories; specify other files by name")
+		return nil, unreadable(dir, "the directory has no manifest", "podrun reads the *.yaml, *.yml and *.json files of the directory, but not of subdirectories; specify other files by name")
 	}
 	return sources, problems
 }
@@ -185,7 +185,7 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 	case size > MaxSource:
 		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", MaxSource>>20), "is it a manifest?")[0]
 	case r.left < 0:
-		return Source{}, &unreadable(name, fmt.Sprintf("this file makes the input larger than %d MiB", MaxInput>>20), "apply the files in parts")[0]
+		return Source{}, &unreadable(name, fmt.Sprintf("this file makes the input larger than %d MiB", MaxInput>>20), "apply fewer files at a time")[0]
 	}
 	return Source{Name: problem.ShownURL(name), Data: got.data}, nil
 }

@@ -75,8 +75,8 @@ func TestReadProblems(t *testing.T) {
 		want  string
 	}{
 		"missing":            {[]string{"/none/pod.yaml"}, "/none/pod.yaml: no such file or directory (check the path; - reads standard input)"},
-		"no manifest":        {[]string{dir + "/texts"}, dir + "/texts: the directory has no manifest (podrun reads *.yaml, *.yml and *.json files in it, not in subdirectories; specify other files by name)"},
-		"empty directory":    {[]string{dir + "/empty"}, dir + "/empty: the directory has no manifest (podrun reads *.yaml, *.yml and *.json files in it, not in subdirectories; specify other files by name)"},
+		"no manifest":        {[]string{dir + "/texts"}, dir + "/texts: the directory has no manifest (podrun reads the *.yaml, *.yml and *.json files of the directory, but not of subdirectories; specify other files by name)"},
+		"empty directory":    {[]string{dir + "/empty"}, dir + "/empty: the directory has no manifest (podrun reads the *.yaml, *.yml and *.json files of the directory, but not of subdirectories; specify other files by name)"},
 		"dangling symlink":   {[]string{dir + "/dangling"}, dir + "/dangling/a.yaml: no such file or directory (check the path; - reads standard input)"},
 		"too large":          {[]string{dir + "/large.yaml"}, dir + "/large.yaml: larger than 10 MiB (is it a manifest?)"},
 		"without end":        {[]string{"/dev/zero"}, "/dev/zero: larger than 10 MiB (is it a manifest?)"},
@@ -300,7 +300,7 @@ func TestF3DirectoryBounded(t *testing.T) {
 	}
 	dir := tree(t, files)
 	_, err := Read(t.Context(), []string{dir}, ReadOptions{})
-	if want := dir + "/3.yaml: this file makes the input larger than 32 MiB (apply the files in parts)"; err == nil || err.Error() != want {
+	if want := dir + "/3.yaml: this file makes the input larger than 32 MiB (apply fewer files at a time)"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	files = map[string]string{}

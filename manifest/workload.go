@@ -94,7 +94,7 @@ func (l *loader) workload(it item, h header) {
 	}
 	text := fmt.Sprintf("podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", h.Kind)
 	if h.Kind == "CronJob" {
-		text = "podrun ignores the schedule of this CronJob, and runs one pod from its template, once, as soon as the CronJob is applied"
+		text = "podrun ignores the schedule of this CronJob: it runs one pod from the template once, when the CronJob is applied"
 	}
 	note := it.problem(l.objectName(h), "", "PodTemplate", text)
 	note.Warning = true

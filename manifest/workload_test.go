@@ -35,7 +35,7 @@ func TestWorkloads(t *testing.T) {
 			}
 			want := []string{fmt.Sprintf("f:1: %s ns/web: podrun runs one pod from the template of this %[1]s, and ignores the rest of the %[1]s", kind)}
 			if kind == "CronJob" {
-				want = []string{"f:1: CronJob ns/web: podrun ignores the schedule of this CronJob, and runs one pod from its template, once, as soon as the CronJob is applied"}
+				want = []string{"f:1: CronJob ns/web: podrun ignores the schedule of this CronJob: it runs one pod from the template once, when the CronJob is applied"}
 			}
 			if diff := cmp.Diff(want, warnings); diff != "" {
 				t.Error(diff)

@@ -171,10 +171,10 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 		case err != nil:
 			errs = append(errs, imageError(name, "get its status", err))
 		case found == nil || at < 0:
-			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "'podrun image ls' lists the images"})
+			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"})
 		case slices.Contains(images[at].Names, embedded.PauseImage):
 			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, which no registry has"),
-				Hint: "'podrun runtime down' removes it with the runtime"})
+				Hint: "run 'podrun runtime down' to remove it with the runtime"})
 		case images[at].InUse && !force:
 			errs = append(errs, e.imageInUse(ctx, name))
 		default:

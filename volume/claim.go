@@ -132,7 +132,7 @@ func (in Input) nfs(name string, export NFS) Volume {
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
 		return Volume{}, problem.List{{Field: "volumeClaimTemplate.spec.volumeMode", Reason: "UnsupportedVolume",
-			Message: "podrun implements an ephemeral volume as a directory, which is not a block device",
+			Message: "the volume requires a block device, but podrun implements ephemeral volumes as directories",
 			Hint:    "use a persistentVolumeClaim that is bound to a local PersistentVolume"}}
 	}
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})

@@ -104,7 +104,7 @@ func makeClaim(claims int, name string) error {
 type InUseError struct{ Path, Mountpoint string }
 
 // Error returns a message with both paths.
-func (e *InUseError) Error() string { return e.Path + " is mounted at " + e.Mountpoint }
+func (e *InUseError) Error() string { return e.Path + " is in use: it is mounted at " + e.Mountpoint }
 
 // DeleteClaims deletes the directories of claims with their content, except those that used
 // returns, and calls release, which ends the caller's own use of the claims. All paths must be in

@@ -235,7 +235,7 @@ func (p *payload) take(at string, s source) problem.List {
 			continue
 		}
 		if *s.taken++; *s.taken > maxFiles {
-			return append(out, missing(field(i), fmt.Sprintf("the pod's volumes have more than %d files at this point", maxFiles), "select the keys that the pod needs with items"))
+			return append(out, missing(field(i), fmt.Sprintf("with this source, the pod's volumes have more than %d files", maxFiles), "list only the keys that the pod needs in items"))
 		}
 		if err := p.add(item.Path, item.Mode, data); err != nil {
 			out = append(out, missing(join(field(i), "path"), err.Error(), ""))

@@ -27,7 +27,7 @@ func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim)
 	case len(base) > maxFileName:
 		return nil, nil, fmt.Errorf("the claim's directory would have a name of %d bytes, more than the limit of %d", len(base), maxFileName)
 	case mode(claim.Spec.VolumeMode) == corev1.PersistentVolumeBlock:
-		return nil, nil, fmt.Errorf("a directory of --pvc-dir is not a block device")
+		return nil, nil, fmt.Errorf("the claim requires a block device, but --pvc-dir provides directories")
 	}
 	claim = claim.DeepCopy()
 	claim.Spec.VolumeName = base

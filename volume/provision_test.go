@@ -24,7 +24,7 @@ func TestProvision(t *testing.T) {
 		"a namespace that is a path":   {namespace: "..", name: "data", wrong: "not a valid name"},
 		"the longest file name":        {namespace: "shop", name: strings.Repeat("a", 250), want: "/claims/shop_" + strings.Repeat("a", 250)},
 		"a longer one":                 {namespace: "shop", name: strings.Repeat("a", 251), wrong: "256 bytes, more than the limit of 255"},
-		"a block device":               {namespace: "shop", name: "raw", claim: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeMode: &block}}, wrong: "not a block device"},
+		"a block device":               {namespace: "shop", name: "raw", claim: &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeMode: &block}}, wrong: "requires a block device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, pv, err := Provision("/claims", c.namespace, c.name, c.claim)

@@ -14,7 +14,7 @@ func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d]
 var whyNot = map[string]string{
 	"csi":        "CSI drivers require a kubelet; mount the storage on the host and use hostPath",
 	"flexVolume": "FlexVolume drivers require a kubelet; mount the storage on the host and use hostPath",
-	"gitRepo":    "the kubelet no longer supports it; clone the repository into an emptyDir in an init container",
+	"gitRepo":    "the kubelet no longer supports it; mount an emptyDir, and clone the repository into it with an init container",
 	"iscsi":      "attach and mount the storage on the host and use hostPath",
 	"fc":         "attach and mount the storage on the host and use hostPath",
 	"cephfs":     "mount the storage on the host and use hostPath",

@@ -24,7 +24,7 @@ const maxWarnings = 100
 
 var (
 	errDeep   = fmt.Errorf("its path has more than %d bytes or more than %d levels", maxPath, maxDepth)
-	errSparse = errors.New("is a sparse file, whose holes would be filled: create the archive without tar --sparse")
+	errSparse = errors.New("is a sparse file, which podrun does not unpack, because it would fill the holes: create the archive without tar --sparse")
 )
 
 // checkPath returns an error for a path that exceeds the limits.
@@ -50,7 +50,7 @@ func (w *warnings) add(format string, args ...any) {
 
 func (w *warnings) end() {
 	if w.n > maxWarnings {
-		w.warn(fmt.Sprintf("%d more files are skipped", w.n-maxWarnings))
+		w.warn(fmt.Sprintf("and %d more skipped files", w.n-maxWarnings))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 var ErrEmpty = errors.New("the archive is empty")
 
 // errOutside reports that an entry is not below the requested path.
-var errOutside = errors.New("its name is not below the requested path")
+var errOutside = errors.New("its path is outside the requested path")
 
 // Unpack writes the entry top of a tar stream to the path to. If to is an existing directory,
 // Unpack writes the content of the entry into that directory. Files get their permissions without

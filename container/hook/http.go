@@ -54,7 +54,7 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 // an empty Accept header removes the default one, and the header Host sets the virtual host.
 func (h HTTP) request(podIP string) (*http.Request, error) {
 	if h.Host == "" && podIP == "" {
-		return nil, errors.New("the pod uses the host's network and has no IP of its own: set httpGet.host")
+		return nil, errors.New("the pod has no IP address, because it uses the host's network: set httpGet.host")
 	}
 	get := &corev1.HTTPGetAction{Scheme: corev1.URIScheme(h.Scheme), Host: h.Host, Port: intstr.FromInt(h.Port), Path: h.Path, HTTPHeaders: h.Headers}
 	req, err := httpprobe.NewRequestForHTTPGetAction(get, nil, podIP, "lifecycle")

@@ -31,7 +31,7 @@ func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {
 		closeAll(out)
-		s.warn(fmt.Errorf("its rotated files are skipped: %w", err))
+		s.warn(fmt.Errorf("podrun skips the rotated files of this log: %w", err))
 		return nil
 	}
 	return out

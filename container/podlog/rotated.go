@@ -101,7 +101,7 @@ func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 		case err != nil:
 			return nil, err
 		case seen > maxDirEntries || len(out) > maxRotated:
-			return nil, fmt.Errorf("its directory has more than %d files, or it has more than %d rotated ones: remove the files that are not needed", maxDirEntries, maxRotated)
+			return nil, fmt.Errorf("the log directory has more than %d files, or the log has more than %d rotated files: remove files that are not needed", maxDirEntries, maxRotated)
 		}
 	}
 }

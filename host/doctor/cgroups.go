@@ -11,7 +11,7 @@ func cgroupVersion(in Input) Finding {
 	case c.Version == 0 || len(c.MountPoints) == 0:
 		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no cgroups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 	case c.Version == 1 && c.MountPoints[""] != "":
-		return pass("cgroup-version", "version 1 with version 2 (hybrid)")
+		return pass("cgroup-version", "hybrid (versions 1 and 2)")
 	}
 	return pass("cgroup-version", "version %d", c.Version)
 }
@@ -50,7 +50,7 @@ func cgroupDriver(in Input) Finding {
 		return pass("cgroup-driver", "%s, as set by --cgroup-driver and reported by the runtime", c.Driver)
 	}
 	if in.down() {
-		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime reports another driver when it is available", c.Driver)}
+		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime reports another driver when it runs", c.Driver)}
 	}
 	return Finding{Check: "cgroup-driver", Status: Warn, Summary: fmt.Sprintf("the runtime does not report its driver: podrun assumes %s", c.Driver),
 		Fix: "set the runtime's driver with --cgroup-driver"}

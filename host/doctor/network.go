@@ -18,7 +18,7 @@ func networkReady(in Input) Finding {
 			return f
 		}
 		if in.HostNetworkOnly {
-			return pass("", "no network is needed: hostNetwork")
+			return pass("", "not required: all pods in the input set hostNetwork")
 		}
 		return pass("", "the network is ready")
 	})
@@ -40,7 +40,7 @@ func (in Input) fixCNI() string {
 	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.Bridge {
 		fix = command + "; " + fix
 	}
-	return fix + "; pods with spec.hostNetwork do not need a network"
+	return fix + "; or set spec.hostNetwork in the pods"
 }
 
 // cni checks the network configuration itself, because a runtime reports that it is ready
@@ -72,7 +72,7 @@ func cni(in Input) Finding {
 			key = "plugin_dirs in [crio.network]"
 		}
 		return Finding{Check: "cni", Status: bad, Fix: fix + ", or set their directory in the runtime's configuration (" + key + ")",
-			Summary: fmt.Sprintf("network %s of %s requires %s, not found in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
+			Summary: fmt.Sprintf("network %s of %s requires plugins that are not in %s: %s", c.Network, c.Config, strings.Join(c.BinDirs, ", "), strings.Join(c.Missing, ", "))}
 	}
 	return pass("cni", "network %s of %s: %s", c.Network, c.Config, strings.Join(c.Plugins, ", "))
 }
@@ -106,11 +106,11 @@ func resolver(in Input) Finding {
 	loopback := slices.IndexFunc(c.Nameservers, func(s string) bool { ip := net.ParseIP(s); return ip != nil && ip.IsLoopback() })
 	switch {
 	case c.Path == "":
-		return pass("resolver", "none is set (--resolv-conf): pods get name servers only from dnsConfig and --cluster-dns")
+		return pass("resolver", "no file is set (--resolv-conf): pods get name servers only from dnsConfig and --cluster-dns")
 	case len(c.Nameservers) == 0:
 		return warn("add name servers to it, or set another file with --resolv-conf", " has no name servers: pods cannot resolve names")
 	case loopback >= 0:
-		return warn("set a file with name servers that pods can reach: --resolv-conf=FILE", " names %s, a loopback address, which inside a pod refers to the pod itself", c.Nameservers[loopback])
+		return warn("set a file with name servers that pods can reach: --resolv-conf=FILE", " contains the name server %s: in a pod, this loopback address is the pod itself", c.Nameservers[loopback])
 	case len(c.Nameservers) > maxServers:
 		return warn("", " has %d name servers: pods get the first %d", len(c.Nameservers), maxServers)
 	case len(c.Searches) > maxSearches:

@@ -70,7 +70,7 @@ func writable(in Input, check string) Finding {
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
 			Fix: fmt.Sprintf("free space, or set another directory with %s", d.Setting)}
 	case d.LongName > 0 && d.LongName < longName:
-		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("file names in %s have at most %d characters: <namespace>_<name>_<uid> of a pod must fit", d.Path, d.LongName),
+		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("the file system of %s limits file names to %d bytes, but podrun uses names such as <namespace>_<name>_<uid>, which can be longer", d.Path, d.LongName),
 			Fix: fmt.Sprintf("use short pod names, or set a directory on another file system with %s", d.Setting)}
 	}
 	return pass(check, "%s is writable, %s free", d.Path, bytes(d.FreeBytes))
@@ -81,12 +81,12 @@ func settings(in Input) Finding {
 		return refusal("settings", p)
 	}
 	if profile := in.Settings.DescribeProfile(); profile != "" {
-		return pass("settings", "the settings are valid, %s included; %s; podrun does not verify signatures of images: configure the runtime to do so", in.Settings.File, profile)
+		return pass("settings", "the settings are valid, including %s; %s; podrun does not verify image signatures: configure the runtime to do so", in.Settings.File, profile)
 	}
 	if in.Settings.File != "" {
-		return pass("settings", "the settings are valid, %s included", in.Settings.File)
+		return pass("settings", "the settings are valid, including %s", in.Settings.File)
 	}
-	return pass("settings", "the settings are valid, no file was read")
+	return pass("settings", "the settings are valid; there is no settings file")
 }
 
 // nodeName checks the name of this node, which becomes a label value.
@@ -143,7 +143,7 @@ func pressure(in Input) Finding {
 	f.Summary, f.Fix = strings.Join(why, "; "), "free resources ('podrun image prune --all', 'podrun delete'), or lower evictionHard (--eviction-hard)"
 	if !slices.ContainsFunc(in.Pressure, func(p Pressure) bool { return p.Condition != string(corev1.NodeMemoryPressure) }) {
 		f.Status = Warn
-		f.Summary += "; pods of class BestEffort are refused"
+		f.Summary += "; podrun refuses BestEffort pods"
 	}
 	return f
 }
@@ -176,7 +176,7 @@ func inotify(in Input) Finding {
 		return Finding{Check: "inotify", Status: Skip, Summary: "the kernel does not report its limits"}
 	case instances < fewInstances || watches < fewWatches:
 		return Finding{Check: "inotify", Status: Warn,
-			Summary: fmt.Sprintf("%d inotify instances and %d watches per user: too few for containers that watch files", instances, watches),
+			Summary: fmt.Sprintf("%d inotify instances and %d watches per user are too few for containers that watch files", instances, watches),
 			Fix:     fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d fs.inotify.max_user_watches=524288", 4*fewInstances)}
 	}
 	return pass("inotify", "%d instances and %d watches per user", instances, watches)
@@ -198,6 +198,6 @@ func leftovers(in Input) Finding {
 		}
 		shown := in.Leftovers[:min(3, len(in.Leftovers))]
 		return Finding{Status: Warn, Summary: fmt.Sprintf("%d leftovers of killed podrun processes: %s", len(in.Leftovers), strings.Join(shown, ", ")),
-			Fix: "run 'podrun gc' to remove them ('podrun gc --dry-run' lists them)"}
+			Fix: "run 'podrun gc --dry-run' to list them, and 'podrun gc' to remove them"}
 	})
 }

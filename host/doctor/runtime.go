@@ -43,7 +43,7 @@ func embedded(in Input) Finding {
 }
 
 // CollisionFix explains how to assign another subnet to the pods of the embedded runtime.
-const CollisionFix = "delete the pods and run 'podrun runtime down'; the next start chooses another subnet"
+const CollisionFix = "delete the pods and run 'podrun runtime down': podrun then chooses another subnet when it starts the runtime again"
 
 // fixRuntime returns how to install or start a runtime.
 func (in Input) fixRuntime() string {
@@ -62,9 +62,9 @@ func (in Input) fixRuntime() string {
 	case len(c.OtherSockets) > 0:
 		return fmt.Sprintf("use the runtime on this host: --container-runtime-endpoint unix://%s", c.OtherSockets[0])
 	case c.Programs["containerd"] != "":
-		return restart("containerd") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
+		return restart("containerd") + "; or set its socket: --container-runtime-endpoint unix:///path/to.sock"
 	case c.Programs["crio"] != "":
-		return restart("crio") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
+		return restart("crio") + "; or set its socket: --container-runtime-endpoint unix:///path/to.sock"
 	}
 	if commands := InstallRuntime(c); commands != "" {
 		return commands
@@ -157,7 +157,7 @@ func handlers(in Input) Finding {
 	return in.requireRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
 		if !r.HandlersOK {
-			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: podrun does not check RuntimeClasses, and refuses user namespaces (hostUsers: false) and recursive read-only mounts, which the runtime would ignore"}
+			return Finding{Status: Pass, Summary: "the runtime does not list its handlers. Therefore, podrun does not check RuntimeClasses, and refuses user namespaces (hostUsers: false) and recursive read-only mounts: the runtime may ignore them"}
 		}
 		var all []string
 		for name, h := range r.Handlers {
@@ -197,14 +197,14 @@ func sandboxImage(in Input) Finding {
 		switch {
 		case image.Name == "" && image.Present != nil && !*image.Present:
 			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not present: the runtime will pull it for the first pod",
-				Fix: "load or pull the image that the runtime's configuration names as " + in.Facts.Runtime.SandboxKey()}
+				Fix: "load or pull the image that " + in.Facts.Runtime.SandboxKey() + " specifies in the runtime's configuration"}
 		case image.Name == "":
 			return pass("", "the runtime does not report its sandbox (pause) image")
 		case image.Present == nil:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not report whether its sandbox (pause) image %s is present", image.Name)}
 		case !*image.Present:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not present: the runtime will pull it for the first pod", image.Name),
-				Fix: fmt.Sprintf("podrun image pull %s; or set another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
+				Fix: fmt.Sprintf("podrun image pull %s; or set another image in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
 		}
 		return pass("", "the sandbox (pause) image %s is present", image.Name)
 	})
@@ -271,14 +271,14 @@ func oomScore(in Input) Finding {
 		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM
 		switch {
 		case restricts != nil && *restricts:
-			return pass("", "the runtime does not lower OOM scores (restrict_oom_score_adj): the kernel may choose a pod's sandbox first when memory is short")
+			return pass("", "the runtime does not lower OOM scores (restrict_oom_score_adj): if memory runs out, the kernel may kill a pod's sandbox first")
 		case may == nil:
 			return Finding{Status: Skip, Summary: "the runtime's process is not visible to podrun"}
 		case !*may && restricts == nil:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it cannot set the OOM score that a kubelet sets for sandboxes", in.Checkup.RuntimePID),
-				Fix: "grant the capability if sandboxes fail"}
+				Fix: "if sandboxes fail to start, grant the capability"}
 		case !*may:
-			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
+			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE but tries to lower OOM scores: no sandbox can start", in.Checkup.RuntimePID),
 				Fix: in.Facts.Runtime.LowerOOM()}
 		}
 		return pass("", "the runtime may lower OOM scores")

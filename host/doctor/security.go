@@ -13,7 +13,7 @@ import (
 func seccomp(in Input) Finding {
 	switch {
 	case !in.Checkup.Seccomp:
-		return Finding{Check: "seccomp", Status: Warn, Summary: "the kernel does not support seccomp: containers with a profile fail",
+		return Finding{Check: "seccomp", Status: Warn, Summary: "the kernel does not support seccomp: containers with a profile fail to start",
 			Fix: "use a kernel with CONFIG_SECCOMP_FILTER"}
 	case in.Settings.SeccompDefault:
 		return pass("seccomp", "enabled; containers without a profile get RuntimeDefault")
@@ -24,7 +24,7 @@ func seccomp(in Input) Finding {
 func appArmor(in Input) Finding {
 	switch {
 	case !in.Facts.AppArmor:
-		return pass("apparmor", "not enabled: pods with a profile are refused")
+		return pass("apparmor", "not enabled: podrun refuses pods with a profile")
 	case in.Checkup.Programs["apparmor_parser"] == "":
 		fix := install(in.Checkup, "apparmor")
 		if fix == "" {

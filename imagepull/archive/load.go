@@ -47,7 +47,7 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 			return nil, err
 		}
 		if len(images[i].names) == 0 {
-			return nil, fmt.Errorf("image %s has no name in the archive: save the image by its name", images[i].target.Digest)
+			return nil, fmt.Errorf("image %s has no name in the archive: save it by name ('docker save NAME:TAG'), not by ID", images[i].target.Digest)
 		}
 		if err := forHost(images[i].names[0], images[i].platforms, platform{runtime.GOOS, runtime.GOARCH}); err != nil {
 			return nil, err

@@ -27,17 +27,17 @@ const oneOfTemplate = "podrun runs one pod from its template, with the object's 
 // Kinds lists all kinds that podrun reads, the Pod first.
 var Kinds = []Kind{
 	{"Pod", "", "v1", []string{"pods", "pod", "po"}, "", "", reflect.TypeFor[corev1.Pod]()},
-	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or by --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
-	{"Secret", "", "v1", []string{"secrets", "secret"}, "read from the pod's input or by --secret, for volumes, environment variables and credentials of registries", "", reflect.TypeFor[corev1.Secret]()},
-	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or by --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
-	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "supported for hostPath, local and nfs volumes, to which podrun binds the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
+	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or a file of --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
+	{"Secret", "", "v1", []string{"secrets", "secret"}, "read from the pod's input or a file of --secret, for volumes, environment variables and credentials of registries", "", reflect.TypeFor[corev1.Secret]()},
+	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or to a directory with --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
+	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "podrun binds claims of the input to it if its source is hostPath, local or nfs", "", reflect.TypeFor[corev1.PersistentVolume]()},
 	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
 	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
 	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
 	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},
 	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
 	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate, "spec.template.", reflect.TypeFor[batchv1.Job]()},
-	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, oneOfTemplate + "; nothing is scheduled", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
+	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, oneOfTemplate + "; podrun ignores the schedule", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
 	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling apply to pods that refer to it", "", reflect.TypeFor[nodev1.RuntimeClass]()},
 	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy apply to pods that refer to it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
 }

@@ -72,7 +72,7 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 		pod.Name, pod.GenerateName = "", name+"-"
 	}
 	if name == "" {
-		fail(fmt.Errorf("the image %q has no name that a pod can have: use --name", f.Image))
+		fail(fmt.Errorf("podrun cannot derive a pod name from the image %q: use --name", f.Image))
 	}
 	var err error
 	var problems []error

@@ -69,10 +69,10 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	}
 	if k.Leftover() {
 		pod.Status.Reason = "CheckpointMissing"
-		pod.Status.Message = fmt.Sprintf("the pod has a sandbox but no checkpoint: its removal was interrupted, or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
+		pod.Status.Message = fmt.Sprintf("the pod has a sandbox but no checkpoint, because its removal was interrupted or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
 	}
 	if over && !d.Ended && pod.Status.Reason == "" {
-		pod.Status.Reason, pod.Status.Message = lifecycle.ReasonStopped, "podrun stopped the pod; 'podrun start' starts it again"
+		pod.Status.Reason, pod.Status.Message = lifecycle.ReasonStopped, "podrun stopped the pod; run 'podrun start' to start it again"
 		if slices.ContainsFunc(obs.Containers, func(c lifecycle.Container) bool { return c.State == lifecycle.Running }) {
 			pod.Status.Reason = lifecycle.ReasonStopping
 		}

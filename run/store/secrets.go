@@ -93,7 +93,7 @@ func makePrivate(dir string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s has owner %d and mode %o instead of being a directory with owner %d and mode 700; remove it", dir, st.Uid, st.Mode, os.Geteuid())
+		return fmt.Errorf("%s has owner %d and mode %o, but must be a directory with owner %d and mode 700: remove it", dir, st.Uid, st.Mode, os.Geteuid())
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestAnothersPod(t *testing.T) {
 	})
 	pod := r.pod("taken", "\napiVersion: v1\nkind: Pod\nmetadata: {name: taken}\nspec: {dnsPolicy: Default, containers: [{name: app, image: IMAGE}]}\n")
 	out, err := r.podrun("apply", pod)
-	if err == nil || !strings.Contains(out, "pod e2e/taken of another program runs on this host (uid "+uid+")") {
+	if err == nil || !strings.Contains(out, "another program runs a pod e2e/taken on this host (uid "+uid+")") {
 		t.Errorf("apply: %v\n%s", err, out)
 	}
 	r.must("delete", "taken", "--ignore-not-found")
