@@ -232,6 +232,10 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		return false // if the situation cannot be read, the step continues
 	}
 	in.Owned = false // the owner is this step
+	if step.Do == Apply {
+		// Apply removes a pod that it replaces. If a command removes the pod, the worker observes the new owner.
+		in.Doomed = false
+	}
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
 		in.Broken, in.Unclaimed = false, false // the worker knows the definition
 		p.rewrite.Store(true)

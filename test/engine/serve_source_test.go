@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/store"
@@ -72,6 +75,64 @@ func TestServeKnowsTheSourceFirst(t *testing.T) {
 			t.Errorf("of %d calls after the pod got its checkpoint, these were made before its source was recorded: %v", calls, unknown)
 		}
 	})
+}
+
+// TestServeReplacesWhileSourcesAreRead: a read of the directories while a pod is being replaced, for example
+// because another file changes, does not end the replacement: the supervisor would delete the pod and create
+// another one without its history and its events.
+func TestServeReplacesWhileSourcesAreRead(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.running("web")
+		s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Times: 1})
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1}", "app:1, args: [x]}", 1))
+		time.Sleep(time.Second)
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Minute)
+		s.running("web")
+		s.running("db")
+		id := s.pod("web")[0].ID
+		revisions, err := s.engine().History(id)
+		if err != nil || len(revisions) != 2 {
+			t.Errorf("the history has %d revisions, want 2: %v", len(revisions), err)
+		}
+		events, err := store.ReadJournal(s.layout(), id.UID)
+		if err != nil || !slices.ContainsFunc(events, func(e event.Event) bool { return e.Reason == event.KillingContainer }) {
+			t.Errorf("the events of the replaced pod are lost: %v, %v", events, err)
+		}
+	})
+}
+
+// TestServeReplacementIsDeleted: a command that deletes a pod while the supervisor replaces it, and a file that
+// is removed meanwhile, take effect.
+func TestServeReplacementIsDeleted(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("removed=%t", removed), func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.files.write(file("web"), servedPod("web"))
+				time.Sleep(time.Minute)
+				s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Times: 1})
+				s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1}", "app:1, args: [x]}", 1))
+				time.Sleep(time.Second)
+				if removed {
+					s.files.remove(file("web"))
+					time.Sleep(time.Minute)
+					s.absent("web")
+					return
+				}
+				for _, result := range s.delete(run.DeleteOptions{}, "web") {
+					if result.Err != nil {
+						t.Error(result.Err)
+					}
+				}
+				time.Sleep(time.Minute)
+				if args := s.running("web").Config.GetArgs(); !slices.Equal(args, []string{"x"}) {
+					t.Errorf("the pod runs with %q", args)
+				}
+			})
+		})
+	}
 }
 
 // TestServeUpdate: the pod is updated in place if the API permits it, and otherwise
