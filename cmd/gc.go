@@ -17,6 +17,7 @@ func newGC(a *app) *cobra.Command {
 		Long: `Find and remove leftovers of podrun processes that were killed:
 
   - pods whose removal was interrupted
+  - pods of 'podrun run' without --keep
   - sandboxes without a checkpoint, and containers without a sandbox
   - container records that podrun restored in containerd to remove a container
   - cgroups of deleted pods

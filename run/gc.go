@@ -146,7 +146,8 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 
-// leftPods finds pods whose removal was interrupted, or whose directory no longer exists.
+// leftPods finds pods whose removal was interrupted, whose directory no longer exists, or that a killed
+// command would have removed.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
@@ -160,12 +161,24 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 			l.Why = "its removal was interrupted"
 		case !store.HasCheckpoint(e.Layout(), k.ID.UID):
 			l.Why = "it has a sandbox but no checkpoint"
+		case e.abandoned(owner, k.ID):
+			l.Why = "the podrun run that created it was killed"
 		default:
 			continue
 		}
 		out = append(out, l)
 	}
 	return out
+}
+
+// abandoned reports whether the last owner of a pod, which is not live, ended before it removed the pod, and no
+// other running command requires the pod. A pod that another command has stopped or started since is kept.
+func (e *Engine) abandoned(owner *store.OwnerRecord, id identity.Pod) bool {
+	if owner == nil || owner.UID != id.UID || owner.Origin == nil || !owner.Origin.RemovedAtEnd || owner.Purpose != store.PurposeRun {
+		return false
+	}
+	kept, err := store.KeptByOthers(e.Layout(), id, nil, owner.Incarnation)
+	return err == nil && !kept
 }
 
 // leftNetworks finds the network attachments of podrun's sandboxes that the runtime no

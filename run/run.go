@@ -39,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
-	o.Origin.Command = store.OriginRun
+	o.Origin = store.Origin{Command: store.OriginRun, RemovedAtEnd: !o.Keep}
 	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
 		return nil, reconcile.ReadHostError(bounded, err)

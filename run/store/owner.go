@@ -114,7 +114,8 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 		c.KilledAt = new(*r.KilledAt)
 	}
 	if r.Origin != nil {
-		c.Origin = &Origin{Command: r.Origin.Command, Settings: slices.Clone(r.Origin.Settings)}
+		c.Origin = new(*r.Origin)
+		c.Origin.Settings = slices.Clone(r.Origin.Settings)
 	}
 	return &c
 }
@@ -179,6 +180,10 @@ type Origin struct {
 	Command string `json:"command"`
 	// Settings are the node's settings with which the pod was planned (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
+	// RemovedAtEnd is true if the command removes the pod when it ends, as `podrun run` without --keep does.
+	// If the command was killed, the pod is a leftover. It is false if an older version of podrun, which does
+	// not record it, created the pod.
+	RemovedAtEnd bool `json:"removedAtEnd,omitempty"`
 }
 
 // The commands of origins.
