@@ -5,7 +5,12 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/observe"
@@ -19,7 +24,8 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 		e.WarnOnce(problem.WarningOf(err))
 		return
 	}
-	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers)}
+	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers),
+		Ended: func(ctx context.Context, id string) bool { return ended(ctx, e.Client, id) }}
 	var logs []podlog.Running
 	for _, c := range running {
 		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
@@ -29,4 +35,14 @@ func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
 	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
 		e.SendWarnings(problem.List{problem.WarningOf(err)})
 	}
+}
+
+// ended reports whether a container has ended, or was removed with its log, since the list of running containers
+// was read.
+func ended(ctx context.Context, client *cri.Client, id string) bool {
+	c, err := client.ContainerStatus(ctx, id, false)
+	if err != nil {
+		return status.Code(err) == codes.NotFound
+	}
+	return c.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING
 }

@@ -29,6 +29,9 @@ type Rotator struct {
 	// Workers is how many logs RotateAll rotates concurrently. Values less than 1 count as
 	// 1.
 	Workers int
+	// Ended reports whether a container has ended or was removed. RotateAll calls it if it could not rotate the
+	// log of the container, and ignores the failure if the result is true. It may be nil.
+	Ended func(ctx context.Context, id string) bool
 }
 
 // Running is a running container with its log.
@@ -55,7 +58,7 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 				return nil // reported once, below
 			}
 			err := r.rotateLarge(ctx, c.Path, func(ctx context.Context) error { return reopen(ctx, c.ID) })
-			if err != nil {
+			if err != nil && (r.Ended == nil || !r.Ended(ctx, c.ID)) {
 				errs[i] = fmt.Errorf("container %s: rotate its log: %w", c.ID, err)
 			}
 			return nil

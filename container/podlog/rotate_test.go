@@ -312,6 +312,11 @@ func TestRotateAll(t *testing.T) {
 		if calls.Load() != 11 || most.Load() != 3 {
 			t.Errorf("%d logs reopened, %d at a time; want the 10 that are large and the missing one, 3 at a time", calls.Load(), most.Load())
 		}
+		r.Ended = func(_ context.Context, id string) bool { return id == "gone" }
+		if err := r.RotateAll(t.Context(), list, reopen); err != nil {
+			t.Errorf("of a container that was removed meanwhile: %v", err)
+		}
+		calls.Store(11)
 		none := Rotator{MaxSize: -1}
 		if err := none.RotateAll(t.Context(), list, reopen); err != nil || calls.Load() != 11 {
 			t.Errorf("a negative size: %v, %d calls", err, calls.Load())

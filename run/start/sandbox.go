@@ -60,7 +60,7 @@ func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err err
 		return err
 	}
 	if err := st.Volumes.make(ctx); err != nil {
-		st.Volumes.emitMountErrors(err)
+		st.Volumes.emitMountErrors(ctx, err)
 		return err
 	}
 	st.Volumes.made = true
@@ -76,7 +76,7 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 	err := st.makeSandbox(ctx, n.attempt)
 	failed := <-prepared
 	st.Volumes.made, st.durable = failed == nil, failed == nil
-	st.Volumes.emitMountErrors(failed)
+	st.Volumes.emitMountErrors(ctx, failed)
 	return joinErrors(ctx, failed, err)
 }
 
@@ -125,7 +125,9 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 			}
 			return st.writeHosts(made.IPs)
 		}
-		st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
+		if !errors.Is(ctx.Err(), context.Canceled) { // podrun canceled the call: nothing failed
+			st.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
+		}
 		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
 			return st.sandboxError(err, nil)
 		}

@@ -29,14 +29,17 @@ func (v *Volumes) ensure(ctx context.Context) error {
 	fresh, err := v.lease.Fresh()
 	if err == nil && fresh {
 		err = v.make(ctx)
-		v.emitMountErrors(err)
+		v.emitMountErrors(ctx, err)
 	}
 	v.made = err == nil
 	return err
 }
 
-// emitMountErrors emits an event for each volume that could not be created.
-func (v *Volumes) emitMountErrors(err error) {
+// emitMountErrors emits an event for each volume that could not be created, unless podrun canceled ctx.
+func (v *Volumes) emitMountErrors(ctx context.Context, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
 	for _, e := range mountErrors(err) {
 		v.pod.Emit(event.Warning, event.FailedMountVolume, "", e.Event())
 	}
@@ -93,7 +96,7 @@ func (v *Volumes) Refresh(ctx context.Context) error {
 	}
 	err := volume.Refresh(ctx, v.pod.Plan.Volumes)
 	if err != nil {
-		v.emitMountErrors(err)
+		v.emitMountErrors(ctx, err)
 		if e, ok := errors.AsType[*problem.Error](err); ok {
 			e.Op = "update volumes"
 		}

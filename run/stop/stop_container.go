@@ -3,6 +3,7 @@ package stop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -87,9 +88,9 @@ func (s *Stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 // runPreStop runs a preStop hook for up to the grace period. A failure is reported but does not prevent
 // the stop.
 func (s *Stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, grace)
+	limited, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := hook.Apply(ctx, plan, s.pod.HookTarget(c)); err != nil {
+	if err := hook.Apply(limited, plan, s.pod.HookTarget(c)); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		s.pod.Emit(event.Warning, event.FailedPreStopHook, c.Name, hook.EventOf(err, "PreStopHook failed"))
 	}
 }

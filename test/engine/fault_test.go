@@ -385,3 +385,20 @@ func TestRollbackInALongOutage(t *testing.T) {
 		r.mustDelete()
 	})
 }
+
+// TestCancelIsNoFailure: a sandbox whose creation podrun cancels has not failed, so no event says so.
+func TestCancelIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Hang})()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(3*time.Second, func() { cancel(errCtrlC) })
+		if result := r.applyWithin(ctx, one("Always"), testTimeout); !errors.Is(result.Err, errCtrlC) {
+			t.Errorf("the error is %v", result.Err)
+		}
+		if slices.Contains(r.reasons(), "FailedCreatePodSandBox") {
+			t.Errorf("events %q", r.reasons())
+		}
+		r.nothingLeft()
+	})
+}
