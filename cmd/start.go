@@ -14,6 +14,9 @@ func newStart(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start NAME... | -l SELECTOR | --all",
 		Short: "Start pods that were stopped",
+		Long: `Start pods that 'podrun stop' has stopped. If a pod's restartPolicy does not restart the
+containers that stop has killed, podrun recreates the pod, as 'podrun restart' does. A
+pod that had ended before it was stopped does not run again.`,
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -132,13 +133,19 @@ func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) 
 			if h.Observed, err = n.Observe(ctx, h.ID.UID); err != nil {
 				return &problem.Error{Kind: problem.Runtime, Object: "pod " + h.ID.String(), Err: err}
 			}
-			started, _ := h.Observed.Probed()
-			d := lifecycle.Next(h.Pod, lifecycle.World{Observed: h.Observed, Started: started, Now: time.Now(), Since: lifecycle.StartTime(h.Pod, h.Observed)})
-			h.Ended = d.Ended && h.Observed.Sandbox() != nil
+			h.Ended = HasEnded(h.Pod, h.Observed)
+			h.Interrupted = observe.ReadStopMark(n.Layout(), h.ID.UID).Interrupted
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// HasEnded reports whether none of a pod's containers is running or will run again.
+func HasEnded(pod *corev1.Pod, obs *lifecycle.Observed) bool {
+	started, _ := obs.Probed()
+	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Started: started, Now: time.Now(), Since: lifecycle.StartTime(pod, obs)})
+	return d.Ended && obs.Sandbox() != nil
 }
 
 // ReadFacts reads those facts of this host that are required to plan the objects. The error is of kind

@@ -4,15 +4,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
-// MarkStopped records why the pod is about to be stopped permanently.
-func (p *Pod) MarkStopped(why, hint string) error {
-	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
+// MarkStopped records why the pod is about to be stopped permanently, and whether that interrupts it: start
+// and apply run a pod again that was interrupted, even if its restartPolicy would not restart its
+// containers.
+func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
+	mark := observe.StopMark{Why: why, Hint: hint, Interrupted: interrupts || observe.ReadStopMark(p.Plan.Layout, p.Plan.ID.UID).Interrupted}
+	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark.Bytes(), 0o600)
 }
 
 // WasStopped returns the error for a command whose pod was stopped before or during a wait; nil if it
@@ -25,11 +28,11 @@ func (p *Pod) WasStopped() error {
 	if err != nil {
 		return err
 	}
-	why, hint, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	mark := observe.ParseStopMark(data)
 	if p.RemovedAtEnd {
-		hint = ""
+		mark.Hint = ""
 	}
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + p.Plan.ID.String(), Err: errors.New(why), Hint: hint}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + p.Plan.ID.String(), Err: errors.New(mark.Why), Hint: mark.Hint}
 }
 
 // ClearStopped removes the record that the pod was stopped, because it has been admitted again.

@@ -34,8 +34,10 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)
+	// A pod whose restartPolicy does not restart the containers that a stop has killed runs again.
+	resumes := was.Ended && was.Interrupted && len(t.Changes) == 0 && !in.KeepEnded && in.Debug == nil
 	switch {
-	case in.Force:
+	case in.Force, resumes:
 		t.Change, t.Old, t.since = ChangeReplace, existing, nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
 			t.UID = uid

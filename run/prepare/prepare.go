@@ -42,6 +42,8 @@ type ExistingPod struct {
 	Observed *lifecycle.Observed
 	// Ended is true if none of its containers is running or will run again.
 	Ended bool
+	// Interrupted is true if a command stopped the pod before it had ended.
+	Interrupted bool
 	// Broken explains why the checkpoint cannot be read; if it is set, Pod, Made, Ending, Observed and
 	// Ended are not. Corrupt is true if the content of the checkpoint is lost.
 	Broken  error

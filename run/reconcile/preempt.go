@@ -56,7 +56,7 @@ func (a *applying) preemptOne(ctx context.Context, id identity.Pod) error {
 	if err := v.lease.Acquire(store.PurposeStop); err != nil {
 		return v.closeAfter(err)
 	}
-	if err := v.pod.MarkStopped("was preempted in order to admit critical pod "+a.pod.Plan.ID.String(), "apply it again when its resources are free"); err != nil {
+	if err := v.pod.MarkStopped("was preempted in order to admit critical pod "+a.pod.Plan.ID.String(), "apply it again when its resources are free", true); err != nil {
 		return v.closeAfter(err)
 	}
 	v.pod.Emit(event.Warning, event.Preempting, "", Preempted)
