@@ -19,6 +19,9 @@ import (
 // translate converts a command line of a related tool to podrun's, or returns an error
 // with a hint. Commands of podrun are not changed.
 func translate(root *cobra.Command, args []string) ([]string, error) {
+	if len(args) == 1 && args[0] == "-v" { // --verbose has no meaning without a command
+		return []string{"--version"}, nil
+	}
 	at := wordsAt(root.PersistentFlags(), args)
 	if len(at) == 0 {
 		return args, nil
@@ -165,7 +168,8 @@ func withDash(root *cobra.Command, args []string, exec int) []string {
 }
 
 // imageWithDash inserts -- between the image and the command of run IMAGE, because the arguments
-// after an image belong to the container. It replaces -v before the word run by --verbose.
+// after an image belong to the container. It replaces -v before the word run by --verbose, and -h NAME before
+// the image by --hostname.
 func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	args = slices.Clone(args)
 	for i, arg := range args[:at] {
@@ -176,7 +180,12 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.AddFlagSet(named(root, "run").Flags())
 	flags.AddFlagSet(root.PersistentFlags())
+	flags.BoolP("help", "h", false, "") // cobra adds it later
 	words := wordsAt(flags, args[at+1:])
+	if len(words) == 2 && words[0] > 0 && args[at+words[0]] == "-h" { // a host name and an image; otherwise -h prints the help
+		args[at+words[0]] = "--hostname"
+		words = wordsAt(flags, args[at+1:])
+	}
 	if len(words) == 0 {
 		return args
 	}

@@ -35,7 +35,7 @@ var ignoredFlags = map[string][]ignoredFlag{
 		{name: "show-managed-fields"}, {name: "output-watch-events"}, {name: "server-print"}},
 	"events": {{name: "sort-by", values: anyValue}, {name: "chunk-size", values: anyValue}},
 	"logs":   {{name: "ignore-errors"}},
-	"run": {{name: "no-tty"}, {name: "init"}, {name: "leave-stdin-open"}, {name: "save-config"}, {name: "field-manager", values: anyValue},
+	"run": {{name: "no-tty"}, {name: "leave-stdin-open"}, {name: "save-config"}, {name: "field-manager", values: anyValue},
 		{name: "pod-running-timeout", values: anyValue}},
 	"top":        {{name: "no-stream"}, {name: "batch", short: "b"}, {name: "all", short: "a"}},
 	"image ls":   {{name: "all", short: "a"}},

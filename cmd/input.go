@@ -40,6 +40,8 @@ type inputFlags struct {
 	invalid                     error
 	// generated is an object that the command line defines, in place of files.
 	generated *manifest.Source
+	// notes are warnings about the command line.
+	notes problem.List
 	// env and images change the pods (manifest.Options).
 	env    []corev1.EnvVar
 	images map[string]string
@@ -103,6 +105,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		return nil, err
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
+	warn(f.notes)
 	sources, err := f.read(ctx, a, slices.Concat(expandFiles(names), f.configMaps, f.secrets))
 	if err != nil && (!f.continueOnError || len(sources) == 0) {
 		return nil, err

@@ -140,7 +140,7 @@ func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []str
 		return nil, err
 	}
 	if f.isImageRun(named) {
-		return nil, f.define(c, named)
+		return nil, f.define(c, a, named)
 	}
 	if err := f.checkNamed(c, named); err != nil {
 		return nil, err

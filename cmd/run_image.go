@@ -53,6 +53,7 @@ var definitionFlags = map[string]string{
 	"workdir":     "set workingDir of the container in the manifest",
 	"privileged":  "set securityContext.privileged: true of the container in the manifest",
 	"read-only":   "set securityContext.readOnlyRootFilesystem: true of the container in the manifest",
+	"init":        "set shareProcessNamespace: true in the manifest: the sandbox's process 1 then reaps zombies",
 	"cap-add":     "set securityContext.capabilities.add of the container in the manifest",
 	"cap-drop":    "set securityContext.capabilities.drop of the container in the manifest",
 	"memory":      "set resources.limits.memory of the container in the manifest",
@@ -76,7 +77,8 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.pull, "pull", "", "when to pull the image: always, missing or never")
 	set.StringVarP(&f.WorkDir, "workdir", "w", "", "working directory in the container")
 	set.StringVarP(&f.User, "user", "u", "", "user of the container: UID[:GID]")
-	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod")
+	set.StringVar(&f.Hostname, "hostname", "", "host name of the pod; -h NAME before the image works, too")
+	set.BoolVar(&f.Init, "init", false, "reap zombies and forward signals: share the process namespace, in which the sandbox's process is process 1")
 	set.StringVar(&f.Network, "network", "", "network of the pod: host for the network of this host")
 	set.StringArrayVar(&f.CapAdd, "cap-add", nil, "`capability` to add; repeatable")
 	set.StringArrayVar(&f.CapDrop, "cap-drop", nil, "`capability` to drop; repeatable")
@@ -223,7 +225,7 @@ func typedName(typed []string, flag *pflag.Flag) string {
 
 // define creates the pod of an image, and makes it the input of the command. If --image is set,
 // the first argument is the name of the pod, as in kubectl.
-func (f *runFlags) define(c *cobra.Command, named []string) error {
+func (f *runFlags) define(c *cobra.Command, a *app, named []string) error {
 	p := &f.PodFlags
 	kubectl := p.Image != ""
 	switch {
@@ -262,6 +264,9 @@ func (f *runFlags) define(c *cobra.Command, named []string) error {
 	if p.Pull, err = pullPolicy(f.pull); err != nil {
 		return usage(c, err)
 	}
+	if a.dashAdded && p.Entrypoint == "" {
+		f.notes = append(f.notes, flagOfCommand(p.Image, p.Args)...)
+	}
 	p.Ports = append(p.Ports, f.port...)
 	p.Env, f.env = f.env, nil
 	p.Unique = !f.detach && f.remove && f.dryRun == dryNone
@@ -275,6 +280,38 @@ func (f *runFlags) define(c *cobra.Command, named []string) error {
 	}
 	f.generated, err = generatedSource(pod)
 	return err
+}
+
+// flagOfCommand returns a warning if the first argument after an image is probably a flag for podrun: as in
+// docker, it is an argument of the container. Only flags with values that fit docker's flags count, because
+// the entrypoint of an image may have flags of the same names.
+func flagOfCommand(image string, args []string) problem.List {
+	if len(args) == 0 {
+		return nil
+	}
+	flag, value, attached := strings.Cut(args[0], "=")
+	given := args[:1]
+	if !attached && len(args) > 1 {
+		value, given = args[1], args[:2]
+	}
+	fits := false
+	switch flag {
+	case "-e", "--env":
+		name, _, ok := strings.Cut(value, "=")
+		fits = ok && name != "" && !strings.ContainsAny(name, "-./:")
+	case "-v", "--volume":
+		source, path, ok := strings.Cut(value, ":")
+		fits = ok && source != "" && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
+	case "-p", "--publish":
+		fits = strings.Contains(value, ":") && strings.Trim(value, "0123456789.:") == ""
+	case "-it", "-ti", "--rm":
+		fits, given = true, args[:1]
+	}
+	if !fits {
+		return nil
+	}
+	return problem.List{{Object: shellWords(given), Warning: true, Message: "is after the image, and therefore an argument of the container, as in docker",
+		Hint: "to give it to podrun, write it before the image: 'podrun run " + shellWords(given) + " " + shellWord(image) + "'"}}
 }
 
 // namesManifestFile reports whether a word is the path of a file.

@@ -88,6 +88,12 @@ func TestImageWithDash(t *testing.T) {
 		"run web.ymal -q":                    "run web.ymal -q", // of web.yaml
 		"run job:latest -q":                  "run job:latest -- -q",
 		"run Pod -q":                         "run Pod -q", // not the name of an image
+		"run -h web nginx":                   "run --hostname web nginx --",
+		"run --rm -h web nginx -h":           "run --rm --hostname web nginx -- -h",
+		"run -h web web.yaml":                "run --hostname web web.yaml",
+		"run -h":                             "run -h",
+		"run nginx -h":                       "run nginx -- -h",
+		"run -h nginx":                       "run -h nginx --",
 		"run --gpus all nginx":               "run --gpus all nginx",
 		"run":                                "run",
 	} {
@@ -95,6 +101,33 @@ func TestImageWithDash(t *testing.T) {
 		root := newRoot(newApp(Streams{}))
 		if got := strings.Join(imageWithDash(root, args, slices.Index(args, "run")), " "); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestFlagOfCommand: podrun warns about a flag after the image only if it is probably a flag for podrun.
+func TestFlagOfCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                           "",
+		"sh -e A=B":                  "",
+		"-e A=B":                     "-e A=B",
+		"--env=A=B sh":               "--env=A=B",
+		"-e 's/a=b/c/'":              "",
+		"-v /src:/src make":          "-v /src:/src",
+		"-v https://example.com":     "",
+		"-v":                         "",
+		"-p 8080:80":                 "-p 8080:80",
+		"-p password":                "",
+		"-it sh":                     "-it",
+		"--rm":                       "--rm",
+		"--name infra0 --data-dir d": "",
+	} {
+		got := ""
+		if list := flagOfCommand("busybox", strings.Fields(line)); len(list) > 0 {
+			got = list[0].Object
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
 }

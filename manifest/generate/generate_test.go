@@ -19,12 +19,12 @@ func TestPod(t *testing.T) {
 			Ports: []string{"8080:80", "127.0.0.1:53:53/udp", "[::1]:1:2", "9"}, Volumes: []string{"/a:/b:ro", "./src:/src", "data:/data", "/tmp"},
 			Labels: []string{"a=b,c=d"}, Notes: []string{"e=f"}, CPUs: "1.5", Memory: "64m", Restart: corev1.RestartPolicyNever, Pull: corev1.PullAlways,
 			WorkDir: "/w", User: "1:2", Hostname: "h", Network: "host", CapAdd: []string{"cap_net_admin"}, CapDrop: []string{"ALL"},
-			Privileged: true, ReadOnly: true, Stdin: true, TTY: true, CurrentDir: "/here"},
+			Privileged: true, ReadOnly: true, Init: true, Stdin: true, TTY: true, CurrentDir: "/here"},
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"e":"f"},"labels":{"a":"b","c":"d"},"name":"web"},"spec":{"containers":[{"args":["a"],"command":["sh"],"env":[{"name":"A","value":"b"}],"image":"nginx","imagePullPolicy":"Always","name":"web",` +
 				`"ports":[{"containerPort":80,"hostPort":8080},{"containerPort":53,"hostIP":"127.0.0.1","hostPort":53,"protocol":"UDP"},{"containerPort":2,"hostIP":"::1","hostPort":1},{"containerPort":9}],` +
 				`"resources":{"limits":{"cpu":"1500m","memory":"64Mi"}},"securityContext":{"capabilities":{"add":["NET_ADMIN"],"drop":["ALL"]},"privileged":true,"readOnlyRootFilesystem":true,"runAsGroup":2,"runAsUser":1},"stdin":true,"stdinOnce":true,"tty":true,` +
 				`"volumeMounts":[{"mountPath":"/b","name":"volume-1","readOnly":true},{"mountPath":"/src","name":"volume-2"},{"mountPath":"/data","name":"volume-3"},{"mountPath":"/tmp","name":"volume-4"}],"workingDir":"/w"}],` +
-				`"hostNetwork":true,"hostname":"h","restartPolicy":"Never","volumes":[{"hostPath":{"path":"/a"},"name":"volume-1"},{"hostPath":{"path":"/here/src"},"name":"volume-2"},{"name":"volume-3","persistentVolumeClaim":{"claimName":"data"}},{"emptyDir":{},"name":"volume-4"}]}}`},
+				`"hostNetwork":true,"hostname":"h","restartPolicy":"Never","shareProcessNamespace":true,"volumes":[{"hostPath":{"path":"/a"},"name":"volume-1"},{"hostPath":{"path":"/here/src"},"name":"volume-2"},{"name":"volume-3","persistentVolumeClaim":{"claimName":"data"}},{"emptyDir":{},"name":"volume-4"}]}}`},
 		{"command", PodFlags{Name: "x", Image: "y", AsCommand: true, Args: []string{"a", "b"}},
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"run":"x"},"name":"x"},"spec":{"containers":[{"command":["a","b"],"image":"y","name":"x"}]}}`},
 	} {

@@ -38,6 +38,9 @@ type PodFlags struct {
 	CapDrop    []string
 	Privileged bool
 	ReadOnly   bool
+	// Init shares the process namespace: process 1 is the sandbox's, which reaps zombies, and signals have
+	// their default effect on the container's command, as with the init of docker.
+	Init       bool
 	Stdin, TTY bool
 	// CurrentDir is the absolute path of the directory to which relative sources of volumes
 	// refer.
@@ -68,6 +71,9 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 	}
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		Spec: corev1.PodSpec{RestartPolicy: f.Restart, Hostname: f.Hostname}}
+	if f.Init {
+		pod.Spec.ShareProcessNamespace = &f.Init
+	}
 	if pod.Name = name; f.Unique && f.Name == "" {
 		pod.Name, pod.GenerateName = "", name+"-"
 	}
