@@ -120,7 +120,7 @@ var rows = []row{
 
 	{path: "spec.initContainers[]", class: supported, note: "like spec.containers[]"},
 	{path: "spec.initContainers[].restartPolicy", class: supported, note: "`Always` makes the container a sidecar"},
-	{path: "spec.initContainers[].ports[].hostPort", class: warned, note: "the kubelet maps ports of app containers only", try: "spec: {initContainers: [{name: side, image: i, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 80}]}]}", says: "maps ports of app containers only"},
+	{path: "spec.initContainers[].ports[].hostPort", class: warned, note: "the kubelet maps ports of app containers only", try: "spec: {initContainers: [{name: side, image: i, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 80}]}]}", says: "forwards ports of app containers only"},
 	{path: "spec.ephemeralContainers[]", class: refused, note: "refused in a new pod, as by the API; `podrun debug` and `apply` can add ephemeral containers to a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
 
 	{path: "spec.volumes[].name", class: supported},
@@ -137,7 +137,7 @@ var rows = []row{
 	{path: "spec.volumes[].projected.sources[].clusterTrustBundle", class: refused, note: "requires an API server; its feature gate is off", try: projected("clusterTrustBundle: {name: bundle, path: p}"), says: "unknown source of a projected volume"},
 	{path: "spec.volumes[].projected.sources[].podCertificate", class: refused, note: "issued through an API server; its feature gate is off", try: projected("podCertificate: {signerName: example.com/s, keyType: ED25519, credentialBundlePath: p}"), says: "unknown source of a projected volume"},
 	{path: "spec.volumes[].persistentVolumeClaim", class: supported, note: "podrun binds the claim to a PersistentVolume of the input, to the directory of `--pvc NAME=DIR`, or to a directory below `--pvc-dir`"},
-	{path: "spec.volumes[].ephemeral", class: warned, note: "a directory of the pod, without a size limit", try: "spec: {volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}", says: "a directory of the pod"},
+	{path: "spec.volumes[].ephemeral", class: warned, note: "a directory of the pod, without a size limit", try: "spec: {volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}", says: "does not provision a claim"},
 	{path: "spec.volumes[].image", class: supported, note: "requires containerd 2.1 or CRI-O 1.31"},
 	{path: "spec.volumes[].nfs", class: supported},
 	unserved("awsElasticBlockStore", "volumeID: v"),
@@ -150,7 +150,7 @@ var rows = []row{
 	unserved("flexVolume", "driver: a/b"),
 	unserved("flocker", "datasetName: d"),
 	unserved("gcePersistentDisk", "pdName: d"),
-	{path: "spec.volumes[].gitRepo", class: refused, note: "removed from the kubelet: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "in an init container"},
+	{path: "spec.volumes[].gitRepo", class: refused, note: "removed from the kubelet: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "with an init container"},
 	unserved("glusterfs", "endpoints: e, path: p"),
 	unserved("iscsi", "targetPortal: 192.0.2.1, iqn: 'iqn.2001-04.com.example:a', lun: 1"),
 	unserved("photonPersistentDisk", "pdID: p"),
