@@ -24,6 +24,9 @@ type changeFlags struct {
 	dryRun              string
 	timeout             time.Duration
 	validate            string
+	// content is the content of the files of configMaps and secrets, once it has been read: a pipe can be
+	// read only once.
+	content []manifest.Source
 }
 
 func (f *changeFlags) add(a *app, c *cobra.Command) {
@@ -172,7 +175,7 @@ func (a *app) changePods(ctx context.Context, f *changeFlags, r *renderer, e *ru
 	case len(changed) > 0:
 		r.severalPods = len(changed) > 1
 		a.trackWork(r, e, idsOf(changed), run.UndoTimeout)
-		applied, err := e.Change(ctx, changed, redefine, run.ApplyOptions{AllowKubelet: a.allowKubelet, Force: d.force, DefineOnly: d.labelsOnly})
+		applied, err := e.Change(ctx, changed, redefine, run.ApplyOptions{AllowKubelet: a.allowKubelet, Force: d.force, RestartedAt: !d.labelsOnly, DefineOnly: d.labelsOnly})
 		if err != nil {
 			return err
 		}
@@ -211,13 +214,13 @@ func inPod(id identity.Pod, err error) error {
 	return &problem.Error{Kind: kind, Object: "pod/" + id.Name, Err: err, Hint: hint}
 }
 
-// sources reads the files of --configmap and --secret.
-func (f *changeFlags) sources(ctx context.Context) ([]manifest.Source, error) {
+// sources returns the files of --configmap and --secret, which it reads only once.
+func (f *changeFlags) sources(ctx context.Context) (_ []manifest.Source, err error) {
 	files := append(append([]string(nil), f.configMaps...), f.secrets...)
-	if len(files) == 0 {
-		return nil, nil
+	if len(files) > 0 && f.content == nil {
+		f.content, err = manifest.Read(ctx, files, manifest.ReadOptions{})
 	}
-	return manifest.Read(ctx, files, manifest.ReadOptions{})
+	return f.content, err
 }
 
 // redefine returns the objects of a changed pod, or nil if nothing changes, and new warnings.
@@ -285,7 +288,7 @@ func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objec
 	if len(objects.Pods) == 0 {
 		return nil
 	}
-	_, problems, err := e.Prepare(ctx, objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Force: d.force, KeepEnded: d.labelsOnly})
+	_, problems, err := e.Prepare(ctx, objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Force: d.force, RestartedAt: !d.labelsOnly, KeepEnded: d.labelsOnly})
 	if err != nil {
 		return err
 	}

@@ -150,12 +150,13 @@ func TestResources(t *testing.T) {
 		limits, requests, err string
 		replace               []string
 	}{
-		"a limit":        {limits: "cpu=200m", replace: []string{"cpu: 100m", "cpu: 200m"}},
-		"another one":    {limits: "memory=1Gi", replace: []string{"cpu: 100m", "cpu: 100m, memory: 1Gi"}},
-		"requests":       {requests: "cpu=1,memory=64Mi", replace: []string{"limits: {cpu: 100m}", "limits: {cpu: 100m}, requests: {cpu: 1, memory: 64Mi}"}},
-		"no quantity":    {limits: "cpu=lots", err: "--limits=cpu=lots: "},
-		"no value":       {limits: "cpu", err: `"cpu" is not of the form RESOURCE=QUANTITY`},
-		"an empty entry": {limits: "cpu=1,", err: `"" is not of the form`},
+		"a limit":          {limits: "cpu=200m", replace: []string{"cpu: 100m", "cpu: 200m"}},
+		"another one":      {limits: "memory=1Gi", replace: []string{"cpu: 100m", "cpu: 100m, memory: 1Gi"}},
+		"requests":         {requests: "cpu=1,memory=64Mi", replace: []string{"limits: {cpu: 100m}", "limits: {cpu: 100m}, requests: {cpu: 1, memory: 64Mi}"}},
+		"no quantity":      {limits: "cpu=lots", err: "--limits=cpu=lots: "},
+		"a unit of docker": {limits: "memory=64MB", err: "(did you mean 64Mi, or 64M?)"},
+		"no value":         {limits: "cpu", err: `"cpu" is not of the form RESOURCE=QUANTITY`},
+		"an empty entry":   {limits: "cpu=1,", err: `"" is not of the form`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits, err := ParseResources("limits", test.limits)

@@ -26,6 +26,8 @@ import (
 type PrepareOptions struct {
 	AllowKubelet bool
 	Force        bool // plan to replace pods even if they are unchanged or have ended
+	// RestartedAt plans to replace pods whose annotation change.RestartedAt changes.
+	RestartedAt bool
 	// KeepEnded plans to update ended pods that can be updated in place, instead of replacing them.
 	KeepEnded bool
 	// ReplaceCorrupt replaces pods whose checkpoints are corrupt.
@@ -87,7 +89,7 @@ func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Fa
 func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
 	defer trace.Begin(ctx, "plan and admit", "")()
 	return prepare.All(prepare.Input{HostState: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
-		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, KeepEnded: o.KeepEnded, ReplaceCorrupt: o.ReplaceCorrupt, KeepReferred: o.KeepReferred})
+		AllowKubelet: o.AllowKubelet, Force: o.Force, RestartedAt: o.RestartedAt, Now: o.Now, Debug: o.Debug, KeepEnded: o.KeepEnded, ReplaceCorrupt: o.ReplaceCorrupt, KeepReferred: o.KeepReferred})
 }
 
 // ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/manifest/change"
 )
 
 // Compare determines how a pod relates to the pods with its name on this host. A pod that is
@@ -37,7 +38,7 @@ func Compare(pod *corev1.Pod, in Input) Target {
 	// A pod whose restartPolicy does not restart the containers that a stop has killed runs again.
 	resumes := was.Ended && was.Interrupted && len(t.Changes) == 0 && !in.KeepEnded && in.Debug == nil
 	switch {
-	case in.Force, resumes:
+	case in.Force, resumes, in.RestartedAt && was.Pod.Annotations[change.RestartedAt] != pod.Annotations[change.RestartedAt]:
 		t.Change, t.Old, t.since = ChangeReplace, existing, nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
 			t.UID = uid

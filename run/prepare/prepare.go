@@ -110,6 +110,9 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
+	// RestartedAt replaces a pod whose annotation change.RestartedAt changes: a Deployment replaces its pods
+	// then, although an API server accepts the change of a pod's annotation.
+	RestartedAt bool
 	// KeepEnded updates a pod that has ended if the change is possible in place: its containers are not
 	// started again. Otherwise such a pod is replaced.
 	KeepEnded bool

@@ -29,6 +29,8 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
 	Force         bool           // replace pods even if they have ended or are unchanged
+	// RestartedAt replaces pods whose annotation change.RestartedAt changes, as a Deployment does.
+	RestartedAt bool
 	// New refuses pods with the name of an existing pod, as `docker run` and `kubectl create` do; NewHint
 	// is the hint of the error.
 	New     bool
@@ -61,7 +63,7 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, KeepEnded: o.DefineOnly, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, RestartedAt: o.RestartedAt, KeepEnded: o.DefineOnly, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
 		KeepReferred: origin.Command == store.OriginApply && !o.FromCheckpoint},
 		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint && !o.Redefined}
 }
