@@ -242,6 +242,7 @@ func (a *app) runToEnd(c *cobra.Command, f *runFlags, named []string, report *te
 	}
 	defer closeAll()
 	engine.PullLimit = runPullLimit
+	engine.Attended = f.generated != nil && a.errTerminal != nil
 	r.severalPods = len(objects.Pods) > 1
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.speedUp
 	a.trackWork(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))

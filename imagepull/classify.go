@@ -21,6 +21,7 @@ const (
 	InvalidName  Class = "InvalidName"  // the runtime cannot parse the name
 	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
 	Unavailable  Class = "Unavailable"  // the registry cannot be reached, or reports an internal error
+	NoHost       Class = "NoHost"       // the name of the registry does not resolve
 	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
@@ -64,6 +65,7 @@ var texts = []struct {
 	text  func() *regexp.Regexp
 }{
 	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
+	{NoHost, words(`no such host`)},
 	{Unavailable, words(`^RegistryUnavailable`)},
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
@@ -73,7 +75,7 @@ var texts = []struct {
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
 		`no basic auth credentials`, `invalid username/password`, `statuscode: 40[13]`, `: denied(?:: |$)`, `: unauthorized$`)},
-	{Unavailable, words(`connection refused`, `connection reset by peer`, `no such host`, `i/o timeout`, `tls handshake timeout`,
+	{Unavailable, words(`connection refused`, `connection reset by peer`, `i/o timeout`, `tls handshake timeout`,
 		`network is unreachable`, `no route to host`, `server misbehaving`, `temporary failure in name resolution`,
 		`x509: `, `server gave http response to https client`, `: 50[0234] `, `registry 50[0234] `)},
 	{NotFound, words(`manifest unknown`, `name unknown`, `blob unknown`, `404 not found`, `statuscode: 404`, `: not found$`)},
@@ -162,6 +164,8 @@ func (c Class) Hint() string {
 		return "the image does not support this host's architecture: use another tag, or build it for this architecture"
 	case Unavailable:
 		return "check that the registry is running, and that this host can reach it and trusts its certificate; or load the image from a file with 'podrun image load FILE'"
+	case NoHost:
+		return "check the registry in the image's name, and this host's DNS; or load the image from a file with 'podrun image load FILE'"
 	case NotRegistry:
 		return "the server is not a registry: check the host and port in the image's name"
 	case Disconnected:

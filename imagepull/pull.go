@@ -63,7 +63,8 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		}
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
-		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
+		fatal := failed.Class.Fatal() || failed.Class == NoHost && p.opt.Attended
+		if fatal && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
 		}
 		asked := p.fail(key, j.image, failed)

@@ -29,6 +29,9 @@ type Options struct {
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
 	// RetryAlways means that permanent errors other than BadCredentials are retried, too.
 	RetryAlways bool
+	// Attended means that a user waits who can correct the name of the registry: a name that does not
+	// resolve is a permanent error then, unless RetryAlways is set.
+	Attended bool
 	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration
 	// BackOffDir is the directory that preserves the back-off for later processes; "" keeps

@@ -426,6 +426,37 @@ func TestRetryAlways(t *testing.T) {
 	})
 }
 
+// TestNoHost: a registry whose name does not resolve is tried again, because the DNS server may be the cause,
+// unless a user waits who can correct the name.
+func TestNoHost(t *testing.T) {
+	for _, c := range []struct {
+		opt     Options
+		retries bool
+	}{
+		{Options{}, true},
+		{Options{Attended: true}, false},
+		{Options{Attended: true, RetryAlways: true}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRegistry()
+			r.pull = func(int, *runtimeapi.PullImageRequest) error {
+				return status.Error(codes.Unknown, "dial tcp: lookup registry.test: no such host")
+			}
+			c.opt.Timeout = 15 * time.Second
+			begun := time.Now()
+			pulls := r.puller(c.opt).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+			_, err := pulls.Wait(t.Context(), "app")
+			var e *problem.Error
+			if !errors.As(err, &e) || e.Kind != problem.Image || e.Hint != NoHost.Hint() {
+				t.Errorf("%+v: %v", c.opt, err)
+			}
+			if retried := time.Since(begun) == 15*time.Second; retried != c.retries {
+				t.Errorf("%+v: ended after %s", c.opt, time.Since(begun))
+			}
+		})
+	}
+}
+
 // The time limit for one image includes its back-off, and the error contains the last
 // failure.
 func TestPullTimeout(t *testing.T) {
@@ -436,7 +467,7 @@ func TestPullTimeout(t *testing.T) {
 		hint  string
 	}{
 		"slow":    {slow: time.Hour, hint: "increase --pull-timeout", want: "ErrImagePull: not pulled after 15s"},
-		"no host": {fails: status.Error(codes.Unknown, "dial tcp: lookup registry.test: no such host"), hint: Unavailable.Hint(), want: "no such host"},
+		"no host": {fails: status.Error(codes.Unknown, "dial tcp: lookup registry.test: no such host"), hint: NoHost.Hint(), want: "no such host"},
 		"failing": {fails: status.Error(codes.Unknown, "dial tcp 127.0.0.1:1: connection refused"), hint: Unavailable.Hint(), want: "ImagePullBackOff: not pulled after 15s: dial tcp 127.0.0.1:1: connection refused"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -37,6 +37,8 @@ type Node struct {
 	Unattended bool
 	// PullLimit is the timeout for pulling an image if the settings have none; 0 means no timeout.
 	PullLimit time.Duration
+	// Attended makes a registry's name that does not resolve a permanent error (imagepull.Options).
+	Attended bool
 	// Puller pulls the images of all pods; if nil, each command uses a separate puller.
 	Puller *Puller
 	// Observer receives metrics of the pods; the zero value ignores them.

@@ -42,7 +42,7 @@ func (n *Node) NewPuller() *Puller {
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),
-		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.pullLimit(),
+		RetryAlways: n.Settings.RetryPullAlways, Attended: n.Attended, Timeout: n.pullLimit(),
 		BackOffDir: n.Layout().ImageBackOff(), Auth: n.keychain().Find,
 		RecordDir: n.imageRecords(), Verify: imagepull.Verification{Policy: n.Settings.PullVerification, Allowlist: n.Settings.PullAllowlist},
 		Pulled: n.Observer.Pulled, Warn: warn, Progress: n.Progress, StallTimeout: n.Settings.PullStall,
