@@ -29,8 +29,9 @@ directory, podrun copies into it. If the path on this host is -, podrun reads a 
 archive from standard input or writes one to standard output.
 
 The container's image must contain tar. When podrun copies from a container, it
-skips symbolic links with a warning and does not write outside DST. Write a path on
-this host that contains a colon as ./PATH.`,
+follows a symbolic link that SRC names, such as a key of a mounted ConfigMap, skips
+the symbolic links in a directory with a warning, and does not write outside DST.
+Write a path on this host that contains a colon as ./PATH.`,
 		Example: `  podrun cp web:/var/log/app ./logs
   podrun cp ./site web:/usr/share/nginx/html
   podrun cp web:/data - | tar tf -`,

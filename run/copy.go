@@ -33,8 +33,9 @@ type CopyOptions struct {
 }
 
 // CopyFrom copies a file or directory out of a container with the container's tar. The local path
-// to is the path of the copy, or an existing directory in which the copy is created. If archive
-// is not nil, it receives the tar stream instead. The error is of kind Failed if the container
+// to is the path of the copy, or an existing directory in which the copy is created. If from is a
+// symbolic link, CopyFrom copies the link's target, as `docker cp -L` does; it skips the links in a
+// directory. If archive is not nil, it receives the tar stream instead. The error is of kind Failed if the container
 // has no tar, or tar fails.
 func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
 	dir, name := path.Split(path.Clean(from))
@@ -44,13 +45,29 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 	if dir == "" {
 		dir = "."
 	}
-	command := []string{"tar", "cf", "-", "-C", dir, "./" + name}
+	command := func(flags, dir, name string) []string { return []string{"tar", flags, "-", "-C", dir, "./" + name} }
 	if archive != nil {
-		return e.explainTar(ctx, t, e.tar(ctx, t, command, Streams{Out: archive}), from, "-e")
+		return e.explainTar(ctx, t, e.tar(ctx, t, command("cf", dir, name), Streams{Out: archive}), from, "-e")
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() && name != "." {
 		to = filepath.Join(to, name)
 	}
+	err := e.unpackFrom(ctx, t, command("cf", dir, name), from, name, to, o)
+	if !errors.Is(err, copytar.ErrLink) {
+		return err
+	}
+	into, err := e.isDir(ctx, t, path.Clean(from))
+	if err != nil {
+		return err
+	}
+	if into {
+		return e.unpackFrom(ctx, t, command("cf", path.Clean(from), "."), from, ".", to, o)
+	}
+	return e.unpackFrom(ctx, t, command("chf", dir, name), from, name, to, o)
+}
+
+// unpackFrom runs a tar command in a container and unpacks the entry name of its output.
+func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string, from, name, to string, o CopyOptions) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)

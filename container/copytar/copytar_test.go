@@ -67,6 +67,26 @@ func tree(t *testing.T, dir string) []string {
 	return out
 }
 
+// TestUnpackCopiesNothing: if the requested entry is not a file or directory, nothing could be copied, so this is
+// an error.
+func TestUnpackCopiesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind byte
+		want error
+	}{"a symlink": {tar.TypeSymlink, ErrLink}, "a FIFO": {tar.TypeFifo, errSpecial}, "a device": {tar.TypeChar, errSpecial}} {
+		t.Run(name, func(t *testing.T) {
+			here := t.TempDir()
+			err := Unpack(t.Context(), archive(t, tar.Header{Name: "./f", Typeflag: c.kind, Linkname: "/etc/passwd"}), "f", filepath.Join(here, "new"), func(string) {})
+			if !errors.Is(err, c.want) {
+				t.Errorf("the error is %v, want %v", err, c.want)
+			}
+			if got := tree(t, here); len(got) > 0 {
+				t.Errorf("created %q", got)
+			}
+		})
+	}
+}
+
 func TestUnpack(t *testing.T) {
 	dir := tar.Header{Name: "./d/", Typeflag: tar.TypeDir, Mode: 0o555}
 	for name, c := range map[string]struct {

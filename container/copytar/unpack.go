@@ -20,18 +20,24 @@ import (
 // ErrEmpty reports that a stream has no entries: the requested path does not exist.
 var ErrEmpty = errors.New("the archive is empty")
 
+// ErrLink reports that the requested entry itself is a symbolic link, so that nothing was copied.
+var ErrLink = errors.New("it is a symbolic link")
+
+// errSpecial reports that the requested entry itself is a device or pipe.
+var errSpecial = errors.New("it is not a regular file, directory or link")
+
 // errOutside reports that an entry is not below the requested path.
 var errOutside = errors.New("its path is outside the requested path")
 
 // Unpack writes the entry top of a tar stream to the path to. If to is an existing directory,
 // Unpack writes the content of the entry into that directory. Files get their permissions without
-// set-uid, set-gid and sticky bits, and belong to the caller. Unpack skips symlinks, as `kubectl
-// cp` does, devices and pipes, and calls warn for the first ones. The memory that it uses does not
-// depend on the size of the stream. Unpack ends with ctx, once a read of the stream returns.
+// set-uid, set-gid and sticky bits, and belong to the caller. Below top, Unpack skips symlinks, as
+// `kubectl cp` does, devices and pipes, and calls warn for the first ones. The memory that it uses does
+// not depend on the size of the stream. Unpack ends with ctx, once a read of the stream returns.
 //
-// It returns an error if the stream is empty or truncated, contains an entry outside top, a
-// path beyond the limits or a sparse file, or if something would be written outside the
-// destination.
+// It returns an error if the stream is empty or truncated, if top is a symlink (ErrLink), device or pipe,
+// if the stream contains an entry outside top, a path beyond the limits or a sparse file, or if something
+// would be written outside the destination.
 func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
 	parent, name := filepath.Split(filepath.Clean(to))
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
@@ -95,6 +101,7 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
+	rel, _ := within(entry.Name, u.top)
 	mode := fs.FileMode(entry.Mode) & 0o777
 	switch entry.Typeflag {
 	case tar.TypeDir:
@@ -113,9 +120,15 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 		}
 		return u.root.Link(old, name)
 	case tar.TypeSymlink:
+		if rel == "." {
+			return ErrLink
+		}
 		u.add("%q is skipped: it is a symbolic link to %q", entry.Name, entry.Linkname)
 	default:
-		u.add("%q is skipped: it is not a regular file, directory or link", entry.Name)
+		if rel == "." {
+			return errSpecial
+		}
+		u.add("%q is skipped: %v", entry.Name, errSpecial)
 	}
 	return nil
 }
