@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	first, second := args[at[0]], ""
 	if len(at) > 1 && at[1] == at[0]+1 {
 		second = args[at[1]]
+	}
+	if slices.Contains(otherTools, first) {
+		return nil, otherTool(root, first, args[at[0]+1:])
 	}
 	for _, words := range []string{first + " " + second, first} {
 		if words == first && isCommandName(root, first) || words == first+" " {
@@ -65,6 +69,24 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		return imageWithDash(root, args, at[0]), nil
 	}
 	return args, nil
+}
+
+// otherTools are tools whose names users type before a command of theirs.
+var otherTools = []string{"crictl", "docker", "kubectl", "nerdctl", "oc", "podman"}
+
+// otherTool returns the error for the name of another tool, with the rest of the command line as the hint or,
+// if podrun does not have that command, with the hint for it.
+func otherTool(root *cobra.Command, tool string, rest []string) error {
+	hint := "omit " + tool + ": 'podrun --help' lists the commands of podrun"
+	if len(rest) > 0 {
+		hint = "omit " + tool + ": 'podrun " + shellWords(rest) + "'"
+	}
+	if _, err := translate(root, rest); err != nil {
+		if e, ok := errors.AsType[*problem.Error](err); ok && e.Hint != "" {
+			hint = e.Hint
+		}
+	}
+	return usageHint(fmt.Errorf("podrun has no command %q", tool), hint)
 }
 
 // kubeApplyOfPod rejects podman kube apply POD, which sends a pod of podman to a cluster. The
@@ -303,11 +325,12 @@ func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 // closestName returns the name that the user probably meant, or "" unless there is exactly one
 // candidate. Both words have at least four letters and the same first letter, and differ by
 // one letter inserted, deleted or replaced, or by two letters swapped; for a swap, words of
-// three letters suffice.
+// three letters suffice, and two letters for a word that lacks one of three.
 func closestName(typed string, names []string) string {
 	found := ""
 	for _, name := range names {
-		if min(len(typed), len(name)) < 3 || typed[0] != name[0] || !isOneEdit(typed, name) {
+		lacksOne := len(typed) == 2 && len(name) == 3
+		if min(len(typed), len(name)) < 3 && !lacksOne || typed[0] != name[0] || !isOneEdit(typed, name) {
 			continue
 		}
 		if min(len(typed), len(name)) == 3 && !isSwap(typed, name) {
@@ -362,7 +385,11 @@ func knownCommand(c *cobra.Command, given []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	if like := closestName(given[0], names); like != "" {
+	like := closestName(given[0], names)
+	if like == "" && !c.HasParent() {
+		like = closestName(given[0], slices.Collect(maps.Keys(sameAs)))
+	}
+	if like != "" {
 		err = fmt.Errorf("%w (did you mean %s?)", err, like)
 	}
 	return err

@@ -153,6 +153,9 @@ var useInstead = map[string]string{
 	"create pdb":            "podrun does not evict pods for maintenance: 'podrun stop NAME' stops one",
 	"create priorityclass":  "write the PriorityClass into the manifest of the pod",
 
+	"backup":          "use 'podrun get -A -o yaml --with-references > pods.yaml' for the definitions of all pods, and copy the directories of their hostPath volumes and claims",
+	"restore":         "use 'podrun apply FILE' with the definitions, after you have restored the directories of hostPath volumes and claims",
+	"kubelet":         "podrun needs no kubelet: 'podrun serve DIR' supervises the pods of a directory as a standalone kubelet does",
 	"up":              "use 'podrun apply FILE'",
 	"down":            "use 'podrun delete -f FILE'",
 	"compose":         "convert the Compose file: 'kompose convert -f compose.yaml -o pods.yaml', then run 'podrun apply pods.yaml'",

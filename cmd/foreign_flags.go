@@ -77,6 +77,7 @@ var foreignFlags = map[string]foreignFlag{
 	"logs unit":        {"use 'podrun logs VALUE', or 'journalctl -u podrun' for the service", true},
 	"run logs":         {"run prints the logs: omit the flag: 'CMD'", false},
 	"run since":        {"run prints the logs from the beginning: 'CMD'", true},
+	"run junit":        {"use 'CMD -o junit=VALUE'", true},
 	"run set":          {"change the manifest, or render a chart with the value: 'helm template CHART --set VALUE | podrun run -'", true},
 	"apply network":    {"the CNI configuration defines the network: omit the flag, or set hostNetwork: true in the manifest", true},
 	"apply replicas":   {noReplicas, true},

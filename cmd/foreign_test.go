@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func TestTranslate(t *testing.T) {
@@ -47,6 +49,11 @@ func TestTranslate(t *testing.T) {
 		"-n top rename":   `error: podrun has no command "rename"`,
 		"rollout pause w": `error: podrun has no command "rollout pause"`,
 		"gte":             `error: "gte" is not a command of podrun (did you mean get?)`,
+		"gt pods":         `error: "gt" is not a command of podrun (did you mean get?)`,
+		"imgaes":          `error: "imgaes" is not a command of podrun (did you mean images?)`,
+		"backup":          `error: podrun has no command "backup"`,
+		"kubelet --help":  `error: podrun has no command "kubelet"`,
+		"crictl ps -a":    `error: podrun has no command "crictl"`,
 		"kube apply x":    `error: no file "x"`,
 		"config view":     `error: podrun has no command "config"`,
 		"service start":   `error: podrun has no command "service start"`,
@@ -62,6 +69,22 @@ func TestTranslate(t *testing.T) {
 		}
 		if text != want {
 			t.Errorf("%q: %q, want %q", line, text, want)
+		}
+	}
+}
+
+func TestOtherTool(t *testing.T) {
+	for line, want := range map[string]string{
+		"crictl ps -a":          "omit crictl: 'podrun ps -a'",
+		"kubectl get pods":      "omit kubectl: 'podrun get pods'",
+		"docker":                "omit docker: 'podrun --help' lists the commands of podrun",
+		"docker build .":        noBuild,
+		"podman rename a b":     useManifest,
+		"docker exec web sh -c": "omit docker: 'podrun exec web sh -c'",
+	} {
+		_, err := translate(newRoot(newApp(Streams{})), strings.Fields(line))
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Hint != want && !strings.HasPrefix(e.Hint, want[:20]) {
+			t.Errorf("%q: %v, want the hint %q", line, err, want)
 		}
 	}
 }

@@ -64,7 +64,7 @@ var definitionFlags = map[string]string{
 func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.Image, "image", "", "`image` of the pod NAME, as in 'kubectl run NAME --image=IMAGE -- ARGS'; run then returns when the pod has started, unless --attach, -i or -t is set")
 	set.StringVar(&f.Name, "name", "", "name of the pod (default: the name of the image)")
-	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [[IP:]HOSTPORT:]PORT[/PROTOCOL]; repeatable")
+	set.StringArrayVarP(&f.Ports, "publish", "p", nil, "`port` of the container, with the port of the host: [[IP:]HOSTPORT:]PORT[/PROTOCOL]; both ports may be ranges such as 8000-8002; repeatable")
 	set.StringArrayVar(&f.port, "port", nil, "`port` of the container; repeatable")
 	set.StringArrayVarP(&f.Volumes, "volume", "v", nil, "`volume`: SOURCE:PATH[:ro], where SOURCE is a path of this host or the name of a PersistentVolumeClaim; repeatable")
 	set.StringVar(&f.Entrypoint, "entrypoint", "", "`command` in place of the image's entrypoint")

@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +30,17 @@ func TestTraceFileFollowsNoLink(t *testing.T) {
 	if err := writeNoFollow(fifo, []byte("new")); err == nil {
 		t.Error("a FIFO without a reader was written")
 	}
-	if err := writeNoFollow("/dev/stderr", nil); err != nil {
+	stream, err := os.Create(filepath.Join(dir, "stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	for _, format := range []string{"/dev/fd/%d", "/proc/self/fd/%d"} {
+		if err := writeNoFollow(fmt.Sprintf(format, stream.Fd()), nil); err != nil {
+			t.Errorf("a stream: %v", err)
+		}
+	}
+	if err := writeNoFollow("/dev/stderr", nil); err != nil && !errors.Is(err, fs.ErrPermission) { // it may be a file of another user
 		t.Errorf("the standard error stream: %v", err)
 	}
 	if err := writeNoFollow(plain, []byte("new")); err != nil {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +72,9 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		return err
 	}
 	r.severalPods = len(pods) > 1
+	if !c.Flags().Changed("for") && a.output == "" && !a.quiet { // docker wait waits for the end, and prints the exit code
+		fmt.Fprintln(a.streams.Err, "waiting for readiness; for the end of the pod and its exit code: 'podrun "+shellWords(append(slices.Clone(a.typed), "--for=completed"))+"'")
+	}
 	results := engine.WaitAll(ctx, pods, o)
 	if o.For != lifecycle.GoalCompleted {
 		return a.report(c.Context(), results)

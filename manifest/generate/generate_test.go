@@ -25,6 +25,9 @@ func TestPod(t *testing.T) {
 				`"resources":{"limits":{"cpu":"1500m","memory":"64Mi"}},"securityContext":{"capabilities":{"add":["NET_ADMIN"],"drop":["ALL"]},"privileged":true,"readOnlyRootFilesystem":true,"runAsGroup":2,"runAsUser":1},"stdin":true,"stdinOnce":true,"tty":true,` +
 				`"volumeMounts":[{"mountPath":"/b","name":"volume-1","readOnly":true},{"mountPath":"/src","name":"volume-2"},{"mountPath":"/data","name":"volume-3"},{"mountPath":"/tmp","name":"volume-4"}],"workingDir":"/w"}],` +
 				`"hostNetwork":true,"hostname":"h","restartPolicy":"Never","shareProcessNamespace":true,"volumes":[{"hostPath":{"path":"/a"},"name":"volume-1"},{"hostPath":{"path":"/here/src"},"name":"volume-2"},{"name":"volume-3","persistentVolumeClaim":{"claimName":"data"}},{"emptyDir":{},"name":"volume-4"}]}}`},
+		{"ranges", PodFlags{Name: "x", Image: "y", Ports: []string{"127.0.0.1:8000-8001:80-81/udp", "5-6"}},
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"run":"x"},"name":"x"},"spec":{"containers":[{"image":"y","name":"x","ports":[` +
+				`{"containerPort":80,"hostIP":"127.0.0.1","hostPort":8000,"protocol":"UDP"},{"containerPort":81,"hostIP":"127.0.0.1","hostPort":8001,"protocol":"UDP"},{"containerPort":5},{"containerPort":6}]}]}}`},
 		{"command", PodFlags{Name: "x", Image: "y", AsCommand: true, Args: []string{"a", "b"}},
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"run":"x"},"name":"x"},"spec":{"containers":[{"command":["a","b"],"image":"y","name":"x"}]}}`},
 	} {
@@ -40,12 +43,12 @@ func TestPod(t *testing.T) {
 }
 
 func TestPodErrors(t *testing.T) {
-	f := PodFlags{Image: "x", CPUs: "many", Memory: "1e-99999999", User: "root", Network: "web", Ports: []string{"80:x", "0", "80:90:100:1", "300.1.1.1:90:100"}, Volumes: []string{"a:b", "/a:/b:q", "~/a:/b"}, Labels: []string{"=b"}}
+	f := PodFlags{Image: "x", CPUs: "many", Memory: "1e-99999999", User: "root", Network: "web", WorkDir: "srv", Ports: []string{"80:x", "0", "80:90:100:1", "300.1.1.1:90:100", "80-82:80-81", "8-7", "1-", "1-2000"}, Volumes: []string{"a:b", "/a:/b:q", "~/a:/b"}, Labels: []string{"=b"}}
 	_, err := f.Pod()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"--cpus=many", "--memory=1e-99999999", "--user=root", "--network=web", "--publish=80:x", "--publish=0", "--publish=80:90:100:1", "--publish=300.1.1.1:90:100", "--volume=a:b", `option "q"`, "use $HOME", "--labels==b"} {
+	for _, want := range []string{"--cpus=many", "--memory=1e-99999999", "--user=root", "--network=web", "--publish=80:x", "--publish=80-82:80-81: the ranges of ports have different lengths", "--publish=8-7", "--publish=1- is", "--publish=1-2000: the range has more than 1000 ports", "--workdir=srv is not an absolute path", "--publish=0", "--publish=80:90:100:1", "--publish=300.1.1.1:90:100", "--volume=a:b", `option "q"`, "use $HOME", "--labels==b"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"strconv"
 	"strings"
 
@@ -59,6 +60,9 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 			errs = append(errs, err)
 		}
 	}
+	if f.WorkDir != "" && !path.IsAbs(f.WorkDir) {
+		fail(fmt.Errorf("--workdir=%s is not an absolute path", f.WorkDir))
+	}
 	c := corev1.Container{Name: name, Image: f.Image, Env: f.Env, WorkingDir: f.WorkDir, ImagePullPolicy: f.Pull,
 		Stdin: f.Stdin, StdinOnce: f.Stdin, TTY: f.TTY}
 	switch {
@@ -98,9 +102,9 @@ func (f *PodFlags) Pod() (*corev1.Pod, error) {
 		fail(err)
 	}
 	for _, text := range f.Ports {
-		port, err := parsePort(text)
+		ports, err := parsePorts(text)
 		fail(err)
-		c.Ports = append(c.Ports, port)
+		c.Ports = append(c.Ports, ports...)
 	}
 	for i, text := range f.Volumes {
 		volume, mount, err := parseVolume(text, f.CurrentDir)
@@ -165,34 +169,62 @@ func hostNetwork(name string) (bool, error) {
 	return false, fmt.Errorf("--network=%s is not host or bridge: the CNI configuration of the container runtime defines the network of pods", name)
 }
 
-// parsePort converts [[IP:]HOSTPORT:]PORT[/PROTOCOL].
-func parsePort(text string) (corev1.ContainerPort, error) {
+// maxPortRange limits the number of ports of one range.
+const maxPortRange = 1000
+
+// parsePorts converts [[IP:]HOSTPORT:]PORT[/PROTOCOL]. As in docker, HOSTPORT and PORT may be ranges of the same
+// length, such as 8000-8002.
+func parsePorts(text string) ([]corev1.ContainerPort, error) {
 	invalid := fmt.Errorf("--publish=%s is not of the form [[IP:]HOSTPORT:]PORT[/PROTOCOL]", text)
 	rest, protocol, _ := strings.Cut(text, "/")
-	number := func(s string) int32 {
-		n, err := strconv.ParseUint(s, 10, 16)
-		if err != nil {
-			return 0
-		}
-		return int32(n)
-	}
-	var port corev1.ContainerPort
-	port.Protocol = corev1.Protocol(strings.ToUpper(protocol))
-	host := ""
+	port := corev1.ContainerPort{Protocol: corev1.Protocol(strings.ToUpper(protocol))}
+	var hostFirst, hostLast int32
 	if i := strings.LastIndex(rest, ":"); i >= 0 {
-		host, rest = rest[:i], rest[i+1:]
+		host := rest[:i]
+		rest = rest[i+1:]
 		if i := strings.LastIndex(host, ":"); i >= 0 {
 			port.HostIP, host = strings.Trim(host[:i], "[]"), host[i+1:]
 			if net.ParseIP(port.HostIP) == nil {
-				return port, invalid
+				return nil, invalid
 			}
 		}
-		if port.HostPort = number(host); port.HostPort == 0 {
-			return port, invalid
+		if hostFirst, hostLast = portRange(host); hostFirst == 0 {
+			return nil, invalid
 		}
 	}
-	if port.ContainerPort = number(rest); port.ContainerPort == 0 {
-		return port, invalid
+	first, last := portRange(rest)
+	switch {
+	case first == 0:
+		return nil, invalid
+	case last-first >= maxPortRange:
+		return nil, fmt.Errorf("--publish=%s: the range has more than %d ports", text, maxPortRange)
+	case hostFirst > 0 && hostLast-hostFirst != last-first:
+		return nil, fmt.Errorf("--publish=%s: the ranges of ports have different lengths", text)
 	}
-	return port, nil
+	var ports []corev1.ContainerPort
+	for n := range last - first + 1 {
+		port.ContainerPort = first + n
+		if hostFirst > 0 {
+			port.HostPort = hostFirst + n
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// portRange parses PORT or FIRST-LAST; it returns 0 if text is neither.
+func portRange(text string) (first, last int32) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	low, err := strconv.ParseUint(from, 10, 16)
+	if err != nil {
+		return 0, 0
+	}
+	high, err := strconv.ParseUint(to, 10, 16)
+	if err != nil || low > high {
+		return 0, 0
+	}
+	return int32(low), int32(high)
 }
