@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // ExecTarget is a running container.
@@ -54,7 +55,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		c = seen.obs.Newest(t.Container) // it may have exited permanently in an earlier sandbox
 	}
 	if c == nil || c.State != lifecycle.Running {
-		return t, t.notRunning(c)
+		return t, e.withProgress(t, c, t.notRunning(c))
 	}
 	t.ID = c.ID
 	return t, nil
@@ -65,7 +66,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
-func (t ExecTarget) notRunning(c *lifecycle.Container) error {
+func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
 	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' shows more"}
 	switch {
 	case c == nil:
@@ -78,6 +79,27 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	default:
 		err.Err = errors.New("is not running: the runtime reports its state as unknown")
 	}
+	return err
+}
+
+// withProgress replaces the hint of an error of notRunning if a podrun process is starting, replacing or removing
+// the pod.
+func (e *Engine) withProgress(t ExecTarget, c *lifecycle.Container, err *problem.Error) error {
+	owner, failed := store.ReadOwner(e.Layout(), t.Pod)
+	if failed != nil || owner == nil || !owner.Live(e.Layout()) {
+		return err
+	}
+	if ended := c != nil && c.State == lifecycle.Exited; ended && !owner.Ends() {
+		return err
+	}
+	if owner.Removes() && owner.Purpose != store.PurposeRun {
+		return err
+	}
+	flag := ""
+	if t.Pod.Namespace != "default" {
+		flag = " -n " + t.Pod.Namespace
+	}
+	err.Hint = owner.Shown() + " is starting or replacing the pod: run 'podrun wait " + t.Pod.Name + flag + " --for=started', then repeat the command"
 	return err
 }
 

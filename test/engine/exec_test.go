@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -118,3 +120,28 @@ func TestExecContainerEnds(t *testing.T) {
 type writerFunc func([]byte) error
 
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
+
+// TestExecDuringAReplacement: the error of an exec while a pod is being replaced names what to do.
+func TestExecDuringAReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		defer r.rt.Fault("CreateContainer", critest.Fault{When: critest.Slow, Delay: 5 * time.Second})()
+		done := make(chan run.Result)
+		go func() { done <- r.apply(strings.Replace(one("Always"), "app:1}", "app:1, args: [x]}", 1)) }()
+		for r.callsTo("CreateContainer") < 2 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		_, err := r.engine().ExecTarget(t.Context(), "default", "web", "")
+		if e, ok := errors.AsType[*problem.Error](err); !ok || !strings.Contains(e.Hint, "run 'podrun wait web --for=started', then repeat the command") {
+			t.Errorf("the error is %v", err)
+		}
+		if result := <-done; result.Err != nil {
+			t.Error(result.Err)
+		}
+		if _, err := r.engine().ExecTarget(t.Context(), "default", "web", ""); err != nil {
+			t.Error(err)
+		}
+		r.mustDelete()
+	})
+}
