@@ -240,7 +240,7 @@ func (f *changeFlags) redefine(d definitionChange, c *manifest.Checkpoint, sourc
 		return nil, nil, err
 	}
 	if len(objects.Pods) != 1 || objects.Pods[0].Object.Name != c.Pod.Name || objects.Pods[0].Object.Namespace != c.Pod.Namespace {
-		return nil, nil, usageHint(errors.New("the name, the namespace and the kind of a pod cannot be changed"), "apply a manifest with the new name, and delete the pod")
+		return nil, nil, usageHint(errors.New("the name, the namespace and the kind of a pod cannot be changed"), "apply a manifest with the new name, then delete this pod")
 	}
 	pod := &objects.Pods[0]
 	if !d.force && len(sources) == 0 && len(manifest.Changes(c.Pod, manifest.KeepEphemeral(c.Pod, pod.Object))) == 0 {

@@ -40,7 +40,7 @@ func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings 
 	}
 	if unused := o.ServeClaims(paths); len(unused) > 0 {
 		return &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod uses the claim %s", unused[0]),
-			Hint: "claims are named in spec.volumes[].persistentVolumeClaim.claimName"}
+			Hint: "use the name of a claim in spec.volumes[].persistentVolumeClaim.claimName"}
 	}
 	others := maps.Clone(settings)
 	maps.DeleteFunc(others, func(name, _ string) bool { return paths[name] != "" })

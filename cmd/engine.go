@@ -48,7 +48,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 		return nil, nil, err
 	}
 	client.OnUnresponsive(func() {
-		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer; podrun waits for it", Hint: "check whether it is overloaded, and whether the socket belongs to another program", Warning: true}})
+		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer yet; podrun waits", Hint: "check whether it is overloaded, and whether the socket belongs to another program", Warning: true}})
 	})
 	a.tracing.observe(client)
 	e := &run.Engine{Node: run.Node{

@@ -78,7 +78,7 @@ func (a *app) printRuntime(s run.RuntimeStatus) error {
 	}
 	digest := s.Digest
 	if s.Upgradable() {
-		digest += " ('podrun runtime upgrade' changes it to " + s.Archive + ")"
+		digest += " (run 'podrun runtime upgrade' to change to " + s.Archive + ")"
 	}
 	tw := tabwriter.NewWriter(a.streams.Out, 6, 4, 2, ' ', 0)
 	for _, line := range []struct{ name, value string }{{"Runtime", kind}, {"Endpoint", s.Endpoint}, {"State", state}, {"Unit", s.Unit},

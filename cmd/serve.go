@@ -140,7 +140,7 @@ func checkSources(paths []string) error {
 			continue
 		}
 		return usageHint(fmt.Errorf("%q is neither a directory nor a manifest", path),
-			"the names of manifests end in .yaml, .yml or .json and do not begin with a dot; 'podrun apply -f FILE' reads any file once")
+			"serve reads manifests whose names end in .yaml, .yml or .json and do not begin with a dot; to apply another file once, run 'podrun apply -f FILE'")
 	}
 	return nil
 }

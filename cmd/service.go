@@ -185,7 +185,7 @@ func (a *app) warnEnvironment() {
 		if flag.Value.String() == flag.DefValue {
 			continue
 		}
-		r.warn(problem.List{{Object: envName(flag.Name), Message: "this variable is not set for the service", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
+		r.warn(problem.List{{Object: envName(flag.Name), Message: "podrun.service does not inherit this variable", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
 	}
 }
 
@@ -195,8 +195,8 @@ func newServiceUninstall(a *app) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Stop, disable and remove podrun.service",
 		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
-supervision. Manifests are kept, and so is /etc/podrun/config.yaml, unless it is
-exactly as 'podrun service install' wrote it.`,
+supervision. uninstall keeps manifests. It removes /etc/podrun/config.yaml only if the
+file is exactly as 'podrun service install' wrote it.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			service, err := a.service(f)
@@ -215,7 +215,7 @@ exactly as 'podrun service install' wrote it.`,
 			if service.Exists(nodeconfig.DefaultFile) {
 				fmt.Fprintf(a.streams.Out, "%s is kept\n", nodeconfig.DefaultFile)
 			}
-			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running, 'podrun delete --all -A' deletes them\n", systemd.UnitName)
+			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running: run 'podrun delete --all -A' to delete them\n", systemd.UnitName)
 			return nil
 		},
 	}

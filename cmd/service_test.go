@@ -149,7 +149,7 @@ func TestServiceWarnsOfEnvironment(t *testing.T) {
 		t.Errorf("code %d, %q", code, talk)
 	}
 	_, talk, code = runService(t, absentSystemd{}, "install", "--prefix", t.TempDir())
-	if want := "warning: PODRUN_ROOT_DIR: this variable is not set for the service (use --root-dir or the settings file)\n"; code != ExitOK || !strings.HasSuffix(talk, want) {
+	if want := "warning: PODRUN_ROOT_DIR: podrun.service does not inherit this variable (use --root-dir or the settings file)\n"; code != ExitOK || !strings.HasSuffix(talk, want) {
 		t.Errorf("code %d, %q, want %q", code, talk, want)
 	}
 }

@@ -113,10 +113,10 @@ root.
   --seccomp-default                    uses the runtime's profile for pods without one
   hostUsers: false (in the pod)        runs the pod in a user namespace
 
-Containers are not trusted. podrun limits how much it reads of their output: files
-in volumes, logs, termination messages and terminals. Symbolic links in volumes
-cannot lead podrun outside the volume. Control characters are escaped, except in the
-output of 'logs', 'exec' and 'attach'.
+podrun does not trust containers. It reads only a limited amount of their output: files
+in volumes, logs, termination messages and terminals. podrun does not follow symbolic
+links in a volume to paths outside the volume. It escapes control characters, except in
+the output of 'logs', 'exec' and 'attach'.
 
 A registry receives only its own credentials, and messages do not show credentials.
 If one pod pulled an image with a Secret, other pods need the same credentials to

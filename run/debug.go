@@ -38,7 +38,7 @@ func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (Debug
 	ended := lifecycle.Next(seen.pod, lifecycle.World{Observed: seen.obs, Now: time.Now(), Since: lifecycle.StartTime(seen.pod, seen.obs)}).Ended
 	if sandbox := seen.obs.Sandbox(); sandbox == nil || !sandbox.Ready || ended {
 		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.id.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
-			Hint: "'podrun get " + seen.id.Name + "' shows its state, 'podrun start' starts a stopped pod"}
+			Hint: "run 'podrun get " + seen.id.Name + "' to show its state, or 'podrun start' to start a stopped pod"}
 	}
 	return DebugTarget{known: observe.Known{ID: seen.id, Pod: seen.pod}, obs: seen.obs}, nil
 }
@@ -93,13 +93,13 @@ func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
 	var names []string
 	for _, s := range lifecycle.SpecContainers(t.known.Pod) {
 		if s.Container.Name == c.Name {
-			return wrong("it already has a container %q: an ephemeral container cannot be changed or started again", c.Name)
+			return wrong("it already has a container %q, and an ephemeral container cannot be changed or restarted", c.Name)
 		}
 		if !s.Ephemeral {
 			names = append(names, s.Container.Name)
 		}
 		if s.Container.Name == c.TargetContainerName && s.Ephemeral {
-			return wrong("--target=%s is an ephemeral container", c.TargetContainerName)
+			return wrong("--target=%s is an ephemeral container, which cannot be a target", c.TargetContainerName)
 		}
 	}
 	if c.TargetContainerName == "" {

@@ -67,7 +67,7 @@ var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
 func (t ExecTarget) notRunning(c *lifecycle.Container) *problem.Error {
-	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' shows more"}
+	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "run 'podrun describe " + t.Pod.Name + "' for details"}
 	switch {
 	case c == nil:
 		err.Err = errors.New("is not running: it has not been created yet")
@@ -180,7 +180,7 @@ func (t ExecTarget) endedHint() string {
 	if t.Pod.Namespace != "default" {
 		in += " -n " + t.Pod.Namespace
 	}
-	return "'podrun logs " + in + " -c " + t.Container + "' shows its output; 'podrun restart " + in + "' starts the pod again"
+	return "run 'podrun logs " + in + " -c " + t.Container + "' to show its output, or 'podrun restart " + in + "' to restart the pod"
 }
 
 // execSync runs a command and writes its output after the command has exited.

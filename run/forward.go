@@ -102,7 +102,7 @@ func remotePort(s seen, name string) (int, error) {
 			}
 		}
 	}
-	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port; 'podrun describe " + s.id.Name + "' shows the ports"}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container declares a port named %q", name), Hint: "give the number of the port, or run 'podrun describe " + s.id.Name + "' to show the names"}
 }
 
 // forwarder forwards the connections of one command.
@@ -259,5 +259,5 @@ func (f *forwarder) find(ctx context.Context) error {
 }
 
 func noSandbox(id identity.Pod) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errNoSandbox, Hint: "'podrun describe " + id.Name + "' shows more"}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errNoSandbox, Hint: "run 'podrun describe " + id.Name + "' for details"}
 }

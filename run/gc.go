@@ -232,7 +232,7 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	}
 	var out []Leftover
 	for _, id := range ids {
-		out = append(out, Leftover{Kind: "record", Name: id, Why: "podrun restored it to remove a container",
+		out = append(out, Leftover{Kind: "record", Name: id, Why: "podrun restored this record in containerd to remove a container",
 			remove: func(ctx context.Context) error { return e.Client.RemoveRestored(ctx, id) }})
 	}
 	return out, nil
@@ -259,7 +259,7 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool)
 			l.Why = "its root directory " + g.RootDir + " no longer exists"
 		}
 		if g.InUse {
-			l.Why += "; processes run in it: terminate them first"
+			l.Why += "; terminate the processes in it first"
 		}
 		plan := cgroup.Leftovers(g.UID, facts.Cgroup, settings)
 		l.remove = func(ctx context.Context) error {

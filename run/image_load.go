@@ -78,7 +78,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 func notContainerd(is string) error {
 	hint := "use the runtime's own tool, or a registry on this host"
 	if is == "cri-o" {
-		hint = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (oci-archive: for an OCI layout), or a registry on this host"
+		hint = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (for an OCI layout, oci-archive:FILE), or a registry on this host"
 	}
-	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, but the runtime is %s", is), Hint: hint}
+	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("podrun can load images only into containerd, but the runtime is %s", is), Hint: hint}
 }

@@ -173,7 +173,7 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 		case found == nil || at < 0:
 			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "run 'podrun image ls' to list the images"})
 		case slices.Contains(images[at].Names, embedded.PauseImage):
-			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, which no registry has"),
+			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, and cannot be pulled again"),
 				Hint: "run 'podrun runtime down' to remove it with the runtime"})
 		case images[at].InUse && !force:
 			errs = append(errs, e.imageInUse(ctx, name))

@@ -121,7 +121,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	case record == nil:
 		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errNotUsed, Hint: "run 'podrun apply' or 'podrun runtime up' to start it"}
 	default:
-		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up'; 'podrun apply', 'podrun run' and 'podrun serve' also start it"}
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up', 'podrun apply', 'podrun run' or 'podrun serve' to start it"}
 	}
 	return r.layout.Endpoint(), nil
 }
@@ -345,7 +345,7 @@ func (r *Runtime) noLog(ctx context.Context) error {
 	case err != nil:
 		return e
 	case s.Kind == string(embedded.Own):
-		e.Hint = "its log will be " + s.Log + ": the first pod starts it"
+		e.Hint = "the first pod starts it; its log will be " + s.Log
 		return e
 	}
 	e.Err = errors.New("is not used by this root directory: its pods use the container runtime at " + s.Endpoint)
@@ -355,7 +355,7 @@ func (r *Runtime) noLog(ctx context.Context) error {
 	case "/run/crio/crio.sock", "/var/run/crio/crio.sock":
 		e.Hint = "use 'journalctl -u crio' for the log of this runtime"
 	default:
-		e.Hint = "the service that started this runtime has its log"
+		e.Hint = "see the log of the service that starts this runtime"
 	}
 	return e
 }

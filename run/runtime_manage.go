@@ -68,7 +68,7 @@ func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	}
 	state = "is " + s.State
 	if s.Upgradable() {
-		state += "; 'podrun runtime upgrade' starts the version in this podrun binary"
+		state += "; run 'podrun runtime upgrade' to start the version in this podrun binary"
 	}
 	collision, _ = r.collision(ctx) // unknown if the user is not root or the routes cannot be read
 	return state, collision

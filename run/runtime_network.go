@@ -20,7 +20,7 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 	if n > 0 {
 		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(),
-			Message: fmt.Sprintf("the firewall rules of %d sandboxes were missing, because another program changed the host's rules: podrun restored them", n)}})
+			Message: fmt.Sprintf("another program removed the firewall rules of %d sandboxes: podrun restored them", n)}})
 	}
 }
 
@@ -41,7 +41,7 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 	for _, p := range overlapping[:min(3, len(overlapping))] {
 		names = append(names, p.String())
 	}
-	return fmt.Sprintf("the pod subnet %s overlaps this host's routes or addresses %s: some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
+	return fmt.Sprintf("the pod subnet %s overlaps routes or addresses of this host (%s): some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
 }
 
 // warnOfCollision prints a collision once; said is the last one printed.

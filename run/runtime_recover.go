@@ -157,7 +157,7 @@ func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	if e, ok := errors.AsType[*problem.Error](lost); ok {
 		err = e.Err
 	}
-	return &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: fmt.Errorf("%w; none of the available runtimes has the pods of this root directory", err),
+	return &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: fmt.Errorf("%w; podrun found the pods of this root directory in none of the available runtimes", err),
 		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + ") to record it again"}
 }
 
@@ -175,7 +175,7 @@ func (r *Runtime) recordRecovered(ctx context.Context, c embedded.Choice) error 
 		return nil
 	}
 	if err == nil {
-		r.Note("recovered the unreadable record of the container runtime: " + r.layout.Choice())
+		r.Note("the record of the container runtime was unreadable; podrun determined the runtime and wrote the record again: " + r.layout.Choice())
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func (a *api) health() []nodeapi.Check {
 	}
 	workers := nodeapi.Check{Name: "workers", Live: true}
 	if len(summary.Stuck) > 0 {
-		workers.Reason = fmt.Sprintf("the worker of pod %s has made no progress for 10 minutes (%d pods in all)", summary.Stuck[0], len(summary.Stuck))
+		workers.Reason = fmt.Sprintf("podrun has made no progress on pod %s for 10 minutes (pods without progress: %d)", summary.Stuck[0], len(summary.Stuck))
 	}
 	checks = append(checks, runtime, workers)
 	a.mu.Lock()

@@ -63,7 +63,7 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	if o.Progress != nil {
 		options.Progress = func(s supervisor.Summary) {
 			if len(s.Stuck) > 0 {
-				e.WarnOnce(problem.Problem{Object: "pod " + s.Stuck[0], Message: "its worker has made no progress for 10 minutes"})
+				e.WarnOnce(problem.Problem{Object: "pod " + s.Stuck[0], Message: "podrun has made no progress on it for 10 minutes"})
 				return
 			}
 			o.Progress(s.String())
@@ -106,7 +106,7 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 		}
 	}
 	if err != nil {
-		e.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("watch the pods' state: %w; podrun polls it instead", err))})
+		e.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("watch the pods' state files: %w; podrun reads them periodically instead", err))})
 		if w != nil {
 			_ = w.Close()
 		}

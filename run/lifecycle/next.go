@@ -140,7 +140,7 @@ func Next(pod *corev1.Pod, w World) Decision {
 func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
 	if !create && w.GroupLost {
-		create, attempt, why = true, attempt+1, "its control group was removed"
+		create, attempt, why = true, attempt+1, "its cgroup was removed"
 	}
 	if create && w.DebugOnly {
 		return Decision{Ended: true} // an ephemeral container does not start a pod

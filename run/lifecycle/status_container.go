@@ -83,7 +83,7 @@ func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) core
 	s.Started, s.Ready = &started, true
 	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		Reason:  "Completed",
-		Message: "the runtime no longer has the container; it must have succeeded, because an app container was created after it",
+		Message: "the runtime no longer has this container; podrun reports it as completed, because an app container was created after it",
 	}}
 	return s
 }

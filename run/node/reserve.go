@@ -97,7 +97,7 @@ func recordIDRange(p *prepare.Plan) error {
 	}
 	for uid, other := range taken {
 		if other == first && uid != p.ID.UID {
-			return fmt.Errorf("another pod (UID %[2]s) took the range that starts at %[1]d while this pod was being admitted; apply this pod again", first, uid)
+			return fmt.Errorf("another pod (UID %[2]s) took the range that starts at %[1]d while podrun admitted this pod; apply this pod again", first, uid)
 		}
 	}
 	data, err := prepare.MarshalIDRange(first)

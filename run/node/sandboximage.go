@@ -28,5 +28,5 @@ func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) probl
 		what += " " + image.Name
 	}
 	return problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " was not found on this host: the runtime will pull it before any pod can start",
-		Hint: "on a host without a registry, " + runtime.LoadImage() + ", or set one that is present on this host as " + runtime.SandboxKey()}}
+		Hint: "if this host has no registry, " + runtime.LoadImage() + ", or set " + runtime.SandboxKey() + " to an image that is present on this host"}}
 }

@@ -20,7 +20,7 @@ func (in Input) corruptState() problem.List {
 		replaced := in.ReplaceCorrupt && slices.ContainsFunc(in.Existing, func(h ExistingPod) bool { return h.ID.UID == p.UID && h.Corrupt })
 		if !replaced && p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-			out = append(out, problem.Problem{Object: identity.ObjectName(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
+			out = append(out, problem.Problem{Object: identity.ObjectName(id), Message: "its checkpoint is corrupt, so podrun does not count its requests and ports: " + p.Broken,
 				Hint: identity.DeleteHint(id), Warning: true})
 		}
 	}

@@ -24,5 +24,5 @@ func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.L
 		hint = remove + ", or set another UID in metadata.uid"
 	}
 	return problem.List{{Object: "Pod " + p.ID.String(), Field: "metadata.uid", Reason: "AlreadyExists",
-		Message: fmt.Sprintf("the cgroup of the pod with UID %q belongs to a pod %s", p.ID.UID, of), Hint: hint}}
+		Message: fmt.Sprintf("a pod %s already uses the UID %q and its cgroup", of, p.ID.UID), Hint: hint}}
 }

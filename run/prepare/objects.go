@@ -67,8 +67,8 @@ func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 // KeptWarning returns the warning for objects that KeepReferred added to the input.
 func KeptWarning(names []string) problem.Problem {
 	return problem.Problem{Reason: "ObjectKept", Warning: true,
-		Message: strings.Join(names, ", ") + " not in the input: the pod keeps the data that it was last applied with",
-		Hint:    "add it to the input, or name its file with --configmap or --secret, to change it"}
+		Message: strings.Join(names, ", ") + " not in the input: the pod keeps their current data",
+		Hint:    "to change the data, add the object to the input, or name its file with --configmap or --secret"}
 }
 
 // claimWarnings warns about a pod's claims that are bound to directories, but are not in the input: their
@@ -82,7 +82,7 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 		key := pod.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
 		if claim := bound.Claims[key]; input.Claims[key] == nil && claim != nil {
 			out = append(out, problem.Problem{Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), Reason: "ClaimNotFound", Warning: true,
-				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: podrun uses its bound volume %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
+				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: podrun uses the directory that is bound to it, %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
 				Hint:    "add it to the input"})
 		}
 	}
@@ -135,7 +135,7 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 		for i, m := range c.Container.VolumeMounts {
 			if from := t.changedSource(m); from != "" {
 				out = append(out, problem.Problem{Field: fmt.Sprintf("%s.volumeMounts[%d]", c.Field, i), Reason: "RestartRequired", Warning: true,
-					Message: fmt.Sprintf("container %s keeps the old content of %s until it is restarted: subPaths do not follow changes of %s", c.Container.Name, m.MountPath, from),
+					Message: fmt.Sprintf("container %s keeps the old content of %s until it is restarted: a subPath mount does not receive updates of %s", c.Container.Name, m.MountPath, from),
 					Hint:    t.restartHint()})
 			}
 		}
@@ -144,7 +144,7 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 }
 
 func (t Target) restartHint() string {
-	return fmt.Sprintf("'podrun restart %s -n %s' restarts the pod", t.Plan.ID.Name, t.Plan.ID.Namespace)
+	return fmt.Sprintf("run 'podrun restart %s -n %s' to use the new values", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
 // changedSource returns the changed object of which m mounts a subPath, or "". Such a mount shows the old

@@ -27,7 +27,7 @@ func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 		if first == 0 && other != uid {
 			return nil, problem.List{{
 				Field: "spec.hostUsers", Reason: "UserNamespaces",
-				Message: "the range of host IDs of pod " + other + " is unknown: its userns file is corrupt",
+				Message: "podrun cannot determine the host IDs of pod " + other + ": its userns file is corrupt",
 				Hint:    "delete that pod: two pods must not share a range",
 			}}
 		}

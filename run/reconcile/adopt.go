@@ -82,5 +82,5 @@ func IsSuperseded(err error) bool {
 func (l *loop) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.pod.Plan.ID.String(),
 		Err:  supersededError{by.Shown()},
-		Hint: "'podrun get' shows the current pod; apply this manifest again to restore its definition"}
+		Hint: "run 'podrun get' to show the current pod, or apply this manifest again to restore its definition"}
 }

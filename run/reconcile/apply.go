@@ -134,7 +134,7 @@ func (a *applying) beginUndo(t prepare.Target, o ApplyOptions) {
 // endedUndebugged returns the error for a pod that ended before its ephemeral container was started.
 func (a *applying) endedUndebugged() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New("has ended"),
-		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
+		Hint: "an ephemeral container requires a running pod; run 'podrun get' to show the pod's state"}
 }
 
 // wantedImages returns the images that a goal requires.
@@ -148,7 +148,7 @@ func (a *applying) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 // leftBehind returns the error for objects that a rollback could not remove.
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
-		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' retries"}
+		Hint: "run 'podrun delete " + id.Name + " -n " + id.Namespace + "' to retry"}
 }
 
 // applyTarget brings an admitted pod to its goal.
@@ -264,7 +264,7 @@ func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	}
 	return OutcomeFailed, &problem.Error{
 		Kind: problem.Failed, Object: "pod " + a.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun restart " + a.pod.Plan.ID.Name + "' runs it again",
+		Hint: "run 'podrun logs' to see why, or 'podrun restart " + a.pod.Plan.ID.Name + "' to run it again",
 	}
 }
 

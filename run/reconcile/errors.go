@@ -61,7 +61,7 @@ func (l *loop) missingState(goal lifecycle.Goal) string {
 	if u := l.unsettled(goal); u != nil {
 		return u.Why
 	}
-	return "its readiness probes have not succeeded again"
+	return "its readiness probes have not succeeded since the command began"
 }
 
 // ReadHostError returns the error of a step that does not concern one pod in particular; nil if err is nil.
@@ -103,7 +103,7 @@ func (l *loop) suggestExitFrom(err error) error {
 		return err
 	}
 	if name := lifecycle.ExitedFirst(l.pod.Spec(), l.pod.Status()); name != "" {
-		late.Hint = "use --exit-code-from " + name + " to end the run when container " + name + " exits, or " + late.Hint
+		late.Hint = "set --exit-code-from=" + name + " to end the run when this container exits, or " + late.Hint
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func explain(ctx context.Context, p *pod.Pod, err error) error {
 	if timedOut(ctx) {
 		late := DeadlineError(id, err, "")
 		if p.RemovedAtEnd {
-			late.Hint = "increase --timeout; --rm=false keeps the pod for 'podrun logs' and 'podrun describe'"
+			late.Hint = "increase --timeout, or set --rm=false to keep the pod for 'podrun logs' and 'podrun describe'"
 		}
 		return late
 	}
@@ -147,5 +147,5 @@ func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error 
 		cause = fmt.Errorf("%w: %s", cause, waiting)
 	}
 	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
-		Hint: "increase --timeout; 'podrun get' and 'podrun logs' show the progress"}
+		Hint: "increase --timeout; run 'podrun get' or 'podrun logs' to show the progress"}
 }

@@ -35,7 +35,7 @@ type RunOptions struct {
 type RunResult struct{ Result }
 
 // ErrRunOver ends the context of a run's pods once the container of RunOptions.ExitFrom has exited.
-var ErrRunOver = errors.New("the run is over")
+var ErrRunOver = errors.New("the run has ended")
 
 // Run runs an admitted pod to completion and removes it, unless o.Keep is set. The result's error joins the
 // pod's error and that of the removal.

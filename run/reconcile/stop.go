@@ -23,7 +23,7 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	id := w.pod.Plan.ID
 	// The stop is recorded first: otherwise a command that waits for the pod would see its containers
 	// exit without a reason.
-	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again", !node.HasEnded(w.pod.Spec(), w.pod.Observed)); err != nil {
+	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "run 'podrun start "+id.Name+" -n "+id.Namespace+"' to start it again", !node.HasEnded(w.pod.Spec(), w.pod.Observed)); err != nil {
 		return pod.RuntimeError(id, err)
 	}
 	if err := w.stop.Owned(ctx, period); err != nil {

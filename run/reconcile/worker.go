@@ -75,7 +75,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 	}
 	if c == nil {
 		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint was not found"),
-			Hint: "'podrun delete' removes its leftovers"}
+			Hint: "run 'podrun delete' to remove its leftovers"}
 	}
 	facts, err := n.HostFacts(ctx)
 	if err != nil {

@@ -119,7 +119,7 @@ func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 func (i *BackgroundImages) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {
-		return imagepull.Result{}, fmt.Errorf("container %s: podrun has not begun to wait for its image", name)
+		return imagepull.Result{}, fmt.Errorf("container %s: podrun does not wait for its image yet", name)
 	}
 	<-wait.done
 	delete(i.byName, name)

@@ -232,7 +232,7 @@ func sandboxHint(err error, runtime host.Runtime) string {
 	case strings.Contains(text, "expected cgroupsPath to be of format"):
 		return "the runtime uses the systemd cgroup driver: use --cgroup-driver=systemd, or configure the runtime to use cgroupfs"
 	case strings.Contains(text, "can't get final child's PID"):
-		return "the runtime may not lower oom_score_adj: " + runtime.LowerOOM()
+		return "the runtime lacks the capability to lower oom_score_adj: " + runtime.LowerOOM()
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ func sandboxImage(err error) string {
 }
 
 func sandboxImageHint(image string, runtime host.Runtime) string {
-	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: %s, or set one that is present on this host as %s", image, runtime.LoadImage(), runtime.SandboxKey())
+	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: %s, or set %s to an image that is present on this host", image, runtime.LoadImage(), runtime.SandboxKey())
 }
 
 // unpulled matches the errors of runtimes that could not pull their sandbox image: containerd 1.6 to

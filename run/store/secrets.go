@@ -30,7 +30,7 @@ const (
 // LostSecrets returns the error (kind Failed) for a pod whose Secrets were kept in memory and are lost.
 func LostSecrets(id identity.Pod) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
-		Err:  errors.New("its Secrets, which were kept in memory only (--secrets=memory), were lost, for example in a reboot"),
+		Err:  errors.New("its Secrets were lost, for example at a reboot, because podrun kept them only in memory (--secrets=memory)"),
 		Hint: "apply its manifest again, with its Secrets"}
 }
 

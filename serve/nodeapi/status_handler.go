@@ -17,7 +17,7 @@ func (s *endpoint) statusHandler() http.Handler {
 		mux.HandleFunc(path, s.bounded(s.answers, false, h))
 	}
 	mux.HandleFunc("/", s.bounded(s.answers, false, func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, http.StatusForbidden, "this socket provides only /healthz, /readyz, /pods, /metrics, /metrics/resource and /stats/summary")
+		fail(w, http.StatusForbidden, "this socket serves only /healthz, /readyz, /pods, /metrics, /metrics/resource and /stats/summary")
 	}))
 	return mux
 }

@@ -142,7 +142,7 @@ func TestStatusSocket(t *testing.T) {
 		{"/metrics", 200, "kubelet_running_pods"},
 		{"/metrics/resource", 200, "pod_cpu_usage_seconds_total"},
 		{"/stats/summary", 200, "podRef"},
-		{"/sources", 403, "this socket provides only"},
+		{"/sources", 403, "this socket serves only"},
 		{"/events", 403, ""},
 		{"/containerLogs/default/web/app", 403, ""},
 		{"/exec/default/web/app?command=id&output=1", 403, ""},

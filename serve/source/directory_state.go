@@ -35,7 +35,7 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 	}
 	if d.replaced(l) {
 		d.State = Unreachable
-		d.Why = "the directory was replaced by an empty one, as if a file system were not mounted (if it is intentionally empty, create the file " + keepMarker + " in it)"
+		d.Why = "the directory was replaced by an empty directory: a file system may not be mounted (if the directory is intentionally empty, create the file " + keepMarker + " in it)"
 		return d
 	}
 	if d.State != Present || d.Identity != l.identity {

@@ -22,7 +22,7 @@ const (
 	maxIgnored = 100    // how many names are reported as ignored
 )
 
-var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
+var errTooMuch = fmt.Errorf("files with more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 

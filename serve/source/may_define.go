@@ -32,7 +32,7 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 			known = known || f.Path == path
 		}
 		if !known && d.young {
-			return true, "directory " + printable(d.Path) + " appeared only a moment ago"
+			return true, "directory " + printable(d.Path) + " has just appeared and may be incomplete"
 		}
 		return false, ""
 	}

@@ -126,7 +126,7 @@ func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
 	}
 	if f.State != Missing {
 		m.desired.Problems = append(m.desired.Problems, problem.Problem{File: at.File, Line: at.Line, Object: object,
-			Field: "metadata.name", Reason: "FieldValueDuplicate", Message: "ignored: the same name is in " + place(first),
+			Field: "metadata.name", Reason: "FieldValueDuplicate", Message: "ignored: an object with the same name is in " + place(first),
 			Hint: "rename or remove one of them"})
 	}
 	return false

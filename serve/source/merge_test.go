@@ -55,10 +55,10 @@ func TestMerge(t *testing.T) {
 			want: "default/web=a@/b/x.yaml default/db=b@/a/y.yaml", value: "1"},
 		"the first pod counts": {files: [][3]string{{"/a/x.yaml", "Good", pod("web", "a")}, {"/a/y.yaml", "Good", configMap("m", "1") + "---\n" + pod("web", "b")}, {"/b/z.yaml", "Good", pod("web", "c")}},
 			want: "default/web=a@/a/x.yaml", problems: []string{
-				"/a/y.yaml:8: Pod default/web: metadata.name: ignored: the same name is in /a/x.yaml:1 (rename or remove one of them)",
-				"/b/z.yaml:1: Pod default/web: metadata.name: ignored: the same name is in /a/x.yaml:1 (rename or remove one of them)"}},
+				"/a/y.yaml:8: Pod default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml:1 (rename or remove one of them)",
+				"/b/z.yaml:1: Pod default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml:1 (rename or remove one of them)"}},
 		"the first ConfigMap counts": {files: [][3]string{{"/a/x.yaml", "Good", configMap("web", "1")}, {"/b/x.yaml", "Good", configMap("web", "2")}},
-			value: "1", problems: []string{"/b/x.yaml: ConfigMap default/web: metadata.name: ignored: the same name is in /a/x.yaml (rename or remove one of them)"}},
+			value: "1", problems: []string{"/b/x.yaml: ConfigMap default/web: metadata.name: ignored: an object with the same name is in /a/x.yaml (rename or remove one of them)"}},
 		"renamed": {files: [][3]string{{"/a/x.yaml", "Missing", pod("web", "a")}, {"/a/y.yaml", "Good", pod("web", "a")}}, want: "default/web=a@/a/y.yaml"},
 		"one UID": {files: [][3]string{{"/a/x.yaml", "Good", withUID("web")}, {"/a/y.yaml", "Good", withUID("db")}, {"/a/z.yaml", "Good", pod("db", "b")}},
 			want: "default/web=a@/a/x.yaml default/db=b@/a/z.yaml", problems: []string{

@@ -70,7 +70,7 @@ func (f *File) report() problem.List {
 		return out
 	}
 	return append(out, problem.Problem{File: printable(f.Path), Reason: "SourceKept", Warning: true,
-		Message: "the previous content of the file stays in effect"})
+		Message: "podrun continues to use the previous content of this file"})
 }
 
 // Name returns the directory's path in printable form.
@@ -78,16 +78,16 @@ func (d *Dir) Name() string { return printable(d.Path) }
 
 func (d *Dir) unreachable() problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
-		Hint: "its pods keep running, and none is removed, until podrun can read it", Warning: true}
+		Hint: "its pods keep running; podrun removes none of them until it can read the manifests again", Warning: true}
 }
 
 func (d *Dir) exposed() problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceExposed", Warning: true,
-		Message: strings.Join(d.Exposed, "; ") + ": these users can start privileged pods, and so become root",
-		Hint:    "chown root and chmod go-w these files; the setting strictSources: true refuses them"}
+		Message: strings.Join(d.Exposed, "; ") + ": these users can start privileged pods and thus become root",
+		Hint:    "run chown root and chmod go-w on these files; to refuse such files, set strictSources: true"}
 }
 
 func (d *Dir) ignored(names []string) problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceIgnored", Message: "ignored: " + strings.Join(names, ", "),
-		Hint: "podrun reads files that end in .yaml, .yml or .json, and no subdirectories", Warning: true}
+		Hint: "podrun reads files whose names end in .yaml, .yml or .json, but not subdirectories", Warning: true}
 }

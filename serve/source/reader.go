@@ -140,7 +140,7 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
 	if err != nil {
 		*unkept = append(*unkept, problem.Problem{File: printable(dir), Reason: "SourceNotKept", Warning: true, Message: err.Error(),
-			Hint: "if this host boots without a network, podrun cannot start the pods of this source"})
+			Hint: "podrun cannot start the pods of this source if this host boots without a network"})
 	}
 	return d
 }

@@ -103,7 +103,7 @@ func TestReadOddFiles(t *testing.T) {
 		t.Errorf("pods are %s", got)
 	}
 	for _, want := range []string{
-		"ignored: notes.txt, sub.yaml (podrun reads files that end in .yaml, .yml or .json, and no subdirectories)",
+		"ignored: notes.txt, sub.yaml (podrun reads files whose names end in .yaml, .yml or .json, but not subdirectories)",
 		`esc\x1b[31m.yaml":5: not valid YAML`, "fifo.yaml: is not a regular file", "loop.yaml: too many levels of symbolic links",
 		"dangling.yaml: is a symbolic link to a file that does not exist", "zero.yaml: is not a regular file", "huge.yaml: larger than the limit of 10 MiB",
 	} {
@@ -179,7 +179,7 @@ func TestReadUnmounted(t *testing.T) {
 	identity := s.Dirs[0].Identity
 	unmount()
 	s, news := settled(t, r)
-	if pods(s) != "web=a" || s.Dirs[0].State != Unreachable || !strings.Contains(news, "the directory was replaced by an empty one") {
+	if pods(s) != "web=a" || s.Dirs[0].State != Unreachable || !strings.Contains(news, "the directory was replaced by an empty directory") {
 		t.Errorf("unmounted: %s %s %s", pods(s), s.Dirs[0].State, news)
 	}
 	if _, again := settled(t, r); again != "" {

@@ -128,7 +128,7 @@ func (p *pod) noteCorrupt(in stepInput) {
 	}
 	message := "the pod's checkpoint is corrupt: " + c.Why + "; podrun does not supervise the pod; " + identity.DeleteHint(in.id)
 	if in.replacesCorrupt() {
-		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod as " + source.Shown(in.path) + " defines it"
+		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod with the one that " + source.Shown(in.path) + " defines"
 	}
 	n := p.node()
 	j := store.Journal{Pod: in.id, Next: n.Emit}

@@ -141,7 +141,7 @@ func (p *pod) release(in stepInput) {
 		return
 	}
 	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
-		Message: "no longer defined by " + source.Shown(in.path) + ", but kept: a command has applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
+		Message: "podrun keeps the pod although " + source.Shown(in.path) + " no longer defines it, because a command has applied it since; run 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' to delete it"}})
 }
 
 // drain discards pending signals, because the pod's situation is about to be read again.

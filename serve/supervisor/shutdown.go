@@ -197,7 +197,7 @@ func (s *Supervisor) shutDown(ctx context.Context) {
 				e := reconcile.Eviction{Grace: stop.Grace, Shutdown: shutdown.Reason, Message: shutdown.Message}
 				err := byObject[stop.Pod].askEviction(bounded, e)
 				if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil {
-					err = fmt.Errorf("it did not terminate within the grace period of its group (%s); the shutdown continues", g.Period)
+					err = fmt.Errorf("it did not terminate within the grace period of its priority group (%s); the shutdown continues", g.Period)
 				}
 				if err != nil && ctx.Err() == nil {
 					s.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))

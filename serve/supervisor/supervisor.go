@@ -192,7 +192,7 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 // reportRuntime reports that the runtime does not respond, or that it responds again.
 func (s *Supervisor) reportRuntime(down time.Time) {
 	p := problem.Problem{Object: "container runtime " + s.current().Client.Endpoint(), Warning: true,
-		Message: "does not answer: containers keep running, nothing is restarted until it does"}
+		Message: "does not answer: containers keep running, but podrun restarts none until the runtime answers"}
 	if !down.IsZero() {
 		p.Message = fmt.Sprintf("answers again after %s", time.Since(down).Round(time.Second))
 	}
@@ -215,7 +215,7 @@ func (s *Supervisor) lock() (*store.ServeLock, error) {
 	}
 	if lock == nil {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
-			Err: errors.New("another podrun serve supervises its pods"), Hint: "stop that one, or use another --root-dir"}
+			Err: errors.New("another podrun serve process supervises its pods"), Hint: "stop that process, or use another --root-dir"}
 	}
 	return lock, nil
 }

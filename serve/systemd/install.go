@@ -88,7 +88,7 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	}
 	for _, step := range steps {
 		if _, err := s.Manager.Run(ctx, step...); err != nil {
-			return failure("", err, "the unit was written: fix the cause and run 'podrun service install' again, or 'podrun service uninstall'")
+			return failure("", err, "podrun has written the unit: fix the cause and run 'podrun service install' again, or run 'podrun service uninstall'")
 		}
 	}
 	return nil

@@ -128,7 +128,7 @@ func TestALaterRouteIsReported(t *testing.T) {
 	if err := addRoute(t, route); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := r.run(bundle, "doctor"); !strings.Contains(out, subnet.String()+" overlaps this host's routes or addresses "+route.String()) || !strings.Contains(out, "podrun runtime down") {
+	if out, _ := r.run(bundle, "doctor"); !strings.Contains(out, subnet.String()+" overlaps routes or addresses of this host ("+route.String()) || !strings.Contains(out, "podrun runtime down") {
 		t.Errorf("doctor wrote\n%s", out)
 	}
 }

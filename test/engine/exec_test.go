@@ -109,11 +109,11 @@ func TestExecContainerEnds(t *testing.T) {
 		o.Timeout = limit
 		_, err = e.Exec(t.Context(), target, o)
 		wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it has just exited with 137")
-		wantHint(t, err, "'podrun logs web -c app' shows its output; 'podrun restart web' starts the pod again")
+		wantHint(t, err, "run 'podrun logs web -c app' to show its output, or 'podrun restart web' to restart the pod")
 	}
 	_, err = e.ExecTarget(t.Context(), "default", "web", "app")
 	wantErr(t, err, problem.Failed, "pod default/web: container app: is not running: it exited with 137")
-	wantHint(t, err, "'podrun restart web' starts the pod again")
+	wantHint(t, err, "'podrun restart web' to restart the pod")
 }
 
 // writerFunc is a writer that calls a function.

@@ -122,7 +122,7 @@ func TestRunTimeoutNamesExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantErr(t, results[0].Err, problem.Deadline, "timed out after 20s: the pod has not completed; container app exited with 4 (Error)")
-		wantHint(t, results[0].Err, "use --exit-code-from app to end the run when container app exits")
+		wantHint(t, results[0].Err, "set --exit-code-from=app to end the run when this container exits")
 		r.nothingLeft()
 	})
 }

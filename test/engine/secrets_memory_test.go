@@ -79,7 +79,7 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 		if c, ok := s.rt.Container("web"); ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			t.Error("the container was started without its Secret")
 		}
-		if n := s.warned("its Secrets, which were kept in memory only"); n != 1 {
+		if n := s.warned("its Secrets were lost"); n != 1 {
 			t.Errorf("%d warnings of the Secrets, want one", n)
 		}
 		s.files.reach(served, true)
@@ -173,7 +173,7 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		r.keep = false
 		apiClient(t, r, o)
 		eventually(t, "db runs, and web is said to have lost its Secrets", func() bool {
-			return runs("db") && r.warned("its Secrets, which were kept in memory only") > 0
+			return runs("db") && r.warned("its Secrets were lost") > 0
 		})
 		if runs("web") {
 			t.Error("web was started without its Secret")

@@ -79,7 +79,7 @@ func TestServeAPIStatusSocket(t *testing.T) {
 	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nodeapi.DialUnix(ctx, r.layout().StatusLink())
 	}}}
-	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket provides only"} {
+	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket serves only"} {
 		resp, err := c.Get("http://podrun" + path)
 		if err != nil {
 			t.Fatal(err)

@@ -162,7 +162,7 @@ func TestServeShutdownOrder(t *testing.T) {
 		if took := s.host.released.Sub(begun); s.host.held() != 0 || took < 15*time.Second || took > 16*time.Second {
 			t.Errorf("%d locks, released after %s", s.host.held(), took)
 		}
-		if s.warned("stop pod default/app before the host shuts down: it did not terminate within the grace period of its group (5s); the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
+		if s.warned("stop pod default/app before the host shuts down: it did not terminate within the grace period of its priority group (5s); the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
 			t.Errorf("warnings %q", s.warnings)
 		}
 		st := s.status("web")

@@ -317,7 +317,7 @@ func TestServeTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
 		err := supervisor.New(&e.Node, supervisor.Options{Sources: newManifests(t, served)}).Run(t.Context())
-		wantErr(t, err, problem.Refused, "another podrun serve supervises its pods", "root directory")
+		wantErr(t, err, problem.Refused, "another podrun serve process supervises its pods", "root directory")
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		s.running("web")

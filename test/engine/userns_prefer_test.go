@@ -52,7 +52,7 @@ func TestPreferUserNamespace(t *testing.T) {
 		"the kernel":              {usernsPlain, facts(func(f *host.Facts) { f.KernelVersion = "6.1.0-13-amd64" }), false, "none: Linux 6.1.0-13-amd64 does not support ID-mapped tmpfs mounts, which require 6.3"},
 		"an unknown kernel":       {usernsPlain, facts(func(f *host.Facts) { f.KernelVersion = "" }), false, "none: Linux "},
 		"disabled":                {usernsPlain, facts(func(f *host.Facts) { f.MaxUserNamespaces = 0 }), false, "none: user.max_user_namespaces is 0"},
-		"no range":                {usernsPlain, facts(func(f *host.Facts) { f.UserNS = map[string]uint32{"other": 0} }), false, "none: the range of host IDs of pod other is unknown"},
+		"no range":                {usernsPlain, facts(func(f *host.Facts) { f.UserNS = map[string]uint32{"other": 0} }), false, "none: podrun cannot determine the host IDs of pod other"},
 		"hostNetwork":             {"hostNetwork: true\n" + usernsPlain, nil, false, "none: hostNetwork"},
 		"hostPID":                 {"hostPID: true\n" + usernsPlain, nil, false, "none: hostPID"},
 		"hostIPC":                 {"hostIPC: true\n" + usernsPlain, nil, false, "none: hostIPC"},
