@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/nftables"
@@ -34,7 +35,7 @@ func applyAdd(a attachment) error {
 		}
 	}
 	if err != nil {
-		return unsupported(err)
+		return explain(err)
 	}
 	warnDropped(a.bridge)
 	removeStale(a)
@@ -119,11 +120,16 @@ func applySysctls(a attachment, id nftables.TableFamily) error {
 		if f.id != id {
 			continue
 		}
-		if err := applySysctl(f.forwarding); err != nil {
+		if f.bits == 128 {
+			if err := keepRouters("/proc/sys/net/ipv6/conf"); err != nil {
+				return fmt.Errorf("keep the host's IPv6 routes: %w", err)
+			}
+		}
+		if err := setSysctl(f.forwarding, "1"); err != nil {
 			return fmt.Errorf("enable packet forwarding: %w", err)
 		}
 		if f.bits == 32 && len(a.portsOf(f)) > 0 {
-			if err := applySysctl("net/ipv4/conf/" + a.bridge + "/route_localnet"); err != nil {
+			if err := setSysctl("net/ipv4/conf/"+a.bridge+"/route_localnet", "1"); err != nil {
 				return fmt.Errorf("enable host ports on 127.0.0.1: %w", err)
 			}
 		}
@@ -131,18 +137,36 @@ func applySysctls(a attachment, id nftables.TableFamily) error {
 	return nil
 }
 
-// applySysctl sets a sysctl to 1. It does not write if the value is 1 already, because
-// /proc/sys may be read-only.
-func applySysctl(name string) error {
-	path := "/proc/sys/" + name
-	if value, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(value)) == "1" {
+// keepRouters lets interfaces accept router advertisements although forwarding is enabled,
+// if they accept them now. Otherwise the kernel would remove the routes that it learned from
+// these, including the host's default route (addrconf_fixup_forwarding). conf is the
+// directory of the interfaces' sysctls.
+func keepRouters(conf string) error {
+	entries, err := os.ReadDir(conf)
+	if err != nil {
+		return err
+	}
+	read := func(name, file string) string {
+		data, _ := os.ReadFile(filepath.Join(conf, name, file)) // empty: the interface was removed
+		return strings.TrimSpace(string(data))
+	}
+	if read("all", "forwarding") == "1" {
 		return nil
 	}
-	return os.WriteFile(path, []byte("1"), 0)
+	for _, e := range entries {
+		// The value of default would also apply to later interfaces, such as bridges.
+		if e.Name() == "all" || e.Name() == "default" || read(e.Name(), "accept_ra") != "1" || read(e.Name(), "forwarding") != "0" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(conf, e.Name(), "accept_ra"), []byte("2"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
-// unsupported explains which feature the kernel lacks if it rejects the rules.
-func unsupported(err error) error {
+// explain explains which feature the kernel lacks if it rejects the rules.
+func explain(err error) error {
 	for _, e := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EINVAL} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("nftables: %w: the kernel may lack one of nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_ct, nft_fib_ipv4 and nft_fib_ipv6: load these modules", err)

@@ -5,8 +5,96 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/containernetworking/cni/pkg/skel"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/plugins/pkg/ip"
+	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
 )
+
+// readCheckLinks returns an error if the interfaces, the addresses or the routes of the
+// previous result do not exist.
+func readCheckLinks(c *config, args *skel.CmdArgs) error {
+	r, err := current.NewResultFromResult(c.PrevResult)
+	if err != nil {
+		return err
+	}
+	pool, err := c.addresses("")
+	if err != nil {
+		return err
+	}
+	s, err := pool.openStore()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if !s.FindByID(args.ContainerID, args.IfName) {
+		return errors.New("no address is reserved for the sandbox: recreate it")
+	}
+	host, err := checkPort(c, r, args)
+	if err != nil {
+		return err
+	}
+	sandbox, err := ns.GetNS(args.Netns)
+	if err != nil {
+		return fmt.Errorf("open the network namespace: %w", err)
+	}
+	defer sandbox.Close()
+	return sandbox.Do(func(ns.NetNS) error {
+		link, err := netlink.LinkByName(args.IfName)
+		if err != nil {
+			return fmt.Errorf("the interface %s of the sandbox: %w", args.IfName, err)
+		}
+		if link.Type() != "veth" || link.Attrs().ParentIndex != host.Attrs().Index {
+			return fmt.Errorf("the interface %s of the sandbox is not the other end of %s", args.IfName, host.Attrs().Name)
+		}
+		if err := checkMAC(r, args.IfName, args.Netns, link); err != nil {
+			return err
+		}
+		return errors.Join(ip.ValidateExpectedInterfaceIPs(args.IfName, r.IPs), ip.ValidateExpectedRoute(r.Routes))
+	})
+}
+
+// checkPort checks the bridge and the interface in the host, and returns the latter.
+func checkPort(c *config, r *current.Result, args *skel.CmdArgs) (netlink.Link, error) {
+	br, err := readBridge(c.Bridge)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMAC(r, c.Bridge, "", br); err != nil {
+		return nil, err
+	}
+	for _, i := range r.Interfaces {
+		if i.Sandbox != "" || i.Name == c.Bridge {
+			continue
+		}
+		host, err := netlink.LinkByName(i.Name)
+		if err != nil {
+			return nil, fmt.Errorf("the interface %s: %w", i.Name, err)
+		}
+		if host.Attrs().MasterIndex != br.Attrs().Index {
+			return nil, fmt.Errorf("the interface %s is not attached to the bridge %s", i.Name, c.Bridge)
+		}
+		return host, checkMAC(r, i.Name, "", host)
+	}
+	return nil, errors.New("prevResult: no interface is in the host")
+}
+
+// checkMAC compares the MAC address of a link with that in the result, which must have the
+// interface.
+func checkMAC(r *current.Result, name, sandbox string, link netlink.Link) error {
+	for _, i := range r.Interfaces {
+		if i.Name != name || i.Sandbox != sandbox {
+			continue
+		}
+		if have := link.Attrs().HardwareAddr.String(); i.Mac != "" && i.Mac != have {
+			return fmt.Errorf("the interface %s has the MAC address %s instead of %s", name, have, i.Mac)
+		}
+		return nil
+	}
+	return fmt.Errorf("prevResult: the interface %s is not in it", name)
+}
 
 // readCheck returns an error if a part of an attachment is missing.
 func readCheck(a attachment) error {

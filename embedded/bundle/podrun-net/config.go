@@ -17,13 +17,61 @@ import (
 type config struct {
 	types.PluginConf
 
-	// Bridge is the bridge to which the preceding plugin in the list, bridge, attaches
-	// sandboxes.
-	Bridge        string `json:"bridge"`
+	// Bridge is the bridge to which sandboxes are attached: by this plugin, or, in a chain,
+	// by the preceding plugin.
+	Bridge string `json:"bridge"`
+	// The settings of upstream's plugin bridge that are supported.
+	IsGateway        bool `json:"isGateway"`
+	IsDefaultGateway bool `json:"isDefaultGateway"`
+	ForceAddress     bool `json:"forceAddress"`
+	HairpinMode      bool `json:"hairpinMode"`
+	MTU              int  `json:"mtu"`
+	EnableDAD        bool `json:"enabledad"`
+	unsupported
+
+	// OnlyUnused restricts GC to attachments without an interface.
+	OnlyUnused    bool `json:"podrun.dev/only-unused"`
 	RuntimeConfig struct {
-		PortMappings []portMapping `json:"portMappings"`
+		PortMappings []portMapping     `json:"portMappings"`
+		Annotations  map[string]string `json:"io.kubernetes.cri.pod-annotations"`
 	} `json:"runtimeConfig"`
+
+	// stdin is the input.
+	stdin []byte
 }
+
+// unsupported are settings of upstream's plugin bridge that the plugin refuses, because
+// ignoring them would give a pod more access than the administrator wants.
+type unsupported struct {
+	VLAN                      int   `json:"vlan"`
+	VLANTrunk                 []any `json:"vlanTrunk"`
+	PromiscMode               bool  `json:"promiscMode"`
+	MacSpoofCheck             bool  `json:"macspoofchk"`
+	PortIsolation             bool  `json:"portIsolation"`
+	DisableContainerInterface bool  `json:"disableContainerInterface"`
+}
+
+// first returns the name of a setting that is used, or "".
+func (u unsupported) first() string {
+	switch {
+	case u.VLAN != 0:
+		return "vlan"
+	case len(u.VLANTrunk) > 0:
+		return "vlanTrunk"
+	case u.PromiscMode:
+		return "promiscMode"
+	case u.MacSpoofCheck:
+		return "macspoofchk"
+	case u.PortIsolation:
+		return "portIsolation"
+	case u.DisableContainerInterface:
+		return "disableContainerInterface"
+	}
+	return ""
+}
+
+// chained reports whether the plugin only creates rules, after upstream's bridge.
+func (c *config) chained() bool { return c.IPAM.Type == "" }
 
 // portMapping is an entry of the capability portMappings (CNI conventions).
 type portMapping struct {
@@ -72,8 +120,19 @@ func parse(stdin []byte) (*config, error) {
 		return nil, types.NewError(types.ErrDecodingFailure, "network configuration: "+err.Error(), "")
 	}
 	if !bridges.MatchString(c.Bridge) {
-		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: bridge %q is not a valid bridge name: set the same name as for the bridge plugin", c.Name, c.Bridge), "")
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: bridge %q is not a valid bridge name", c.Name, c.Bridge), "")
 	}
+	if name := c.unsupported.first(); name != "" {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: the setting %s is not supported: remove it", c.Name, name), "")
+	}
+	if !c.chained() && c.IPAM.Type != "host-local" {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: ipam type %q is not supported: use host-local", c.Name, c.IPAM.Type), "")
+	}
+	if c.MTU < 0 || c.MTU > 65535 {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: mtu %d is not between 0 and 65535", c.Name, c.MTU), "")
+	}
+	c.IsGateway = c.IsGateway || c.IsDefaultGateway
+	c.stdin = stdin
 	if c.RawPrevResult == nil {
 		return &c, nil
 	}
@@ -85,33 +144,25 @@ func parse(stdin []byte) (*config, error) {
 
 // attachment validates the runtime's request and the result of the preceding plugins.
 func (c *config) attachment(sandbox, ifName string) (attachment, error) {
-	a := attachment{bridge: c.Bridge, comment: comment(sandbox, ifName)}
-	if len(a.comment) > maxComment {
-		return a, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("sandbox %s: the ID and the interface name have more than %d characters together", a.comment, maxComment), "")
+	a, err := c.request(sandbox, ifName)
+	if err != nil {
+		return a, err
 	}
 	if c.PrevResult == nil {
-		return a, types.NewError(types.ErrInvalidNetworkConfig, "network "+c.Name+": no prevResult: list podrun-net after the bridge plugin", "")
+		return a, types.NewError(types.ErrInvalidNetworkConfig, "network "+c.Name+": no prevResult: set ipam, or list podrun-net after the bridge plugin", "")
 	}
 	result, err := current.NewResultFromResult(c.PrevResult)
 	if err != nil {
 		return a, types.NewError(types.ErrDecodingFailure, "prevResult: "+err.Error(), "")
 	}
-	for _, ip := range result.IPs {
-		if !ofSandbox(result, ip, ifName) {
-			continue
-		}
-		addr, ok := netip.AddrFromSlice(ip.Address.IP)
-		ones, bits := ip.Address.Mask.Size()
-		addr = addr.Unmap()
-		if !ok || bits != addr.BitLen() {
-			return a, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("prevResult: %s is not an address with a subnet", ip.Address.String()), "")
-		}
-		switch p := netip.PrefixFrom(addr, ones); {
-		case addr.Is4() && !a.v4.IsValid():
-			a.v4 = p
-		case addr.Is6() && !a.v6.IsValid():
-			a.v6 = p
-		}
+	return a, a.take(result, ifName)
+}
+
+// request validates the runtime's request: the attachment without its addresses.
+func (c *config) request(sandbox, ifName string) (attachment, error) {
+	a := attachment{bridge: c.Bridge, comment: comment(sandbox, ifName)}
+	if len(a.comment) > maxComment {
+		return a, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("sandbox %s: the ID and the interface name have more than %d characters together", a.comment, maxComment), "")
 	}
 	for _, m := range c.RuntimeConfig.PortMappings {
 		p, err := m.port()
@@ -121,6 +172,28 @@ func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 		a.ports = append(a.ports, p)
 	}
 	return a, nil
+}
+
+// take sets the attachment's addresses, the first of each family in a result.
+func (a *attachment) take(result *current.Result, ifName string) error {
+	for _, ip := range result.IPs {
+		if !ofSandbox(result, ip, ifName) {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(ip.Address.IP)
+		ones, bits := ip.Address.Mask.Size()
+		addr = addr.Unmap()
+		if !ok || bits != addr.BitLen() {
+			return types.NewError(types.ErrDecodingFailure, fmt.Sprintf("prevResult: %s is not an address with a subnet", ip.Address.String()), "")
+		}
+		switch p := netip.PrefixFrom(addr, ones); {
+		case addr.Is4() && !a.v4.IsValid():
+			a.v4 = p
+		case addr.Is6() && !a.v6.IsValid():
+			a.v6 = p
+		}
+	}
+	return nil
 }
 
 // ofSandbox reports whether an address belongs to the sandbox's interface: a result may

@@ -99,15 +99,25 @@ func openLock() (*os.File, error) {
 
 // flock locks a file. It returns errLocked when the limit expires.
 func flock(f *os.File, limit time.Duration) error {
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			return err
-		case time.Since(start) > limit:
-			return errLocked
+	return within(limit, func() error {
+		for {
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+				return err
+			}
 		}
+	})
+}
+
+// within calls lock, which waits without a limit and in the order of the requests, and
+// returns errLocked when the limit expires. The process then exits soon: a lock that it
+// acquires later is released at once.
+func within(limit time.Duration, lock func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- lock() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return errLocked
 	}
 }

@@ -1,16 +1,17 @@
-// podrun-net is a CNI plugin, chained after bridge, that creates the same rules as
-// upstream's portmap and ipMasq: host ports, masquerading, and forwarding on hosts whose
-// firewall drops unknown traffic. It uses netlink: a host requires neither iptables nor
-// nft, and the plugin executes no programs.
+// podrun-net is a CNI plugin that is a whole pod network: bridge, interfaces, addresses, host
+// ports and masquerading. It uses netlink: a host requires neither iptables nor nft, and the
+// plugin executes no programs. Without the setting ipam, it is chained after upstream's
+// bridge and creates only rules.
 //
-// The rules of a network are in one nftables table per address family, named after the
-// bridge, and in the chain FORWARD of iptables' table filter. The DEL of the network's
-// last attachment removes all of them. README.md describes both.
+// README.md describes the state on the host, the order of changes, and what a killed call
+// leaves.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
@@ -20,35 +21,62 @@ import (
 func main() {
 	skel.PluginMainFuncs(skel.CNIFuncs{
 		Add: cmdAdd, Del: cmdDel, Check: cmdCheck, GC: cmdGC, Status: cmdStatus,
-	}, version.All, "CNI plugin podrun-net: host ports and masquerading by nftables")
+	}, version.All, "CNI plugin podrun-net: bridge, addresses, host ports and masquerading")
 }
 
 func cmdAdd(args *skel.CmdArgs) error {
-	c, a, err := attachmentOf(args)
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error { return inNetwork(err, c, args) }
+	if !c.chained() {
+		r, err := applyAttachment(c, args)
+		if err != nil {
+			return fail(err)
+		}
+		return types.PrintResult(r, c.CNIVersion)
+	}
+	a, err := c.attachment(args.ContainerID, args.IfName)
 	if err != nil {
 		return err
 	}
 	if err := applyAdd(a); err != nil {
-		return fmt.Errorf("network %s, sandbox %s: %w", c.Name, args.ContainerID, err)
+		return fail(err)
 	}
 	return types.PrintResult(c.PrevResult, c.CNIVersion)
 }
 
-// attachmentOf parses the configuration of a call and validates the attachment.
-func attachmentOf(args *skel.CmdArgs) (*config, attachment, error) {
-	c, err := parse(args.StdinData)
-	if err != nil {
-		return nil, attachment{}, err
+// inNetwork adds the network and the sandbox to an error, and keeps its code.
+func inNetwork(err error, c *config, args *skel.CmdArgs) error {
+	code := uint(types.ErrInternal)
+	var of *types.Error
+	if errors.As(err, &of) {
+		code = of.Code
 	}
-	a, err := c.attachment(args.ContainerID, args.IfName)
-	return c, a, err
+	text := err.Error()
+	if prefix := "network " + c.Name + ": "; strings.HasPrefix(text, prefix) {
+		text = text[len(prefix):]
+	}
+	return types.NewError(code, fmt.Sprintf("network %s, sandbox %s: %s", c.Name, args.ContainerID, text), "")
 }
 
-// cmdDel does not require the configuration: it identifies an attachment by its IDs in
-// every table, so that renaming the bridge has no effect.
+// cmdDel of a chained plugin does not require the configuration: it identifies an attachment
+// by its IDs in every table, so that renaming the bridge has no effect.
 func cmdDel(args *skel.CmdArgs) error {
-	gone := comment(args.ContainerID, args.IfName)
-	return removeAttachments("", func(comment string) bool { return comment == gone })
+	c, err := parse(args.StdinData)
+	if err != nil || c.chained() {
+		gone := comment(args.ContainerID, args.IfName)
+		return removeRulesOf("", func(comment string) bool { return comment == gone })
+	}
+	pool, err := c.addresses("")
+	if err != nil {
+		return err
+	}
+	if err := removeAttachment(c, pool, args); err != nil {
+		return inNetwork(err, c, args)
+	}
+	return nil
 }
 
 func cmdGC(args *skel.CmdArgs) error {
@@ -56,17 +84,22 @@ func cmdGC(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	valid := map[string]bool{}
-	for _, a := range c.ValidAttachments {
-		valid[comment(a.ContainerID, a.IfName)] = true
-	}
-	return removeAttachments(c.Bridge, func(comment string) bool { return !valid[comment] })
+	return collect(c)
 }
 
 func cmdCheck(args *skel.CmdArgs) error {
-	_, a, err := attachmentOf(args)
+	c, err := parse(args.StdinData)
 	if err != nil {
 		return err
+	}
+	a, err := c.attachment(args.ContainerID, args.IfName)
+	if err != nil {
+		return err
+	}
+	if !c.chained() {
+		if err := readCheckLinks(c, args); err != nil {
+			return inNetwork(err, c, args)
+		}
 	}
 	return readCheck(a)
 }
@@ -76,13 +109,25 @@ func cmdCheck(args *skel.CmdArgs) error {
 const statusUnavailable = 50
 
 func cmdStatus(args *skel.CmdArgs) error {
-	if _, err := parse(args.StdinData); err != nil {
+	c, err := parse(args.StdinData)
+	if err != nil {
 		return err
 	}
 	if _, err := readTables(); err != nil {
 		return types.NewError(statusUnavailable, "podrun-net cannot create nftables rules", err.Error())
 	}
-	return nil
+	if c.chained() {
+		return nil
+	}
+	pool, err := c.addresses("")
+	if err != nil {
+		return err
+	}
+	s, err := pool.openStore()
+	if err != nil {
+		return types.NewError(statusUnavailable, "podrun-net cannot reserve addresses", err.Error())
+	}
+	return s.Close()
 }
 
 // warn writes to stderr, which containerd passes on to its own.

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAttachments removes the rules of attachments and, for a network without remaining
+// removeRulesOf removes the rules of attachments and, for a network without remaining
 // attachments, all rules. An empty bridge selects all networks. It is idempotent, and
 // returns no error if there are no rules.
-func removeAttachments(bridge string, gone func(comment string) bool) error {
+func removeRulesOf(bridge string, gone func(comment string) bool) error {
 	unlock, err := lock()
 	if err != nil {
 		return err

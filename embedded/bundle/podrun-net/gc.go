@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
+// collect removes the attachments that are not valid. With only-unused, it keeps those
+// whose pair of interfaces exists: ADD creates the pair first and DEL removes it first, so
+// that a reservation or a rule without one belongs to no call in progress.
+//
+// The pairs are listed after the reservations and the rules: a pair that is missing then was
+// missing for the whole time, or its attachment is being removed.
+func collect(c *config) error {
+	valid := map[string]bool{}
+	names := map[string]bool{}
+	for _, a := range c.ValidAttachments {
+		id := comment(a.ContainerID, a.IfName)
+		valid[id], names[vethName(id)] = true, true
+	}
+	keep := func(id string) bool { return valid[id] }
+	var errs []error
+	if c.OnlyUnused {
+		keep = func(id string) bool { return valid[id] || hasVeth(id) }
+	} else if !c.chained() {
+		errs = append(errs, removeVeths(c.Bridge, names))
+	}
+	errs = append(errs, removeRulesOf(c.Bridge, func(comment string) bool { return !keep(comment) }))
+	if c.chained() {
+		return errors.Join(errs...)
+	}
+	pool, err := c.addresses("")
+	if err == nil {
+		err = pool.release(func(l lease) bool { return !keep(l.holder) })
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// hasVeth reports whether an attachment's pair exists. An unknown state counts as existing.
+func hasVeth(comment string) bool {
+	_, err := netlink.LinkByName(vethName(comment))
+	_, missing := err.(netlink.LinkNotFoundError)
+	return !missing
+}
+
+// removeVeths removes the pairs of a bridge, except those with the given names.
+func removeVeths(bridge string, keep map[string]bool) error {
+	br, err := netlink.LinkByName(bridge)
+	if _, missing := err.(netlink.LinkNotFoundError); missing {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the bridge %s: %w", bridge, err)
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list the interfaces: %w", err)
+	}
+	var errs []error
+	for _, l := range links {
+		name := l.Attrs().Name
+		if l.Attrs().MasterIndex == br.Attrs().Index && l.Type() == "veth" && isVethName(name) && !keep[name] {
+			errs = append(errs, deleteLink(l))
+		}
+	}
+	return errors.Join(errs...)
+}
