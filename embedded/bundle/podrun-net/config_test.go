@@ -16,7 +16,7 @@ func TestConfig(t *testing.T) {
 		"no bridge":         {`{"cniVersion":"1.0.0","name":"n",` + result + `}`, `network n: bridge "" is not a valid bridge name`},
 		"a long bridge":     {`{"cniVersion":"1.0.0","name":"n","bridge":"abcdefghijklmnop",` + result + `}`, "is not a valid bridge name"},
 		"a path":            {`{"cniVersion":"1.0.0","name":"n","bridge":"../../a",` + result + `}`, "is not a valid bridge name"},
-		"first in the list": {`{"cniVersion":"1.0.0","name":"n","bridge":"br0"}`, "list podrun-net after the bridge plugin"},
+		"first in the list": {`{"cniVersion":"1.0.0","name":"n","bridge":"br0"}`, "set ipam, or list podrun-net after the bridge plugin"},
 		"a bad result":      {`{"cniVersion":"1.0.0","name":"n","bridge":"br0","prevResult":{"cniVersion":"1.0.0","ips":[{"address":"x"}]}}`, "prevResult"},
 		"good":              {ports(`{"hostPort":80,"containerPort":8080,"protocol":"sctp","hostIP":"::ffff:192.0.2.1"}`), ""},
 		"no host port":      {ports(`{"containerPort":80}`), "host port 0 is not between 1 and 65535"},

@@ -11,8 +11,8 @@ import (
 // whose pair of interfaces exists: ADD creates the pair first and DEL removes it first, so
 // that a reservation or a rule without one belongs to no call in progress.
 //
-// The pairs are listed after the reservations and the rules: a pair that is missing then was
-// missing for the whole time, or its attachment is being removed.
+// The plugin looks for a pair after it has read the reservation or the rule: a pair that does
+// not exist then will not be created by an ADD in progress.
 func collect(c *config) error {
 	valid := map[string]bool{}
 	names := map[string]bool{}
@@ -45,15 +45,8 @@ func hasVeth(comment string) bool {
 	return !missing
 }
 
-// removeVeths removes the pairs of a bridge, except those with the given names.
+// removeVeths removes the pairs of a network, except those with the given names.
 func removeVeths(bridge string, keep map[string]bool) error {
-	br, err := netlink.LinkByName(bridge)
-	if _, missing := err.(netlink.LinkNotFoundError); missing {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the bridge %s: %w", bridge, err)
-	}
 	links, err := netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("list the interfaces: %w", err)
@@ -61,7 +54,7 @@ func removeVeths(bridge string, keep map[string]bool) error {
 	var errs []error
 	for _, l := range links {
 		name := l.Attrs().Name
-		if l.Attrs().MasterIndex == br.Attrs().Index && l.Type() == "veth" && isVethName(name) && !keep[name] {
+		if l.Attrs().Group == vethGroup(bridge) && l.Type() == "veth" && isVethName(name) && !keep[name] {
 			errs = append(errs, deleteLink(l))
 		}
 	}

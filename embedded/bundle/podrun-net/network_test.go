@@ -24,6 +24,7 @@ import (
 // built.
 func TestMain(m *testing.M) {
 	if os.Getenv("CNI_COMMAND") != "" {
+		killAtStep()
 		main()
 		os.Exit(0)
 	}
@@ -122,6 +123,7 @@ type testHost struct {
 	*space
 	outside *space
 	next    int
+	env     []string // of the plugin
 }
 
 const (
@@ -218,6 +220,16 @@ func (p *pod) config(mappings ...portMapping) map[string]any {
 // not even PATH.
 func (h *testHost) call(command string, p *pod, config map[string]any) (stdout, stderr string, err error) {
 	h.t.Helper()
+	netns := ""
+	if p != nil {
+		netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(p.ns))
+	}
+	return h.callIn(netns, command, p, config)
+}
+
+// callIn is call with a path of the sandbox's network namespace.
+func (h *testHost) callIn(netns, command string, p *pod, config map[string]any) (stdout, stderr string, err error) {
+	h.t.Helper()
 	input, err := json.Marshal(config)
 	if err != nil {
 		h.t.Fatal(err)
@@ -229,9 +241,9 @@ func (h *testHost) call(command string, p *pod, config map[string]any) (stdout, 
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, self)
-	c.Env = []string{"CNI_COMMAND=" + command, "CNI_PATH=/nowhere"}
+	c.Env = append([]string{"CNI_COMMAND=" + command, "CNI_PATH=/nowhere"}, h.env...)
 	if p != nil {
-		c.Env = append(c.Env, "CNI_CONTAINERID="+p.id, "CNI_IFNAME=eth0", fmt.Sprintf("CNI_NETNS=/proc/%d/fd/%d", os.Getpid(), int(p.ns)))
+		c.Env = append(c.Env, "CNI_CONTAINERID="+p.id, "CNI_IFNAME=eth0", "CNI_NETNS="+netns)
 	}
 	c.Stdin = bytes.NewReader(input)
 	var out, errs bytes.Buffer

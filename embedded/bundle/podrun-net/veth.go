@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -34,11 +35,18 @@ func isVethName(name string) bool {
 	return len(name) == len(vethPrefix)+11 && strings.HasPrefix(name, vethPrefix)
 }
 
+// vethGroup returns the interface group of a network's pairs, which is set when a pair is
+// created: GC also finds a pair that a killed ADD has not attached to the bridge.
+func vethGroup(bridge string) uint32 {
+	sum := sha256.Sum256([]byte("podrun-net group " + bridge))
+	return binary.BigEndian.Uint32(sum[:4])>>1 | 1 // positive, and not the default group
+}
+
 // applyVeth creates an attachment's pair of interfaces and attaches it to the bridge. It
 // returns the interface in the host.
 func applyVeth(c *config, br netlink.Link, sandbox ns.NetNS, name, ifName string) (netlink.Link, error) {
 	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.MTU, attributes.Flags = name, c.MTU, net.FlagUp
+	attributes.Name, attributes.MTU, attributes.Flags, attributes.Group = name, c.MTU, net.FlagUp, vethGroup(c.Bridge)
 	pair := &netlink.Veth{LinkAttrs: attributes, PeerName: ifName, PeerNamespace: netlink.NsFd(int(sandbox.Fd()))}
 	fault("veth/before")
 	if err := netlink.LinkAdd(pair); err != nil {
