@@ -23,12 +23,10 @@ func applyAdd(a attachment) error {
 		return err
 	}
 	defer unlock()
-	sets := plan(a)
-	for _, s := range sets {
-		if err := applySysctls(a, s.table.Family); err != nil {
-			return err
-		}
+	if err := applyForwarding(a); err != nil {
+		return err
 	}
+	sets := plan(a)
 	for range tries {
 		if err = applyRules(a, sets); !errors.Is(err, unix.ENOENT) {
 			break
@@ -39,6 +37,19 @@ func applyAdd(a attachment) error {
 	}
 	warnDropped(a.bridge)
 	removeStale(a)
+	return nil
+}
+
+// applyForwarding sets the host's sysctls for the families of an attachment.
+func applyForwarding(a attachment) error {
+	for _, f := range families {
+		if !a.address(f).IsValid() {
+			continue
+		}
+		if err := applySysctls(a, f.id); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

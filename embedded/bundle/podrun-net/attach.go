@@ -92,7 +92,12 @@ func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS,
 	if err := a.take(r, args.IfName); err != nil {
 		return nil, err
 	}
-	if err := applyAdd(a); err != nil {
+	if c.hasRules() {
+		err = applyAdd(a)
+	} else {
+		err = applyForwarding(a)
+	}
+	if err != nil {
 		return nil, err
 	}
 	fault("rules/after")

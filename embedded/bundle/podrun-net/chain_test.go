@@ -11,10 +11,9 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// The plugins of podrun's own runtime, run by libcni as in containerd: upstream's bridge
-// and host-local, and podrun-net.
-func TestChain(t *testing.T) {
-	h := newHost(t)
+// upstream returns a directory with upstream's bridge and host-local, and podrun-net.
+func upstream(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"main/bridge", "ipam/host-local"} {
 		build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/containernetworking/plugins/plugins/"+name)
@@ -23,13 +22,27 @@ func TestChain(t *testing.T) {
 			t.Fatalf("%s: %v: %s", name, err, out)
 		}
 	}
+	linkSelf(t, filepath.Join(dir, "podrun-net"))
+	return dir
+}
+
+// linkSelf links the plugin to a path.
+func linkSelf(t *testing.T, path string) {
+	t.Helper()
 	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, path)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(dir, "podrun-net")); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// The network of an earlier release, run by libcni as in containerd: upstream's bridge and
+// host-local, and podrun-net.
+func TestChain(t *testing.T) {
+	h := newHost(t)
+	dir := upstream(t)
 	t.Setenv("PATH", "")
 	list, err := libcni.NetworkConfFromBytes(fmt.Appendf(nil, `{"cniVersion":"1.1.0","name":"podrun","plugins":[
 		{"type":"bridge","bridge":"podrun0","isGateway":true,"hairpinMode":true,"ipam":{"type":"host-local","dataDir":%q,
@@ -75,4 +88,84 @@ func TestChain(t *testing.T) {
 		}
 	})
 	h.leftNothing()
+}
+
+// lists returns the network's configuration in the earlier and in this release.
+func (w *wholeNet) lists() (chain, whole *libcni.NetworkConfigList) {
+	w.t.Helper()
+	ipam := fmt.Sprintf(`"isDefaultGateway":true,"hairpinMode":true,"ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.99.0.0/24"}],[{"subnet":"fd00:99::/64"}]]}`, w.dir)
+	const format = `{"cniVersion":"1.0.0","name":"podrun","plugins":[%s]}`
+	parse := func(plugins string) *libcni.NetworkConfigList {
+		list, err := libcni.NetworkConfFromBytes(fmt.Appendf(nil, format, plugins))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return list
+	}
+	return parse(`{"type":"bridge","bridge":"br0",` + ipam + `},{"type":"podrun-net","bridge":"br0","capabilities":{"portMappings":true}}`),
+		parse(`{"type":"podrun-net","bridge":"br0",` + ipam + `,"capabilities":{"portMappings":true,"io.kubernetes.cri.pod-annotations":true}}`)
+}
+
+// The runtime uses its current configuration for the DEL of older attachments. After an
+// upgrade and after a downgrade, DEL leaves nothing, and pods of both releases reach each
+// other. The plugin also works in the place of upstream's bridge: an older podrun that
+// starts this release's archive configures that chain.
+func TestUpgradeAndDowngrade(t *testing.T) {
+	dir := upstream(t)
+	inPlace := t.TempDir()
+	linkSelf(t, filepath.Join(inPlace, "bridge"))
+	linkSelf(t, filepath.Join(inPlace, "podrun-net"))
+	for name, c := range map[string]struct {
+		add, del  string // the directory of the plugins
+		upgrade   bool
+		downgrade bool
+	}{
+		"upgrade":             {dir, inPlace, true, false},
+		"downgrade":           {inPlace, dir, false, true},
+		"downgrade of podrun": {inPlace, inPlace, false, true},
+		"no change":           {inPlace, inPlace, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWhole(t)
+			before, after := w.lists()
+			if !c.upgrade {
+				before, after = after, before
+			}
+			if !c.upgrade && !c.downgrade {
+				after = before
+			}
+			cache := t.TempDir()
+			first, second := w.sandbox(), w.sandbox()
+			runtime := func(p *pod, port int) *libcni.RuntimeConf {
+				return &libcni.RuntimeConf{ContainerID: p.id, IfName: "eth0", NetNS: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(p.ns)),
+					CapabilityArgs: map[string]any{"portMappings": []portMapping{{port, 80, "tcp", ""}}, "io.kubernetes.cri.pod-annotations": map[string]string{}}}
+			}
+			cni := func(dir string) *libcni.CNIConfig { return libcni.NewCNIConfigWithCacheDir([]string{dir}, cache, nil) }
+			w.do(func() {
+				if _, err := cni(c.add).AddNetworkList(t.Context(), before, runtime(first, 8080)); err != nil {
+					t.Errorf("ADD: %v", err)
+				}
+				if _, err := cni(c.del).AddNetworkList(t.Context(), after, runtime(second, 8081)); err != nil {
+					t.Errorf("ADD of the other release: %v", err)
+				}
+				if err := cni(c.del).CheckNetworkList(t.Context(), after, runtime(second, 8081)); err != nil {
+					t.Errorf("CHECK: %v", err)
+				}
+			})
+			for i, p := range []*pod{first, second} {
+				p.serve("tcp", ":80")
+				w.outside.wants("tcp", fmt.Sprintf("%s:%d", hostIP4, 8080+i), "hi "+outsideIP4)
+			}
+			first.wants("tcp", "10.99.0.3:80", "hi 10.99.0.2")
+			second.wants("tcp", "[fd00:99::2]:80", "hi fd00:99::3")
+			w.do(func() {
+				for i, p := range []*pod{first, second} {
+					if err := cni(c.del).DelNetworkList(t.Context(), after, runtime(p, 8080+i)); err != nil {
+						t.Errorf("DEL: %v", err)
+					}
+				}
+			})
+			w.empty()
+		})
+	}
 }

@@ -69,7 +69,9 @@ func (w *wholeNet) killed(command string, p *pod, step string) {
 var recoveries = map[string]func(*wholeNet, *pod){
 	"DEL":                   func(w *wholeNet, p *pod) { w.detach(p) },
 	"DEL without namespace": func(w *wholeNet, p *pod) { w.mustIn("", "DEL", p, w.config(nil)) },
-	"GC":                    func(w *wholeNet, p *pod) { w.must("GC", nil, w.config(map[string]any{"cni.dev/valid-attachments": []any{}})) },
+	"GC": func(w *wholeNet, p *pod) {
+		w.must("GC", nil, w.config(map[string]any{"cni.dev/valid-attachments": []any{}}))
+	},
 	"GC after the namespace's end": func(w *wholeNet, p *pod) {
 		w.do(func() { // as the kernel removes the pair together with the namespace
 			if l, err := netlink.LinkByName(vethName(p.id + "/eth0")); err == nil {

@@ -101,6 +101,9 @@ func cmdCheck(args *skel.CmdArgs) error {
 			return inNetwork(err, c, args)
 		}
 	}
+	if !c.hasRules() {
+		return nil
+	}
 	return readCheck(a)
 }
 

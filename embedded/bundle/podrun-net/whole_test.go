@@ -335,7 +335,7 @@ func TestWholeGC(t *testing.T) {
 		}
 	}
 	const perPod = 1 + 3 + 1 + 2 // rules
-	w.do(func() { // the end of the sandbox's namespace
+	w.do(func() {                // the end of the sandbox's namespace
 		if err := netlink.LinkDel(up(t, vethName(dead.id+"/eth0"))); err != nil {
 			t.Error(err)
 		}
