@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
@@ -93,6 +95,40 @@ func applyRules(a attachment, sets []ruleset) error {
 		}
 	}
 	return c.Flush()
+}
+
+// probeBridge is the bridge in the names of the tables that probeRules creates.
+const probeBridge = "podrun-probe"
+
+// probeRules returns an error if the kernel does not support the rules of a pod with an
+// address in each of the network's ranges. It creates and deletes the rules in one
+// transaction, which other programs do not see.
+func probeRules(pool addresses) error {
+	a := attachment{bridge: probeBridge, ports: []port{{host: 1, container: 1, protocol: unix.IPPROTO_TCP}}}
+	for _, set := range pool.Ranges {
+		addr, _ := netip.AddrFromSlice(set[0].RangeStart)
+		ones, _ := set[0].Subnet.Mask.Size()
+		if addr = addr.Unmap(); addr.Is4() {
+			a.v4 = netip.PrefixFrom(addr, ones)
+		} else {
+			a.v6 = netip.PrefixFrom(addr, ones)
+		}
+	}
+	nft, err := conn()
+	if err != nil {
+		return err
+	}
+	for _, s := range plan(a) {
+		nft.AddTable(s.table)
+		for _, chain := range s.chains {
+			nft.AddChain(chain)
+		}
+		for _, r := range slices.Concat(s.base, s.attachment) {
+			nft.AddRule(r)
+		}
+		nft.DelTable(s.table)
+	}
+	return nft.Flush()
 }
 
 // applyForward adds the network's missing rules to the chain FORWARD, if nftables has it.

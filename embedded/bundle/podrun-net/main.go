@@ -126,6 +126,9 @@ func cmdStatus(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	if err := probeRules(pool); err != nil {
+		return types.NewError(statusUnavailable, "podrun-net cannot create nftables rules", explain(err).Error())
+	}
 	s, err := pool.openStore()
 	if err != nil {
 		return types.NewError(statusUnavailable, "podrun-net cannot reserve addresses", err.Error())

@@ -502,3 +502,15 @@ func TestSandboxSettings(t *testing.T) {
 	})
 	w.detach(p)
 }
+
+// STATUS creates the rules and removes them in one transaction.
+func TestWholeStatus(t *testing.T) {
+	t.Parallel()
+	w := newWhole(t)
+	w.must("STATUS", nil, w.config(nil))
+	w.empty()
+	unusable := map[string]any{"ipam": map[string]any{"type": "host-local", "dataDir": "/proc/version", "ranges": [][]map[string]string{{{"subnet": "10.99.0.0/24"}}}}}
+	if out, _, err := w.call("STATUS", nil, w.config(unusable)); err == nil || !strings.Contains(out, `"code": 50`) || !strings.Contains(out, "cannot reserve addresses") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
