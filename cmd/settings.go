@@ -59,6 +59,11 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.text("hostname-override", "", "`name` of this node instead of the hostname", func(s *nodeconfig.Settings, v string) { s.HostnameOverride = v })
 	f.list("node-ip", "`addresses` of this node, at most one IPv4 and one IPv6", func(s *nodeconfig.Settings, v []string) { s.NodeIP = v })
 	f.pairs("node-labels", "`labels` of this node (key=value,…)", func(s *nodeconfig.Settings, v map[string]string) { s.NodeLabels = v })
+	f.checkedText("pod-cidr", "", "`subnets` of pods on the embedded runtime: one, or an IPv4 and an IPv6 one, separated by a comma (default: a private /24 that this host does not use and, if it uses IPv6, a unique local /64)", func(s *nodeconfig.Settings, v string) error {
+		s.PodCIDR = v
+		_, err := nodeconfig.ParsePodCIDR(v)
+		return err
+	})
 	f.list("cluster-dns", "`addresses` of name servers for pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v []string) { s.ClusterDNS = v })
 	f.text("cluster-domain", def.ClusterDomain, "`domain` searched by pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v string) { s.ClusterDomain = v })
 	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; an empty value means no file", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })

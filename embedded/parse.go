@@ -41,9 +41,9 @@ func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	if n == nil {
 		return netip.Prefix{}, false
 	}
-	addr, ok := netip.AddrFromSlice(n.IP.To4())
+	addr, ok := netip.AddrFromSlice(n.IP)
 	ones, _ := n.Mask.Size()
-	return netip.PrefixFrom(addr, ones).Masked(), ok
+	return netip.PrefixFrom(addr.Unmap(), ones).Masked(), ok
 }
 
 // lastLines returns the last n lines of a text, or all if n is negative.

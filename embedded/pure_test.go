@@ -119,27 +119,91 @@ func TestSubnet(t *testing.T) {
 	}
 }
 
-func TestNetworkKeepsItsSubnet(t *testing.T) {
-	l := Layout{RootDir: "/r"}
-	subnet := netip.MustParsePrefix("10.70.3.0/24")
-	data, err := Network(l, subnet)
-	if err != nil {
-		t.Fatal(err)
+// prefixes parses prefixes, separated by spaces.
+func prefixes(text string) []netip.Prefix {
+	var out []netip.Prefix
+	for one := range strings.FieldsSeq(text) {
+		out = append(out, netip.MustParsePrefix(one))
 	}
-	if got, ok := subnetOf(data); !ok || got != subnet {
-		t.Errorf("read back %v, %t", got, ok)
-	}
-	var c struct {
-		Plugins []struct {
-			Type, Bridge string
-			Capabilities map[string]bool
+	return out
+}
+
+func TestSubnets(t *testing.T) {
+	const id, own4, own6 = "00000102", "10.65.2.0/24", "fd6b:37b5:b190::/64"
+	for name, c := range map[string]struct {
+		wanted, have, used string
+		bridge             bool
+		ipv6               IPv6State
+		want, problem      string
+	}{
+		"first start without IPv6":               {want: own4},
+		"first start, IPv6 unused":               {ipv6: IPv6Unused, want: own4},
+		"first start with IPv6":                  {ipv6: IPv6Used, want: own4 + " " + own6},
+		"an IPv6 route to the first choice":      {ipv6: IPv6Used, used: "fd6b::/16", want: own4 + " fd5b:90ac:3428::/64"},
+		"all unique local addresses are used":    {ipv6: IPv6Used, used: "fd00::/8", problem: "every unique local /64"},
+		"kept":                                   {have: "10.70.3.0/24", want: "10.70.3.0/24"},
+		"kept while pods run":                    {have: "10.70.3.0/24", used: "10.70.0.0/16", bridge: true, want: "10.70.3.0/24"},
+		"replaced":                               {have: "10.70.3.0/24", used: "10.70.0.0/16", want: own4},
+		"IPv6 is added while pods run":           {have: "10.70.3.0/24", bridge: true, ipv6: IPv6Used, want: "10.70.3.0/24 " + own6},
+		"IPv6 is kept without a route":           {have: "10.70.3.0/24 fd01::/64", ipv6: IPv6Unused, want: "10.70.3.0/24 fd01::/64"},
+		"IPv6 was disabled":                      {have: "10.70.3.0/24 fd01::/64", bridge: true, want: "10.70.3.0/24"},
+		"only IPv6 is kept while pods run":       {have: "fd01::/64", bridge: true, ipv6: IPv6Used, want: "fd01::/64"},
+		"wanted":                                 {wanted: "10.1.0.0/16 fd02::/112", ipv6: IPv6Unused, want: "10.1.0.0/16 fd02::/112"},
+		"wanted without IPv6":                    {wanted: "10.1.0.0/16", ipv6: IPv6Used, want: "10.1.0.0/16"},
+		"wanted without a bridge":                {wanted: "10.1.0.0/16", have: "10.70.3.0/24", want: "10.1.0.0/16"},
+		"wanted, the same while pods run":        {wanted: "10.70.3.0/24", have: "10.70.3.0/24", bridge: true, want: "10.70.3.0/24"},
+		"wanted, an additional while pods run":   {wanted: "fd02::/64 10.70.3.0/24", have: "10.70.3.0/24", bridge: true, want: "fd02::/64 10.70.3.0/24"},
+		"wanted, another one while pods run":     {wanted: "10.1.0.0/16", have: "10.70.3.0/24", bridge: true, problem: "the pod subnet 10.70.3.0/24 is in use"},
+		"wanted, one family less while pods run": {wanted: "10.70.3.0/24", have: "10.70.3.0/24 fd01::/64", bridge: true, problem: "the pod subnet fd01::/64 is in use"},
+	} {
+		got, err := Subnets(SubnetInput{ID: id, Wanted: prefixes(c.wanted), Have: prefixes(c.have), Used: prefixes(c.used), Bridge: c.bridge, IPv6: c.ipv6})
+		if c.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("%s: %v, %v: want %q", name, got, err, c.problem)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got, prefixes(c.want)) {
+			t.Errorf("%s: %v, %v: want %s", name, got, err, c.want)
 		}
 	}
-	if err := json.Unmarshal(data, &c); err != nil || len(c.Plugins) != 2 || c.Plugins[1].Type != "podrun-net" || c.Plugins[0].Bridge != l.Bridge() || c.Plugins[1].Bridge != l.Bridge() || !c.Plugins[1].Capabilities["portMappings"] {
-		t.Errorf("%+v, %v", c, err)
+}
+
+func TestNetwork(t *testing.T) {
+	l := Layout{RootDir: "/r"}
+	subnets := prefixes("10.70.3.0/24 fd01::/64")
+	for chained, want := range map[bool][]string{true: {"bridge", "podrun-net"}, false: {"podrun-net"}} {
+		data, err := Network(l, subnets, chained)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := subnetsOf(data); !slices.Equal(got, subnets) {
+			t.Errorf("read back %v", got)
+		}
+		var c struct {
+			Plugins []struct {
+				Type, Bridge string
+				Capabilities map[string]bool
+				IPAM         struct{ DataDir string }
+			}
+		}
+		if err := json.Unmarshal(data, &c); err != nil {
+			t.Fatal(err)
+		}
+		var types []string
+		for _, p := range c.Plugins {
+			types = append(types, p.Type)
+			if p.Bridge != l.Bridge() {
+				t.Errorf("%+v", p)
+			}
+		}
+		last := c.Plugins[len(c.Plugins)-1]
+		if !slices.Equal(types, want) || c.Plugins[0].IPAM.DataDir != l.Addresses() || !last.Capabilities["portMappings"] || last.Capabilities["io.kubernetes.cri.pod-annotations"] == chained {
+			t.Errorf("chained %t: %s", chained, data)
+		}
 	}
 	for _, broken := range []string{"", "{", `{"plugins":[]}`, `{"plugins":[{"ipam":{"ranges":[[{"subnet":"x"}]]}}]}`} {
-		if got, ok := subnetOf([]byte(broken)); ok {
+		if got := subnetsOf([]byte(broken)); got != nil {
 			t.Errorf("%s gives %v", broken, got)
 		}
 	}

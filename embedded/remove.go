@@ -1,17 +1,14 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -131,13 +128,8 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 		if _, err := os.Stat(filepath.Join(dir, netPlugin)); err != nil {
 			continue // partially removed by an earlier call
 		}
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		c := exec.CommandContext(ctx, filepath.Join(dir, netPlugin))
-		c.Env = []string{"CNI_COMMAND=GC", "CNI_PATH=" + dir}
-		c.Stdin = bytes.NewReader(config)
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("remove the nftables rules of %s: %w: %.500s", l.Bridge(), err, strings.TrimSpace(string(out)))
+		if err := execPlugin(ctx, dir, "GC", config); err != nil {
+			return fmt.Errorf("remove the nftables rules of %s: %w", l.Bridge(), err)
 		}
 		return nil
 	}

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,13 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/vishvananda/netlink"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
@@ -31,9 +29,10 @@ const startWithin = 5 * time.Minute
 
 // StartOptions are the parameters of Start other than the layout.
 type StartOptions struct {
-	Digest       string // of an archive that is unpacked and verified
-	CgroupRoot   string // --cgroup-root
-	CgroupDriver string // --cgroup-driver; empty to detect it
+	Digest       string         // of an archive that is unpacked and verified
+	CgroupRoot   string         // --cgroup-root
+	CgroupDriver string         // --cgroup-driver; empty to detect it
+	PodCIDR      []netip.Prefix // --pod-cidr; nil to choose the pod subnets
 	Environment  []string
 }
 
@@ -110,36 +109,10 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := writeNetwork(ctx, l); err != nil {
+	if err := writeNetwork(ctx, l, o); err != nil {
 		return err
 	}
 	return hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
-}
-
-// writeNetwork writes the configuration of the pod network. It keeps the previous subnet,
-// because running pods have addresses in it, unless the bridge does not exist, so that no
-// pod runs, and the host now uses the subnet.
-func writeNetwork(ctx context.Context, l Layout) error {
-	have, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	used, err := readUsed(l.Bridge())
-	if err != nil {
-		return err
-	}
-	subnet, known := subnetOf(have)
-	_, noBridge := netlink.LinkByName(l.Bridge())
-	if !known || noBridge != nil && len(overlapping(subnet, used)) > 0 {
-		if subnet, err = Subnet(l.ID(), used); err != nil {
-			return err
-		}
-	}
-	want, err := Network(l, subnet)
-	if err != nil || bytes.Equal(have, want) {
-		return err
-	}
-	return hostfile.Write(l.NetworkFile(), want, 0o640)
 }
 
 // spawn starts the process and records it.

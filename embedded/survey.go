@@ -146,47 +146,54 @@ func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
 }
 
 // readUsed lists the networks of this host's addresses and of its routes in all tables,
-// except those of one link.
+// except those of one link. Without IPv6 in the kernel, it lists only IPv4 networks.
 func readUsed(except string) ([]netip.Prefix, error) {
 	skip := -1
 	if link, err := netlink.LinkByName(except); err == nil {
 		skip = link.Attrs().Index
 	}
 	var used []netip.Prefix
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
-	if err != nil {
-		return nil, fmt.Errorf("read the routes: %w", err)
-	}
-	for _, r := range routes {
-		if p, ok := prefixOf(r.Dst); ok && r.LinkIndex != skip {
-			used = append(used, p)
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		if err != nil && family == netlink.FAMILY_V4 {
+			return nil, fmt.Errorf("read the routes: %w", err)
 		}
-	}
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		return nil, fmt.Errorf("read the addresses: %w", err)
-	}
-	for _, a := range addresses {
-		if p, ok := prefixOf(a.IPNet); ok && a.LinkIndex != skip {
-			used = append(used, p)
+		for _, r := range routes {
+			if p, ok := prefixOf(r.Dst); ok && r.LinkIndex != skip {
+				used = append(used, p)
+			}
+		}
+		addresses, err := netlink.AddrList(nil, family)
+		if err != nil && family == netlink.FAMILY_V4 {
+			return nil, fmt.Errorf("read the addresses: %w", err)
+		}
+		for _, a := range addresses {
+			if p, ok := prefixOf(a.IPNet); ok && a.LinkIndex != skip {
+				used = append(used, p)
+			}
 		}
 	}
 	return used, nil
 }
 
-// ReadCollision returns the pod subnet, and the networks of this host's routes and
-// addresses that overlap it now; none if there is no pod network yet.
+// ReadCollision returns a pod subnet, and the networks of this host's routes and addresses
+// that overlap it now. If no subnet has such networks, it returns the first one; if there is
+// no pod network yet, none.
 func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix, error) {
-	data, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
-	subnet, known := subnetOf(data)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !known {
-		return netip.Prefix{}, nil, nil
-	}
-	if err != nil {
+	subnets, err := ReadSubnets(ctx, l)
+	if err != nil || len(subnets) == 0 {
 		return netip.Prefix{}, nil, err
 	}
 	used, err := readUsed(l.Bridge())
-	return subnet, overlapping(subnet, used), err
+	if err != nil {
+		return netip.Prefix{}, nil, err
+	}
+	for _, p := range subnets {
+		if found := overlapping(p, used); len(found) > 0 {
+			return p, found, nil
+		}
+	}
+	return subnets[0], nil, nil
 }
 
 // readTraits determines the properties of the host that affect the configuration. The

@@ -5,6 +5,7 @@ package host
 
 import (
 	"io/fs"
+	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,11 +44,13 @@ type Facts struct {
 	// this root directory.
 	ShuttingDown bool `json:"shuttingDown,omitempty"`
 
-	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one per family
-	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
-	ResolvConf   ResolvConf `json:"resolvConf"`
-	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
-	Listeners    []Listener `json:"listeners,omitempty"`
+	NodeIPs []string `json:"nodeIPs"` // the primary one first, at most one per family
+	// PodSubnets are the pod subnets of the embedded runtime; nil if another runtime is used.
+	PodSubnets   []netip.Prefix `json:"podSubnets,omitempty"`
+	DefaultRoute string         `json:"defaultRoute,omitempty"` // name of the link of the default route
+	ResolvConf   ResolvConf     `json:"resolvConf"`
+	EtcHosts     string         `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
+	Listeners    []Listener     `json:"listeners,omitempty"`
 	// SCTP reports whether the kernel has loaded SCTP; nil unless a pod requests an SCTP port.
 	SCTP *bool `json:"sctp,omitempty"`
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
@@ -131,6 +132,10 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 		return nil, err
 	}
 	out = append(out, networks...)
+	if networks, err = e.leftAddresses(ctx, ids, networks); err != nil {
+		return nil, err
+	}
+	out = append(out, networks...)
 	out = append(out, e.leftLinks()...)
 	if shared {
 		containers, err := e.leftContainers(ctx, ids)
@@ -195,6 +200,33 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 		}
 		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox with this ID (pod " + a.Pod.String() + ")",
 			remove: func(ctx context.Context) error { return cni.Remove(ctx, a.RootDir, []cni.Attachment{a}, nil) }})
+	}
+	return out, nil
+}
+
+// leftAddresses finds sandboxes with an address or firewall rules in the embedded runtime's network
+// that the runtime does not have, except those in found.
+func (e *Engine) leftAddresses(ctx context.Context, sandboxes map[string]bool, found []Leftover) ([]Leftover, error) {
+	layout := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
+	network, ok := ownNetwork(ctx, layout)
+	if !ok || e.Client.Endpoint() != layout.Endpoint() {
+		return nil, nil
+	}
+	valid, err := sandboxIDs(ctx, e.Client) // sandboxes has only those of podrun
+	if err != nil {
+		return nil, err
+	}
+	unused, err := network.Unused(ctx, valid)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "network " + layout.Bridge(), Op: "find leftovers", Err: err}
+	}
+	var out []Leftover
+	for _, id := range unused {
+		if sandboxes[id] || slices.ContainsFunc(found, func(l Leftover) bool { return l.Name == id }) {
+			continue
+		}
+		out = append(out, Leftover{Kind: "network", Name: id, Why: "it has an address or firewall rules, but the runtime has no sandbox with this ID",
+			remove: func(ctx context.Context) error { return network.Collect(ctx, valid) }})
 	}
 	return out, nil
 }

@@ -109,6 +109,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages()):
 		r.trimLog()
 		if use == RuntimeStarts && os.Geteuid() == 0 {
+			r.warnOfSubnets(ctx)
 			r.restoreNetwork(ctx)
 		}
 	case use == RuntimeStarts || last != nil && use > RuntimeLooks:
@@ -266,8 +267,12 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 
 // launch starts the unpacked runtime, and loads its sandbox image.
 func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
+	podCIDR, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
+	if err != nil {
+		return embedded.Daemon{}, &problem.Error{Kind: problem.Usage, Object: "--pod-cidr", Err: err} // already checked
+	}
 	end := trace.Begin(ctx, "start containerd", "")
-	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
+	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, PodCIDR: podCIDR, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
 	end()
 	if err != nil {
 		return d, err
@@ -308,6 +313,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 			_, err = embedded.AwaitEnd(ctx, last, time.Minute)
 			r.trimLog()
 			r.restoreNetwork(ctx)
+			r.collectNetwork(ctx)
 			wait = time.Second
 		} else if err = r.start(ctx); err == nil {
 			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had exited: podrun restarted it"}})

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host/doctor"
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/sandbox/cni"
 )
@@ -24,12 +27,86 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 }
 
+// ownNetwork returns the network of the running embedded runtime; ok is false if it is a chain of
+// plugins, as in earlier releases, or if no runtime is running.
+func ownNetwork(ctx context.Context, l embedded.Layout) (n cni.OwnNetwork, ok bool) {
+	d := embedded.ReadDaemon(ctx, l)
+	if !d.Alive() {
+		return n, false
+	}
+	n = cni.OwnNetwork{Plugin: embedded.ReadNetworkPlugin(l, d.Digest), Config: l.NetworkFile()}
+	return n, n.Plugin != ""
+}
+
+// collectNetwork removes addresses and firewall rules of sandboxes that the runtime does not have.
+// It removes nothing if the sandboxes cannot be listed.
+func (r *Runtime) collectNetwork(ctx context.Context) {
+	network, ok := ownNetwork(ctx, r.layout)
+	if !ok {
+		return
+	}
+	err := func() error {
+		client, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ids, err := sandboxIDs(ctx, client)
+		if err != nil {
+			return err
+		}
+		unused, err := network.Unused(ctx, ids)
+		if err != nil || len(unused) == 0 {
+			return err
+		}
+		return network.Collect(ctx, ids)
+	}()
+	if err != nil && ctx.Err() == nil {
+		r.Warn(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// sandboxIDs lists the IDs of all sandboxes of a runtime.
+func sandboxIDs(ctx context.Context, client *cri.Client) ([]string, error) {
+	sandboxes, err := client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list sandboxes", Err: err}
+	}
+	var out []string
+	for _, sb := range sandboxes {
+		out = append(out, sb.GetId())
+	}
+	return out, nil
+}
+
 // collision describes which networks of this host overlap the subnet of the embedded runtime's
 // pods, for example a VPN that was connected after the subnet had been chosen. The description is
 // empty if no network does.
 func (r *Runtime) collision(ctx context.Context) (string, error) {
 	subnet, overlapping, err := embedded.ReadCollision(ctx, r.layout)
 	return describeCollision(subnet, overlapping), err
+}
+
+// warnOfSubnets prints a warning if --pod-cidr does not apply to the running runtime.
+func (r *Runtime) warnOfSubnets(ctx context.Context) {
+	wanted, err := nodeconfig.ParsePodCIDR(r.settings.PodCIDR)
+	if err != nil || len(wanted) == 0 {
+		return // checked when the settings were read
+	}
+	have, err := embedded.ReadSubnets(ctx, r.layout)
+	if err != nil || slices.Equal(have, wanted) {
+		return
+	}
+	r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(), Message: fmt.Sprintf("the pod subnets are %s: --pod-cidr applies when the runtime starts", joined(have)),
+		Hint: "to change the subnets, delete all pods, run 'podrun runtime down', and then run this command again"}})
+}
+
+func joined(prefixes []netip.Prefix) string {
+	var out []string
+	for _, p := range prefixes {
+		out = append(out, p.String())
+	}
+	return strings.Join(out, ",")
 }
 
 // describeCollision is pure.

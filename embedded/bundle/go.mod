@@ -5,9 +5,13 @@ go 1.26.6
 tool (
 	github.com/containerd/containerd/v2/cmd/containerd
 	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
+	github.com/opencontainers/runc
+)
+
+// Plugins of earlier releases, for tests.
+tool (
 	github.com/containernetworking/plugins/plugins/ipam/host-local
 	github.com/containernetworking/plugins/plugins/main/bridge
-	github.com/opencontainers/runc
 )
 
 require (

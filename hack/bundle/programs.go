@@ -13,6 +13,10 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
+// bridgeCopy is podrun-net under another name (hack/make-bundle), and not described a second
+// time.
+const bridgeCopy = "cni/bridge"
+
 // describe returns the programs, sorted by name, with the modules from which they were built. All
 // are Go programs; only runc is linked with C libraries.
 func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
@@ -22,7 +26,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 	}
 	var out []spdx.Program
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if name == archive.Pause {
+		if name == archive.Pause || name == bridgeCopy {
 			continue
 		}
 		info, err := buildinfo.ReadFile(filepath.Join(stage, name))
@@ -58,14 +62,10 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
-		name := p.Name
-		switch name {
-		case "containerd-shim-runc-v2": // has the version of containerd
+		if p.Name == "containerd-shim-runc-v2" { // has the version of containerd
 			continue
-		case "bridge", "host-local": // both are in one repository
-			name = "cni-plugins"
 		}
-		out[name], out["go"] = p.Version, p.Modules[0].Version
+		out[p.Name], out["go"] = p.Version, p.Modules[0].Version
 	}
 	for _, l := range libraries {
 		out[l.Name] = l.Version

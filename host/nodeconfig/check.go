@@ -43,6 +43,9 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	f.checkEvictions(kc)
 	f.checkImageGC(kc)
 	f.checkShutdown(kc)
+	if _, err := ParsePodCIDR(kc.PodCIDR); err != nil {
+		f.invalid("podCIDR", err.Error(), "such as 10.64.0.0/24,fd00:10:64::/64")
+	}
 	for i, ip := range kc.ClusterDNS {
 		if net.ParseIP(ip) == nil {
 			f.add(fmt.Sprintf("clusterDNS[%d]", i), "FieldValueInvalid", fmt.Sprintf("%q is not an IP address, ignored", ip), "", true)

@@ -280,7 +280,7 @@ func typeName(t reflect.Type) string {
 
 // used are the fields that merge reads.
 var used = map[string]bool{
-	"podLogsDir": true, "registryPullQPS": true, "registryBurst": true, "clusterDomain": true, "clusterDNS": true,
+	"podLogsDir": true, "registryPullQPS": true, "registryBurst": true, "clusterDomain": true, "clusterDNS": true, "podCIDR": true,
 	"cgroupRoot": true, "cgroupsPerQOS": true, "cgroupDriver": true, "runtimeRequestTimeout": true, "maxPods": true,
 	"podPidsLimit": true, "resolvConf": true, "cpuCFSQuota": true, "cpuCFSQuotaPeriod": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "evictionHard": true, "mergeDefaultEvictionSettings": true,

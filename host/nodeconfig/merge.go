@@ -48,6 +48,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	if kc.MaxPods != 0 {
 		s.MaxPods = kc.MaxPods
 	}
+	text(&s.PodCIDR, kc.PodCIDR)
 	list(&s.ClusterDNS, validNameservers(kc.ClusterDNS))
 	if kc.RegisterWithTaints != nil {
 		s.RegisterWithTaints = kc.RegisterWithTaints

@@ -57,6 +57,9 @@ type Settings struct {
 	ImageServiceEndpoint     string        `json:"imageServiceEndpoint,omitempty"`     // empty: the runtime's
 	RuntimeRequestTimeout    time.Duration `json:"runtimeRequestTimeout"`              // ns in JSON
 
+	// PodCIDR contains the pod subnets of the embedded runtime, separated by a comma
+	// (ParsePodCIDR); "" to choose them.
+	PodCIDR       string   `json:"podCIDR,omitempty"`
 	ClusterDNS    []string `json:"clusterDNS,omitempty"`
 	ClusterDomain string   `json:"clusterDomain,omitempty"`
 	ResolvConf    string   `json:"resolvConf"` // path; "" means no host resolver, as in the kubelet

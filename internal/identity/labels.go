@@ -36,6 +36,9 @@ const (
 	AnnotationBackOff = "podrun.dev/back-off"
 	// AnnotationStartOrder on a pod takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
+	// AnnotationIP on a pod requests addresses from the embedded runtime's network, at most one
+	// of each pod subnet, separated by commas.
+	AnnotationIP = "podrun.dev/ip"
 
 	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod that has
 	// hostUsers: false because of the setting userNamespaces.

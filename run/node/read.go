@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
@@ -67,6 +68,11 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	facts, err := discover.Read(ctx, n.Client, n.Settings, wanted.Facts)
 	if err != nil {
 		return seen, err
+	}
+	if layout := (embedded.Layout{RootDir: embedded.ReadRealPath(n.Settings.RootDir)}); n.Client.Endpoint() == layout.Endpoint() {
+		if facts.PodSubnets, err = embedded.ReadSubnets(ctx, layout); err != nil {
+			return seen, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "read the pod subnets", Err: err}
+		}
 	}
 	seen, err = n.AddPods(ctx, wanted, facts)
 	seen.Supervised = store.Supervised(n.Layout())

@@ -94,3 +94,13 @@ func TestPolicyDrops(t *testing.T) {
 		}
 	}
 }
+
+// sandbox/cni of podrun, another module, has the same vector.
+func TestVethName(t *testing.T) {
+	if got := vethName("0123456789ab/eth0"); got != "vethwrpqzk3ymji" || !isVethName(got) {
+		t.Errorf("%s", got)
+	}
+	if isVethName("veth0123abcd") { // of upstream's bridge
+		t.Error("another plugin's interface")
+	}
+}

@@ -1,0 +1,16 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// Only the embedded runtime assigns the addresses that a pod requests: another runtime would
+// ignore the annotation.
+func TestRequestedAddress(t *testing.T) {
+	r := newRig(t)
+	text := strings.Replace(one("Always"), "{name: web}", "{name: web, annotations: {podrun.dev/ip: 10.64.3.7}}", 1)
+	wantErr(t, r.apply(text).Err, problem.Refused, "metadata.annotations[podrun.dev/ip]", "only the embedded runtime")
+}
