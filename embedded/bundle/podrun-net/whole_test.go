@@ -470,7 +470,7 @@ func TestRefusedSettings(t *testing.T) {
 	w.empty()
 }
 
-// The kernel tells the difference between "up" and "not yet".
+// The sysctls of the host and of the sandbox.
 func TestSandboxSettings(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t)
