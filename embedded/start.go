@@ -45,8 +45,8 @@ func MakeDirs(l Layout) error {
 }
 
 // Start starts containerd, and returns when it answers. Call it with the layout's lock
-// held and no daemon running. The error, of kind Runtime, ends with the last lines of
-// containerd's log.
+// held and no daemon running. The error is of kind Refused if the wanted pod subnets cannot be
+// used; otherwise it is of kind Runtime, and ends with the last lines of containerd's log.
 func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	if err := CheckHost(ctx, l, 0); err != nil {
 		return Daemon{}, err
@@ -54,6 +54,9 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	from, err := logSize(l)
 	if err == nil {
 		err = configure(ctx, l, o)
+	}
+	if refused := (*problem.Error)(nil); errors.As(err, &refused) && refused.Kind == problem.Refused {
+		return Daemon{}, err // the subnets; nothing was started
 	}
 	var d Daemon
 	if err == nil {
