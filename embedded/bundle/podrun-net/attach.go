@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
@@ -18,7 +19,11 @@ func applyAttachment(c *config, args *skel.CmdArgs) (*current.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := c.addresses(args.Args)
+	mac, others, err := c.mac(args.Args)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := c.addresses(others)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +35,7 @@ func applyAttachment(c *config, args *skel.CmdArgs) (*current.Result, error) {
 	if err := checkFree(sandbox, args.IfName); err != nil {
 		return nil, err
 	}
-	r, err := createAttachment(c, pool, a, sandbox, args)
+	r, err := createAttachment(c, pool, a, sandbox, mac, args)
 	if err != nil {
 		return nil, errors.Join(err, removeAttachment(c, pool, args))
 	}
@@ -54,7 +59,7 @@ func checkFree(sandbox ns.NetNS, ifName string) error {
 
 // createAttachment executes the steps of ADD. The pair exists from before the address is
 // reserved until after the rules exist: GC relies on this order.
-func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS, args *skel.CmdArgs) (*current.Result, error) {
+func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS, requested net.HardwareAddr, args *skel.CmdArgs) (*current.Result, error) {
 	name := vethName(a.comment)
 	if old, err := netlink.LinkByName(name); err == nil {
 		if err := deleteLink(old); err != nil { // its other end is in a namespace that the runtime replaced
@@ -70,7 +75,7 @@ func createAttachment(c *config, pool addresses, a attachment, sandbox ns.NetNS,
 		return nil, err
 	}
 	defer end()
-	host, err := applyVeth(c, br, sandbox, name, args.IfName)
+	host, err := applyVeth(c, br, sandbox, requested, name, args.IfName)
 	if err != nil {
 		return nil, err
 	}

@@ -106,6 +106,10 @@ func applyGateways(c *config, br netlink.Link, ips []*current.IPConfig) error {
 		if err := netlink.AddrAdd(br, &netlink.Addr{IPNet: want, Flags: noDAD(family)}); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add the address %s to the bridge %s: %w", want, c.Bridge, err)
 		}
+		// A bridge that another program created may still use the address of a port.
+		if err := netlink.LinkSetHardwareAddr(br, br.Attrs().HardwareAddr); err != nil {
+			return fmt.Errorf("set the MAC address of the bridge %s: %w", c.Bridge, err)
+		}
 	}
 	return nil
 }

@@ -30,8 +30,14 @@ type config struct {
 	unsupported
 
 	// OnlyUnused restricts GC to attachments without an interface.
-	OnlyUnused    bool `json:"podrun.dev/only-unused"`
+	OnlyUnused bool `json:"podrun.dev/only-unused"`
+	Args       struct {
+		CNI struct {
+			MAC string `json:"mac"`
+		} `json:"cni"`
+	} `json:"args"`
 	RuntimeConfig struct {
+		MAC          string            `json:"mac"`
 		PortMappings []portMapping     `json:"portMappings"`
 		Annotations  map[string]string `json:"io.kubernetes.cri.pod-annotations"`
 	} `json:"runtimeConfig"`

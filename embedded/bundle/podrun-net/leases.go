@@ -33,6 +33,9 @@ func (c *config) addresses(args string) (addresses, error) {
 	if err != nil {
 		return addresses{}, invalid("ipam: %v", err)
 	}
+	if ipam.ResolvConf != "" {
+		return addresses{}, invalid("ipam: the setting resolvConf is not supported: remove it")
+	}
 	if text := c.RuntimeConfig.Annotations[annotationIP]; text != "" {
 		ipam.IPArgs = nil
 		for one := range strings.SplitSeq(text, ",") {

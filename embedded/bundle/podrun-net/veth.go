@@ -44,10 +44,10 @@ func vethGroup(bridge string) uint32 {
 
 // applyVeth creates an attachment's pair of interfaces and attaches it to the bridge. It
 // returns the interface in the host.
-func applyVeth(c *config, br netlink.Link, sandbox ns.NetNS, name, ifName string) (netlink.Link, error) {
+func applyVeth(c *config, br netlink.Link, sandbox ns.NetNS, mac net.HardwareAddr, name, ifName string) (netlink.Link, error) {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name, attributes.MTU, attributes.Flags, attributes.Group = name, c.MTU, net.FlagUp, vethGroup(c.Bridge)
-	pair := &netlink.Veth{LinkAttrs: attributes, PeerName: ifName, PeerNamespace: netlink.NsFd(int(sandbox.Fd()))}
+	pair := &netlink.Veth{LinkAttrs: attributes, PeerName: ifName, PeerHardwareAddr: mac, PeerNamespace: netlink.NsFd(int(sandbox.Fd()))}
 	fault("veth/before")
 	if err := netlink.LinkAdd(pair); err != nil {
 		return nil, fmt.Errorf("create the interface pair %s: %w", name, err)

@@ -514,3 +514,49 @@ func TestWholeStatus(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+func TestRequestedMAC(t *testing.T) {
+	t.Parallel()
+	w := newWhole(t)
+	for name, settings := range map[string]map[string]any{
+		"capability": {"runtimeConfig": map[string]string{"mac": "02:00:00:00:00:07"}, "args": map[string]any{"cni": map[string]string{"mac": "02:00:00:00:00:08"}}},
+		"args":       {"args": map[string]any{"cni": map[string]string{"mac": "02:00:00:00:00:07"}}},
+		"CNI_ARGS":   {},
+	} {
+		p := w.sandbox()
+		if name == "CNI_ARGS" {
+			w.env = []string{"CNI_ARGS=IgnoreUnknown=1;MAC=02:00:00:00:00:07;K8S_POD_NAME=web"}
+		}
+		if r := w.attach(p, settings); r.Interfaces[2].Mac != "02:00:00:00:00:07" {
+			t.Errorf("%s: %+v", name, r.Interfaces[2])
+		}
+		w.detach(p)
+		w.env = nil
+	}
+	for _, mac := range []string{"02:00", "01:00:00:00:00:07", "02:00:00:00:00:00:00:07"} {
+		if out, _, err := w.call("ADD", w.sandbox(), w.config(map[string]any{"runtimeConfig": map[string]string{"mac": mac}})); err == nil || !strings.Contains(out, "is not a MAC address") {
+			t.Errorf("%s: %v: %s", mac, err, out)
+		}
+	}
+	w.empty()
+}
+
+// The MAC address of a bridge that another program created does not change with its ports.
+func TestMACOfExistingBridge(t *testing.T) {
+	t.Parallel()
+	w := newWhole(t)
+	var before string
+	w.do(func() {
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0", HardwareAddr: nil}}); err != nil {
+			t.Error(err)
+		}
+		before = up(t, "br0").Attrs().HardwareAddr.String()
+	})
+	p := w.sandbox()
+	r := w.attach(p, map[string]any{"runtimeConfig": map[string]string{"mac": "02:00:00:00:00:07"}})
+	if r.Interfaces[0].Mac != before {
+		t.Errorf("the MAC address of the bridge was %s and is %s", before, r.Interfaces[0].Mac)
+	}
+	w.detach(p)
+	w.empty()
+}
