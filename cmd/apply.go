@@ -73,8 +73,9 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	return c
 }
 
-// pruneHint returns the hint for --prune without -l, and the reverse. It names a label that all pods of the
-// manifest have: with any other label, apply would also delete pods that do not belong to them.
+// pruneHint returns the hint for --prune without -l, or for -l without --prune. The label in the hint is
+// one that all pods of the manifest have. With any other label, apply would also delete pods of other
+// manifests.
 func (f *applyFlags) pruneHint(a *app, c *cobra.Command, named []string) string {
 	if !f.prune {
 		return "-l selects the pods that --prune deletes: omit -l to apply all pods of the manifest"
@@ -189,9 +190,9 @@ func countOutcomes(results []run.Result) string {
 	return fmt.Sprintf("%d pods: %s", len(results), strings.Join(parts, ", "))
 }
 
-// pruneRest deletes the pods that the manifest no longer contains, unless the command failed:
-// other pods may depend on one that did not start, and an invalid file may contain the pods
-// that appear to be missing.
+// pruneRest deletes the pods that the manifest no longer contains. It deletes none if the
+// command failed, for two reasons: a pod that did not start may depend on one of them, and a
+// pod that appears to be missing may be defined in a file that is invalid.
 func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {
@@ -297,7 +298,8 @@ func (a *app) summarizeFailure(err error) {
 			sum.Problems = append(sum.Problems, shownProblems(e.Problems)...)
 		}
 	})
-	// The error of the command is more important, and is already on stderr.
+	// A failed write is not reported: the error of the command is more important, and is already
+	// on stderr.
 	_ = printData(a.raw.Out, a.output, sum)
 }
 

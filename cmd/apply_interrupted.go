@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// explainInterrupt adds a hint to the last pod whose start a signal interrupted: whether podrun keeps pods, and
-// the commands that continue their start, show and remove them. Remaining returns the pods of a list that
-// podrun has not removed.
+// explainInterrupt adds a hint to the last pod whose start a signal interrupted. The hint states whether podrun
+// keeps the pods, and lists the commands that continue their start, show them and remove them. Remaining
+// returns the pods of a list that podrun has not removed.
 func (f *applyFlags) explainInterrupt(objects *manifest.Objects, results []run.Result, named []string, remaining func([]identity.Pod) []string) {
 	var kept []identity.Pod
 	for _, r := range results {
@@ -43,8 +43,8 @@ func hintInterrupted(results []run.Result, hint string) {
 	}
 }
 
-// filesOf returns the input as arguments of delete. The result is empty if delete cannot find the pods in
-// the input.
+// filesOf returns the arguments with which delete selects the pods of the input. The result is empty if
+// delete cannot find the pods in the input.
 func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []string) {
 	files := slices.Concat(f.files, named)
 	generated := slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return p.Object.GenerateName != "" })
@@ -60,8 +60,8 @@ func (f *applyFlags) filesOf(objects *manifest.Objects, named []string) (args []
 	return args
 }
 
-// keptHint returns the hint for pods that remain after a signal. The argument files contains arguments of
-// delete that select the pods; if it is empty, the hint contains their names.
+// keptHint returns the hint for pods that remain on this host after a signal. The argument files contains
+// arguments of delete that select the pods; if it is empty, the hint contains their names.
 func keptHint(kept []identity.Pod, files []string) string {
 	var names, namespace []string
 	for _, id := range kept {

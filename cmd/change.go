@@ -37,7 +37,7 @@ func (f *changeFlags) add(a *app, c *cobra.Command) {
 	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets to which the changed pods newly refer; repeatable")
 }
 
-// addOutput adds the flags that do not concern the definition.
+// addOutput adds the flags for output and dry runs.
 func (f *changeFlags) addOutput(a *app, c *cobra.Command) {
 	set := c.Flags()
 	set.StringVar(&f.dryRun, "dry-run", dryNone, "change nothing: client prints the result, server also checks whether this host would run it")
@@ -105,8 +105,8 @@ func (f *changeFlags) checkFlags(a *app) error {
 	return checkOutput(a.output, "json", "yaml", "name")
 }
 
-// withPods calls do with the selected pods and an engine, within the time limit. Unless noneIsFine is set, a
-// selection without pods is an error. Call checkFlags and check first.
+// withPods calls do with the selected pods and an engine, within the time limit. It is an error if no pod is
+// selected, unless noneIsFine is set. Call checkFlags and check first.
 func (a *app) withPods(c *cobra.Command, f *changeFlags, noneIsFine bool, do func(context.Context, *renderer, *run.Engine, []run.Known) error) error {
 	use := run.RuntimeUse(run.RuntimeActs)
 	if f.dryRun != dryNone {
@@ -296,8 +296,8 @@ func (a *app) checkOnHost(ctx context.Context, r *renderer, e *run.Engine, objec
 	return problem.Refuse(problem.Refused, problems)
 }
 
-// printChanged prints the results: those of unchanged pods are nil, and those of pods whose change failed
-// are missing.
+// printChanged prints the results. A nil result is an unchanged pod; pods whose change failed have no
+// result.
 func (a *app) printChanged(f *changeFlags, pods []run.Known, results map[string]*corev1.Pod, d definitionChange, suffix string) error {
 	var shown []corev1.Pod
 	for _, k := range pods {
@@ -336,13 +336,13 @@ func (a *app) printDefinitions(pods []corev1.Pod) error {
 	return nil
 }
 
-// shown returns the object by which the user named a pod, as kubectl prints it: pod/web or
-// deployment.apps/web.
+// shown returns the name of the object by which the user selected a pod, as kubectl prints it:
+// pod/web or deployment.apps/web.
 func (f *pickFlags) shown(id identity.Pod) string {
 	return resourceOf(f.kindOf(id)) + "/" + id.Name
 }
 
-// kindOf returns the kind by which a pod was named.
+// kindOf returns the kind of the object by which the user selected a pod.
 func (f *pickFlags) kindOf(id identity.Pod) string {
 	for _, ref := range f.named {
 		if ref.Name == id.Name && ref.Kind != "" {

@@ -44,6 +44,8 @@ func (f *objectFlags) addClaims(c *cobra.Command, o *manifest.Objects, settings 
 	}
 	others := maps.Clone(settings)
 	maps.DeleteFunc(others, func(name, _ string) bool { return paths[name] != "" })
-	_ = o.ServeClaims(others) // pods of other commands may use the claims in the host's settings
+	// These claims may be unused here: the host's settings also contain the claims of other commands'
+	// pods.
+	_ = o.ServeClaims(others)
 	return nil
 }

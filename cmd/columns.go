@@ -23,7 +23,8 @@ import (
 // in --sort-by and -o custom-columns of kubectl.
 var fieldPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`) })
 
-// parseField parses such an expression. A missing field has no value.
+// parseField parses an expression that fieldPath matches. A field that the object lacks yields
+// no value and no error.
 func parseField(text string) (*jsonpath.JSONPath, error) {
 	m := fieldPath().FindStringSubmatch(text)
 	if m == nil {
@@ -187,8 +188,8 @@ func sortPods(pods []corev1.Pod, by string) error {
 	return sortByField(pods, by, func(p *corev1.Pod) runtime.Object { return p }, func(_, _ *corev1.Pod) int { return 0 })
 }
 
-// sortByField sorts objects by group and then by a field: objects without the field come first,
-// numbers and quantities are sorted by their values, and everything else as text.
+// sortByField sorts objects by group and then by a field. Objects without the field come first.
+// Numbers and quantities are sorted by value, and everything else as text.
 func sortByField[T any](objects []T, by string, object func(*T) runtime.Object, group func(a, b *T) int) error {
 	field, err := parseField(by)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestCompareHostileValues: get --sort-by compares values that containers write, such as
-// termination messages. A value that would occupy Kubernetes' parser for minutes is
-// compared as text.
+// TestCompareHostileValues covers the comparison of values by get --sort-by: containers write
+// some of these values, such as termination messages. A value that would occupy Kubernetes'
+// parser for minutes is compared as text.
 func TestCompareHostileValues(t *testing.T) {
 	begun := time.Now()
 	if got := compareValues("1e-99999999", "100Mi"); got <= 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// completeWithin is the time limit of a completion, because the shell blocks during it.
-// The shell does not offer words that are found later.
+// completeWithin is the time limit of a completion, because the shell blocks during it. The
+// shell cannot offer words that are found after this limit.
 const completeWithin = 25 * time.Millisecond
 
 // completer is cobra's type for functions that complete a word.
@@ -50,7 +50,7 @@ var flagValues = map[string][]string{
 	"service status output": {"json", "yaml"},
 }
 
-// fileFlags are the flags that take a manifest.
+// fileFlags are the flags whose value is a manifest.
 var fileFlags = []string{"filename", "configmap", "secret"}
 
 // completePods are the commands that take names of pods, and whether they accept more
@@ -104,8 +104,8 @@ func (a *app) completeArgs(c *cobra.Command, path string) {
 	}
 }
 
-// completeFlag registers the completion of one flag. It cannot fail, because each flag is
-// registered once.
+// completeFlag registers the completion of one flag. The registration cannot fail, because each
+// flag is registered once.
 func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 	var do completer
 	values, known := flagValues[path+" "+f.Name]

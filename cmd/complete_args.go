@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// translateRequest is translate for a shell's request for completions: it converts the
-// words before the one that is being completed. A command line that cannot be converted
-// stays as it is, and has no completions.
+// translateRequest does for a shell's completion request what translate does for a command
+// line: it converts the words before the one to complete. A command line that cannot be
+// converted stays as it is, and has no completions.
 func translateRequest(root *cobra.Command, args []string) []string {
 	if len(args) < 3 || !isCompletionRequest(args[0]) {
 		return args
@@ -28,9 +28,9 @@ func translateRequest(root *cobra.Command, args []string) []string {
 	return slices.Concat(args[:1], words, args[last:])
 }
 
-// completeCopy offers arguments of cp as kubectl does: paths on this host, and pods followed
-// by a colon. It does not list the files of containers, because that takes longer than
-// completeWithin.
+// completeCopy offers the arguments that kubectl cp offers: paths on this host, and pods
+// followed by a colon. It does not offer files in containers, because listing them takes longer
+// than completeWithin.
 func (a *app) completeCopy(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	remote := false // the other argument is in a pod
 	if len(given) == 1 {

@@ -8,7 +8,7 @@ import (
 )
 
 // bashFunctions is a script for hosts without the package bash-completion: it defines the one
-// function of the package that cobra's script calls. As cobra's script requests, the function
+// function of the package that cobra's script calls. As cobra's script requires, the function
 // returns the words before the cursor, and splits the line only at spaces.
 const bashFunctions = `# Used without the package bash-completion.
 if ! declare -F _get_comp_words_by_ref >/dev/null; then

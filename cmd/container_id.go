@@ -23,11 +23,11 @@ func isContainerID(name string) bool {
 	return len(name) >= 10 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// byContainerID returns the container with an ID that was given as the name of a pod, as
-// in crictl. It returns nil if notFound is an error other than a missing pod, if the name is
-// not an ID, or if the argument container names a different container. As in crictl, the
-// beginning of an ID suffices if it is unique, and the namespace matters only if -n or
-// PODRUN_NAMESPACE sets it.
+// byContainerID returns the container for a command line that has the ID of a container in
+// place of a pod's name, as in crictl. It returns nil if notFound is not the error for a
+// missing pod, if the name is not an ID, or if the argument container names a different
+// container. As in crictl, the beginning of an ID suffices if it is unique, and the namespace
+// matters only if -n or PODRUN_NAMESPACE sets it.
 func (a *app) byContainerID(ctx context.Context, engine *run.Engine, notFound error, namespace, id, container string) (*podContainer, error) {
 	if e, ok := errors.AsType[*problem.Error](notFound); !ok || e.Err != problem.ErrNotFound || !isContainerID(id) {
 		return nil, nil
@@ -85,9 +85,9 @@ const (
 
 // podsOfIDs replaces each ID in refs by the name of the pod to which it belongs. Users of crictl
 // abbreviate IDs: the first 10 digits suffice. If an ID is also the name of a pod, it is treated
-// as the name. As in crictl, the namespace matters only if -n or PODRUN_NAMESPACE sets it;
-// otherwise podsOfIDs sets a.namespace to that of the first ID's pod. Names that are not IDs
-// remain unchanged.
+// as the name. As in crictl, the namespace matters only if -n or PODRUN_NAMESPACE sets it.
+// Otherwise podsOfIDs sets a.namespace to the namespace of the first ID's pod. Names that are
+// not IDs remain unchanged.
 func (a *app) podsOfIDs(ctx context.Context, engine *run.Engine, refs []run.Ref, accept idOf) ([]run.Ref, error) {
 	if !slices.ContainsFunc(refs, isIDRef) {
 		return refs, nil

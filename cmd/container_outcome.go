@@ -47,9 +47,9 @@ func (s *containerEvents) observe(e event.Event) {
 	}
 }
 
-// of reports whether a container was started, and whether podrun stopped it. A container that
-// exited before podrun began to stop it was not stopped. exit is the time of the exit, or zero if
-// it is unknown.
+// of reports whether a container was started, and whether podrun stopped it. If a container
+// exited before podrun began to stop it, podrun did not stop it. exit is the time of the exit, or
+// zero if it is unknown.
 func (s *containerEvents) of(id identity.Pod, name string, exit time.Time) (started, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,9 +79,10 @@ type endedPod struct {
 }
 
 // containers returns the outcomes of the pod's containers in the order of the spec, and whether
-// they explain the error of the pod. A container that podrun stopped because of the error has the
-// error's outcome, not the exit code of the signal. Sidecars pass, and so do containers that
-// podrun stopped because of --exit-code-from: their exit codes do not count.
+// these outcomes explain the error of the pod. If podrun stopped a container because of the
+// error, its outcome is that error, not the exit code of the signal. Sidecars pass, and so do
+// containers that podrun stopped because another one was named by --exit-code-from: their exit
+// codes do not count.
 func (p endedPod) containers() (out []containerOutcome, explained bool) {
 	ended := map[string]lifecycle.Ended{}
 	for _, e := range p.ended {

@@ -158,7 +158,7 @@ func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, er
 	out := &corev1.EphemeralContainer{TargetContainerName: f.target}
 	common := &out.EphemeralContainerCommon
 	common.Name, common.Image, common.ImagePullPolicy = f.container, f.image, corev1.PullPolicy(f.policy)
-	// kubectl leaves stdinOnce unset: a process that reads a pipe until EOF, such as tar,
+	// kubectl leaves stdinOnce unset: with it, a process that reads a pipe until EOF, such as tar,
 	// would wait forever.
 	common.Stdin, common.StdinOnce, common.TTY = f.stdin, f.stdin && !f.tty, f.tty
 	if common.Command = command; f.argumentsOnly {
@@ -192,8 +192,8 @@ func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.Ex
 }
 
 // followDebug prints the container's log until the container exits. Unlike the attached
-// streams, the log also has the output from before podrun attached. It passes on standard
-// input if the container has one.
+// streams, the log also has the output from before podrun attached. followDebug passes on
+// standard input if the container has one.
 func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
 	logs, err := engine.Logs(c.Context(), run.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
 	if err != nil {

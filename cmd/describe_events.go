@@ -13,8 +13,8 @@ func (d *description) events(events []event.Event) {
 		d.row(0, "Events:", "<none>")
 		return
 	}
-	// Flush, so that the column widths of the table are independent of the rows above it. A
-	// write error is sticky: the last Flush returns it, too.
+	// Flush the rows above, so that they do not affect the column widths of the table. A write
+	// error is sticky: the last Flush returns it again.
 	_ = d.out.Flush()
 	d.row(0, "Events:")
 	d.row(1, "Type", "Reason", "Age", "From", "Message")

@@ -18,10 +18,10 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// describePod prints a pod exactly as `kubectl describe pod` (v1.36) does, followed by
-// events, the oldest first; if events is nil, it prints no table of events. Times are in
-// the time zone of now. The text is escaped and fitted to the screen. Known is the time
-// at which the state was observed; zero means now.
+// describePod prints a pod exactly as `kubectl describe pod` (v1.36) does, followed by its
+// events, oldest first. If events is nil, it prints no table of events. Times are in the time
+// zone of now. The text is escaped and fitted to the screen. Known is the time at which the
+// state was observed; the zero time means now.
 func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
 	var text bytes.Buffer
 	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now, known: known} // kubectl's widths
@@ -67,7 +67,7 @@ func fitDescription(s screen, text string) string {
 type description struct {
 	out *tabwriter.Writer
 	now time.Time
-	// known is the time at which the pod's state was observed; zero means now.
+	// known is the time at which the pod's state was observed; the zero time means now.
 	known time.Time
 }
 
@@ -192,7 +192,8 @@ func annotationLines(annotations map[string]string) []string {
 func (d *description) state(pod *corev1.Pod) {
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if pod.DeletionTimestamp != nil && !ended {
-		begun := pod.DeletionTimestamp.Time // kubectl counts from this time, which is in the future until the grace period expires
+		// kubectl counts from the deletion timestamp, which is in the future until the grace period expires
+		begun := pod.DeletionTimestamp.Time
 		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 			begun = begun.Add(-time.Duration(*grace) * time.Second)
 		}

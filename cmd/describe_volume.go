@@ -18,8 +18,8 @@ func (d *description) volumes(list []corev1.Volume) {
 	}
 }
 
-// volume describes the sources that podrun can mount. For any other source, which no pod
-// of podrun has, it writes <unknown>, as kubectl does for sources that it does not know.
+// volume describes the sources that podrun can mount. For a source that podrun never mounts, it
+// writes <unknown>, as kubectl does for sources that kubectl does not know.
 func (d *description) volume(v *corev1.VolumeSource) {
 	kind := func(text string) { d.row(2, "Type:", text) }
 	switch {

@@ -98,8 +98,8 @@ func (a *app) diffWith(r *renderer, before *manifest.Checkpoint, p manifest.Pod,
 	return text + more, err
 }
 
-// maxDiffLines is the length of YAML above which podDiff lists fields instead of lines:
-// the time for comparing lines is quadratic in their number.
+// maxDiffLines limits the comparison of lines, whose time is quadratic in their number. If the
+// YAML of a pod has more lines, podDiff lists the changed fields instead.
 const maxDiffLines = 20000
 
 // podDiff returns a unified diff of two pods, or "" if apply would change nothing. Before

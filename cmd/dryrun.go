@@ -74,7 +74,7 @@ type resourceList struct {
 }
 
 // newEphemeral rejects ephemeral containers of pods that are not on this host, as apply does:
-// they can be added only to an existing pod.
+// an ephemeral container can only be added to an existing pod.
 func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.List {
 	var out problem.List
 	for _, p := range objects.Pods {

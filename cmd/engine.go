@@ -58,7 +58,7 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 	}}
 	e.UseAhead(a.ahead.facts)
 	a.stored = func() []identity.Pod { return storedPods(e, "") }
-	// An error on close loses no data.
+	// Closing reads and writes no data, so its error can be ignored.
 	return e, func() { _ = client.Close() }, nil
 }
 
@@ -77,13 +77,15 @@ type readAheadState struct {
 	facts  *run.Ahead
 }
 
-// readAheadGrace is the time by which the limit of ReadAhead exceeds the limit of the command.
-// The command's limit must expire first, because the error names only that limit.
+// readAheadGrace is how much later the limit of ReadAhead expires than the limit of the
+// command. The command's limit must expire first, because its error names the limit that the
+// user set.
 const readAheadGrace = 5 * time.Second
 
-// readAhead starts to read the host's facts, which takes as long as reading manifests,
-// for the engine that is created afterwards; limit is the time limit of the command. It starts
-// no runtime. The engine retries whatever fails, and reports the error.
+// readAhead starts to read the host's facts, which takes as long as reading manifests. The
+// engine that the command creates later uses the result. The argument limit is the time limit
+// of the command. It starts no runtime. If a read fails, the engine repeats it and reports the
+// error.
 func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
 	settings, _, err := a.settings.settings()
 	if err != nil || requireRoot() != nil {

@@ -50,8 +50,8 @@ func writeLines(a *app, list []event.Event, as func(event.Event) any) error {
 	return nil
 }
 
-// eventTable prints events as kubectl events does, but with the container before the message,
-// or, with -o wide, as kubectl get events -o wide does.
+// eventTable prints events as kubectl events does, but with the container before the message.
+// With -o wide, it prints them as kubectl get events -o wide does.
 func (a *app) eventTable(list []event.Event, f *eventsFlags, first bool) error {
 	if len(list) == 0 {
 		return nil

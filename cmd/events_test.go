@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestWatchEvents: events of a supervisor are shown immediately, those of other commands
-// when the journals are read, and none twice; when the supervisor exits, the watch falls
-// back to polling.
+// TestWatchEvents checks that the watch shows events of a supervisor immediately, events of
+// other commands when it reads their journals, and no event twice. When the supervisor exits,
+// the watch falls back to polling.
 func TestWatchEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -69,7 +69,7 @@ func TestWatchEvents(t *testing.T) {
 	})
 }
 
-// TestShownEventsForget: the number of remembered events is limited.
+// TestShownEventsForget checks that the number of remembered events is limited.
 func TestShownEventsForget(t *testing.T) {
 	s := shownEvents{}
 	begin := time.Now()

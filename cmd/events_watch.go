@@ -15,11 +15,12 @@ type eventWatch struct {
 	show   func([]event.Event) error
 }
 
-// shownEvents maps each event that was shown, without its time and count, to the time of
-// its last occurrence.
+// shownEvents maps each event that was shown to the time of its last occurrence. The key is the
+// event without its time and count.
 type shownEvents map[event.Event]time.Time
 
-// unseen returns the events of a list that were not shown yet or have occurred again.
+// unseen returns the events of a list that were not shown yet, or that have occurred again
+// since.
 func (s shownEvents) unseen(list []event.Event) []event.Event {
 	var out []event.Event
 	for _, e := range list {

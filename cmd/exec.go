@@ -126,8 +126,8 @@ func missingCommandHint(t run.ExecTarget, command string, interactive bool) stri
 	return "the image has no " + oneLine(command) + ": run 'podrun debug -it " + t.Pod.Name + " --image=busybox:1.36 --target=" + t.Container + "' to add a container with tools"
 }
 
-// execTarget finds a container of a pod, and reports which one it chose if there are
-// several.
+// execTarget finds a container of a pod; if the pod has several, execTarget reports which one
+// it chose.
 func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
 	target, err := engine.ExecTarget(ctx, namespace, pod, container)
 	if err != nil {

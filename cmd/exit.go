@@ -30,8 +30,8 @@ const (
 	ExitTERM = 143
 )
 
-// exitRow is one line of the table of exit codes, which the help, docs/exit-codes.md and all
-// commands use. The table is sorted by severity: if the pods of a command end with different
+// exitRow is one line of the table of exit codes. The help, docs/exit-codes.md and all commands
+// use this table. The table is sorted by severity: if the pods of a command end with different
 // codes, the command exits with the last of these codes in the table.
 type exitRow struct {
 	code int

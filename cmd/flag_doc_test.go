@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ofOthers are flags in the pages that belong to other programs.
-var ofOthers = []string{"version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout"} // of containerd, curl, systemctl, kompose and CRI-O; a mistake in troubleshooting.md
+// ofOthers are flags of other programs that the pages mention.
+// Flags of containerd, curl, systemctl, kompose and CRI-O, and a misspelled flag that
+// troubleshooting.md shows.
+var ofOthers = []string{"version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout"}
 
 // flagInPage matches a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")

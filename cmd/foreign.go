@@ -106,8 +106,8 @@ func kubeApplyOfPod(words string, rest []string) error {
 // usualSocket is the socket in hints if podrun finds no runtime.
 const usualSocket = "/run/containerd/containerd.sock"
 
-// runtimeSocket returns the socket of the runtime that podrun uses, for a command line that cobra has
-// not parsed, because podrun does not have the command.
+// runtimeSocket returns the socket of the runtime that podrun uses. It reads the command line itself,
+// because cobra does not parse the line of a command that podrun does not have.
 func (a *app) runtimeSocket(ctx context.Context, root *cobra.Command, given []string) string {
 	a.settings.ctx = ctx
 	flags := root.PersistentFlags()
@@ -130,8 +130,8 @@ func (a *app) runtimeSocket(ctx context.Context, root *cobra.Command, given []st
 	return path
 }
 
-// podrunFlags converts the arguments after a command of sameAs: it renames flags that have another
-// name in podrun.
+// podrunFlags converts the arguments after a command of sameAs: if a flag has another name in
+// podrun, it renames the flag.
 func podrunFlags(words string, rest []string) []string {
 	names := flagNames[words]
 	var out []string
@@ -163,8 +163,8 @@ func shorthands(names map[string]string) string {
 	return letters
 }
 
-// withDash inserts -- between the pod and the command of exec, because docker exec does not
-// require it. All arguments after the command belong to the command.
+// withDash inserts -- between the pod and the command of exec, because docker exec works
+// without it. All arguments after the command belong to the command.
 func withDash(root *cobra.Command, args []string, exec int) []string {
 	if slices.Contains(args, "--") {
 		return args
@@ -223,7 +223,7 @@ func imageWithDash(root *cobra.Command, args []string, at int) []string {
 	return slices.Insert(args, image+1, "--")
 }
 
-// knowsFlags reports whether the set contains all flags before the second word.
+// knowsFlags reports whether every flag before the second word is in the set.
 func knowsFlags(set *pflag.FlagSet, args []string) bool {
 	until := len(args)
 	if words := wordsAt(set, args); len(words) == 2 {
@@ -305,8 +305,8 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 	return out
 }
 
-// lastShorthand returns the last flag in an argument such as -x or -it: the one that may take
-// the next argument as its value. It returns nil if a letter is unknown.
+// lastShorthand returns the last flag in an argument such as -x or -it, because only the last
+// one can take the next argument as its value. It returns nil if a letter is unknown.
 func lastShorthand(set *pflag.FlagSet, letters string) *pflag.Flag {
 	for i := range letters {
 		flag := set.ShorthandLookup(letters[i : i+1])

@@ -56,7 +56,7 @@ var sameAs = map[string][]string{
 	"container stats": {"top"},
 }
 
-// flagNames maps flags of commands of sameAs to podrun's.
+// flagNames maps flags of the commands in sameAs to podrun's names for them.
 var flagNames = map[string]map[string]string{
 	"rm":           deleteFlagNames,
 	"rmp":          deleteFlagNames,

@@ -1,6 +1,7 @@
 package cmd
 
-// inManifest is the hint for a flag of docker run that has a field but no flag in podrun.
+// inManifest is the hint for a flag of docker run whose setting podrun has as a field of the
+// manifest, but not as a flag.
 func inManifest(field string) string {
 	return "add '--dry-run=client -o yaml > pod.yaml' before the image, set " + field + " in the file, and run 'podrun run pod.yaml'"
 }

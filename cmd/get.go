@@ -212,8 +212,8 @@ func (a *app) watchWithin(c *cobra.Command, f *getFlags, engine *run.Engine, mes
 	return err
 }
 
-// readPods reads the pods of the namespace, or the named pods (podRefs). Missing joins
-// the errors of the named pods that do not exist; the other pods are returned.
+// readPods reads the pods of the namespace, or the named pods (podRefs). Missing joins the
+// errors for named pods that do not exist; readPods returns the other pods in any case.
 func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, refs []run.Ref) (pods []corev1.Pod, missing, err error) {
 	named, missing := resolve(e.Layout(), a.namespaceRead(allNamespaces), refs)
 	if len(refs) > 0 && len(named) == 0 {
@@ -293,8 +293,8 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 	})
 }
 
-// notes returns the writer for the footnote of a table, or nil if no footnote is printed:
-// --watch prints it only once, and a table without headings has none, because scripts read
+// notes returns the writer for the footnote of a table, or nil if no footnote is printed. With
+// --watch, podrun prints it only once. A table without headings has none, because scripts read
 // such tables.
 func (a *app) notes(f *getFlags, first bool) io.Writer {
 	if f.noHeaders || !first {

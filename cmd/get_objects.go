@@ -26,7 +26,7 @@ type selection struct {
 }
 
 // parseSelection parses the arguments of get that name types other than pods: TYPE, TYPE,TYPE,
-// all, TYPE NAME..., TYPE/NAME. It returns false if the arguments select only pods.
+// all, TYPE NAME... or TYPE/NAME. It returns false if the arguments select only pods.
 func parseSelection(given []string) (s selection, ok bool, err error) {
 	if len(given) == 0 {
 		return s, false, nil
@@ -73,7 +73,7 @@ func kindOf(word string) string {
 }
 
 // kindsOf returns the kinds in a list of types, such as deploy,cm, or nil if the word is not a
-// type. A list with another type is a usage error.
+// type. If only some of the listed types are kinds that get prints, it returns a usage error.
 func kindsOf(list string) (kinds []string, err error) {
 	words := strings.Split(list, ",")
 	claims := false
@@ -97,7 +97,8 @@ func kindsOf(list string) (kinds []string, err error) {
 	return kinds, nil
 }
 
-// notInList returns the usage error for a type in a list of types that get does not print.
+// notInList returns the usage error for a list of types that contains a type that get does not
+// print.
 func notInList(word string, words []string) error {
 	var rest []string
 	for _, other := range words {
@@ -222,8 +223,8 @@ func missingObject(e *run.Engine, namespace string, ref run.Ref) error {
 	return &problem.Error{Kind: problem.Failed, Object: strings.ToLower(ref.Kind) + " " + ref.Name, Err: errors.New("not found"), Hint: hint}
 }
 
-// sortObjects sorts the objects of each kind by a field, as kubectl does for each table; without a
-// field, the objects remain in the order of the selection, then by name.
+// sortObjects sorts the objects of each kind by a field, as kubectl does for each table. Without a
+// field, the objects remain in the order of the selection and, for each kind, are sorted by name.
 func sortObjects(objects []found, s selection, by string) error {
 	if by == "" {
 		return nil
@@ -322,7 +323,8 @@ func (a *app) printObjectTable(objects []found, f *getFlags, prefixed bool) erro
 	}
 	rows := objectRows(typeOf(objects[0].kind), objects, o)
 	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		s.width = 0 // the last columns were requested, so let the terminal wrap the lines
+		// The user requested the last columns, so podrun lets the terminal wrap the lines.
+		s.width = 0
 	}
 	return s.table(a.raw.Out, rows)
 }

@@ -20,8 +20,9 @@ func ofPods(pods []corev1.Pod) (out []found) {
 }
 
 // printWithReferences prints a List: first the objects to which the pods refer, then the given objects.
-// Applying the List again changes nothing, because it omits a pod if it contains the pod's workload. It
-// is an error if the Secrets of a pod are lost, or if its checkpoint cannot be read.
+// If the objects include a workload, the List omits the workload's pod, so that applying the List
+// changes nothing. It is an error if podrun has lost the data of a pod's Secrets, or cannot read the
+// pod's checkpoint.
 func (a *app) printWithReferences(e *run.Engine, objects []found) error {
 	referred := &manifest.Objects{}
 	for _, o := range objects {

@@ -19,17 +19,17 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// Intervals at which `get --watch` reads the pods: watchPoll without a supervisor;
-// watchRelist if a supervisor streams events, for changes without an event. After an
-// event, it waits for eventsSettle, because events arrive in groups.
+// Intervals at which `get --watch` reads the pods: watchPoll without a supervisor; watchRelist
+// if a supervisor streams events, because some changes cause no event. After an event, `get
+// --watch` waits for eventsSettle before it reads the pods, because events arrive in groups.
 const (
 	watchPoll    = time.Second
 	watchRelist  = 5 * time.Second
 	eventsSettle = 100 * time.Millisecond
 )
 
-// watchPods calls show with all pods, unless onlyChanges is set, and then with the
-// changed pods after each change until ctx ends.
+// watchPods calls show after each change until ctx ends: first with all pods, unless
+// onlyChanges is set, and then with the changed pods.
 func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan event.Event, error), onlyChanges bool, show func([]corev1.Pod) error) error {
 	var before map[types.UID]*corev1.Pod
 	var signaled <-chan event.Event
@@ -90,7 +90,8 @@ func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed [
 	for i := range pods {
 		p := &pods[i]
 		key := p.UID
-		if key == "" { // a pod that could not be started
+		// The pod could not be started.
+		if key == "" {
 			key = types.UID(p.Namespace + "/" + p.Name)
 		}
 		now[key] = p

@@ -31,8 +31,8 @@ func shownPods(pods []corev1.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// TestWatchPods: without a supervisor the pods are polled; with one, its events trigger
-// the reads, and polling resumes when it exits.
+// TestWatchPods checks that pods are polled without a supervisor. With one, its events trigger
+// the reads; when it exits, polling resumes.
 func TestWatchPods(t *testing.T) {
 	for name, supervised := range map[string]bool{"polls": false, "events": true} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// startWorkflow makes the command write everything to stdout, with workflow commands: the runner of
-// GitHub reads stdout and stderr concurrently.
+// startWorkflow makes the command write everything, including workflow commands, to stdout:
+// GitHub's runner reads stdout and stderr concurrently, so the order of their lines would be lost.
 func (a *app) startWorkflow() {
 	a.surviveBrokenPipes()
 	a.workflow, a.output = workflow.NewWriter(a.raw.Out), ""
@@ -121,8 +121,8 @@ func (a *app) position(object string) manifest.Position {
 
 // repositoryFile returns the name of a file for an annotation: relative to the repository, as GitHub
 // shows it. GITHUB_WORKSPACE contains the directory of the repository, but sudo removes the
-// variable. The name is then absolute, and the runner makes it relative. It returns "" for an input
-// that is not a file: standard input, URLs and generated manifests.
+// variable. If it is unset, the name is absolute, and the runner makes it relative. It returns ""
+// for an input that is not a file: standard input, URLs and generated manifests.
 func repositoryFile(name string) string {
 	if info, err := os.Stat(name); name == "" || name == "-" || err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -139,8 +139,8 @@ func repositoryFile(name string) string {
 	return path
 }
 
-// logGroups puts the logs of containers into groups: one for each init container that runs alone,
-// and one for all containers that may run at the same time.
+// logGroups puts the logs of containers into groups. Each init container that runs alone has its
+// own group; all containers that may run at the same time share one.
 type logGroups struct {
 	*workflow.Writer
 	groups map[containerKey]*logGroup
@@ -196,8 +196,9 @@ func (l *logGroups) add(g *logGroup, pod *corev1.Pod, name string) {
 	l.groups[key], g.waiting[key] = g, true
 }
 
-// begin begins the group of a container that has started. Call end when the container's log has
-// been read. The caller of begin and end holds the mutex of the logReader.
+// begin begins the group of a container that has started. The caller must call end when it has
+// read the container's log to its end. It must hold the mutex of the logReader during both
+// calls.
 func (l *logGroups) begin(log run.Log) *logGroup {
 	key := containerKey{log.Pod.Namespace, log.Pod.Name, log.Container}
 	g := l.groups[key]

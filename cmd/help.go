@@ -32,8 +32,8 @@ most have a field in /etc/podrun/config.yaml. A flag takes precedence over its
 variable, and the variable over the file: see 'podrun help config'.
 `
 
-// newOptions returns `podrun options`, which lists the global flags: in the help of each
-// command they would obscure its own flags.
+// newOptions returns `podrun options`, which lists the global flags. The help of each command
+// omits them, so that its own flags are easy to find.
 func newOptions(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",

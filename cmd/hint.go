@@ -30,7 +30,7 @@ func hintFor(err error) string {
 	return systemHint(err, path, isOutOfInodes, os.Geteuid() == 0)
 }
 
-// systemErrors are errors that a runtime may also report as text, with the fix for each.
+// systemErrors are errors with a fix for each. A runtime may report the same errors as text.
 // systemHint replaces "%s" by the path, or by "this host".
 var systemErrors = []struct {
 	errno syscall.Errno
@@ -49,8 +49,8 @@ const inodesHint = "the file system of %s has no free inodes ('df -i'): remove s
 // outputHint is the hint for a failed write to stdout or stderr, which are not podrun's files.
 const outputHint = "the file or device that receives podrun's output is full: free space there, or redirect the output elsewhere"
 
-// systemHint returns the hint for a system error about path, which may be empty; noInodes
-// reports whether the file system of a path has no free inodes.
+// systemHint returns the hint for a system error about path, which may be empty. The function
+// noInodes reports whether the file system of a path has no free inodes.
 func systemHint(err error, path string, noInodes func(string) bool, root bool) string {
 	where := path
 	if where == "" {
@@ -78,7 +78,8 @@ func systemHint(err error, path string, noInodes func(string) bool, root bool) s
 	return "root lacks a permission: possible causes are a container without capabilities, SELinux, AppArmor or a network file system; run 'podrun doctor' to check the host"
 }
 
-// hasErrno reports whether err wraps errno or, as the error of a runtime, ends with its text.
+// hasErrno reports whether err wraps errno, or is an error of a runtime whose message ends with
+// errno's text.
 func hasErrno(err error, errno syscall.Errno) bool {
 	return errors.Is(err, errno) || strings.HasSuffix(strings.TrimSpace(err.Error()), ": "+errno.Error())
 }

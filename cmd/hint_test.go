@@ -68,7 +68,7 @@ func TestHintTo(t *testing.T) {
 	}
 }
 
-// TestExhaustedHost: the error is not attributed to the file that could not be opened.
+// TestExhaustedHost checks that the hint does not blame the file that could not be opened.
 func TestExhaustedHost(t *testing.T) {
 	for errno, want := range map[syscall.Errno]int{unix.EMFILE: ExitRuntime, unix.ENFILE: ExitRuntime, unix.ENOMEM: ExitRuntime, unix.EACCES: ExitUsage} {
 		err := &problem.Error{Kind: problem.Usage, Object: "--config", Err: &fs.PathError{Op: "open", Path: "/etc/podrun/config.yaml", Err: errno}}
@@ -107,8 +107,8 @@ func TestInodesOut(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingInodes compares the page with the hint, because no test can cause
-// the error in /var/lib/podrun.
+// TestTroubleshootingInodes compares the page with the hint, because no test can exhaust the
+// inodes of /var/lib/podrun.
 func TestTroubleshootingInodes(t *testing.T) {
 	const dir = "/var/lib/podrun/pods"
 	err := fmt.Errorf("pod default/web: %w", &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOSPC})

@@ -101,7 +101,8 @@ var templateFunctions = template.FuncMap{
 	},
 }
 
-// parseImageFormat parses `json`, `table`, `table TEMPLATE` or a template of docker.
+// parseImageFormat parses `json`, `table`, `table TEMPLATE`, or a template as docker accepts
+// it.
 func parseImageFormat(format string) (*imageFormat, error) {
 	text, table := strings.CutPrefix(format, "table")
 	text = strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(strings.TrimSpace(text))

@@ -34,11 +34,11 @@ type inputFlags struct {
 	toCompletion  bool // pods run to completion
 	strictCluster bool
 	relativePaths bool
-	// continueOnError omits invalid files and sets invalid; allowEmpty accepts an input without
-	// pods.
+	// continueOnError makes load skip invalid files and set invalid; allowEmpty makes it accept an
+	// input without pods.
 	continueOnError, allowEmpty bool
 	invalid                     error
-	// generated is an object that the command line defines, in place of files.
+	// generated is the object that the command line defines instead of files.
 	generated *manifest.Source
 	// notes are warnings about the command line.
 	notes problem.List
@@ -58,12 +58,12 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 }
 
-// hasFiles reports whether a flag names manifests.
+// hasFiles reports whether -f or -k names manifests.
 func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
-// loadWithin is load for a command with --timeout, which also limits reading: a FIFO or a
-// server may never send EOF. It sets spent to the time that reading took, unless limit is
-// 0, which means no limit.
+// loadWithin does what load does, within the time limit of --timeout: a FIFO or a server may
+// never send EOF. It sets spent to the time that reading took. A limit of 0 means no limit, and
+// spent then remains unset.
 func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	if limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)
@@ -76,7 +76,8 @@ func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *ap
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
 	*spent = time.Since(begin)
-	if err == nil && *spent >= limit { // the process was suspended; otherwise the limit would have interrupted the read
+	// The limit would have interrupted the read, unless the process was suspended.
+	if err == nil && *spent >= limit {
 		return nil, late
 	}
 	return objects, err
@@ -124,9 +125,9 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	return objects, f.addClaims(c, objects, settings.Claims)
 }
 
-// isRedirected reports whether standard input is a file, as in podrun apply < FILE. Without
-// the argument -, podrun does not read a pipe, because the pipe of a script may never reach
-// its end.
+// isRedirected reports whether standard input is a file, as in podrun apply < FILE. Without the
+// argument -, podrun does not read a pipe: a script may have a pipe as its standard input that
+// never reaches its end.
 func isRedirected(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	if !ok {
@@ -178,8 +179,8 @@ func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manife
 	return sources, failed
 }
 
-// parse validates the sources. With continueOnError it omits files with errors, as long as any file
-// remains.
+// parse validates the sources. With continueOnError it omits files with errors; only if no file
+// remains does it return their errors.
 func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
 	for {
 		objects, problems := manifest.Load(sources, manifest.Options{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// joinWait is the time for which joinedOutput waits for attached output that overlaps the log.
+// joinWait is how long joinedOutput waits for attached output that overlaps the log.
 const joinWait = 100 * time.Millisecond
 
 // joinedOutput writes the output of a container from its start to a terminal. Unlike docker,
@@ -18,8 +18,8 @@ type joinedOutput struct {
 	to io.Writer
 	// log returns the lines that the log has so far.
 	log func() []byte
-	// before contains the lines that the log had before the attach: the runtime transmits none of
-	// them. It may transmit some of the later lines.
+	// before contains the lines that the log had before the attach. The runtime does not transmit
+	// these again. It may transmit some of the later lines.
 	before []byte
 
 	mu     sync.Mutex
@@ -54,8 +54,7 @@ func (j *joinedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// join writes the held output. If another call is already writing it, join waits for that
-// call.
+// join writes the held output. If another call is already writing it, join waits for that call.
 func (j *joinedOutput) join() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -14,19 +14,19 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Intervals at which podrun prints the progress of a pull without a terminal: first after
-// printAfter, then after each further 10 %, but not more often than every printTenth, and not
-// less often than every printEvery. For a pull that is shorter than printAfter, podrun prints
-// no progress.
+// Without a terminal, podrun prints the progress of a pull at these intervals: first after
+// printAfter, then after each further 10 %, but at least printTenth after the previous line,
+// and at most printEvery after it. If a pull is shorter than printAfter, podrun prints no
+// progress.
 const (
 	printAfter = 3 * time.Second
 	printTenth = 2 * time.Second
 	printEvery = 15 * time.Second
 )
 
-// live shows the progress of running pulls: on a terminal as one line per pull, which it
-// redraws below all other output, otherwise as occasional lines. The zero value is for output
-// without a terminal. The renderer's mutex guards it.
+// live shows the progress of running pulls. On a terminal, it shows one line per pull, which it
+// redraws below all other output; otherwise it prints occasional lines. The zero value is for
+// output without a terminal. The renderer's mutex guards it.
 type live struct {
 	terminal *os.File // nil without a terminal
 	lines    []liveLine

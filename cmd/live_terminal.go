@@ -35,8 +35,9 @@ const (
 // the keys.
 func (a *app) canView() bool { return terminalOf(a.raw.Out) != nil && a.stdinTerminal() != nil }
 
-// liveView shows data on the terminal until q is pressed or ctx ends. Collect reads the data in
-// another goroutine, passes each state to show, and returns when its ctx ends or on an error.
+// liveView shows data on the terminal until q is pressed or ctx ends. Collect runs in another
+// goroutine, reads the data and passes each state to show. It returns when its ctx ends or when
+// a read fails.
 func (a *app) liveView(ctx context.Context, order string, messages *heldMessages, collect func(ctx context.Context, show func(viewData)) error) error {
 	out := terminalOf(a.raw.Out)
 	messages.hold()
@@ -61,7 +62,8 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 		if data != nil {
 			s := a.screenOf(out)
 			_, height := sizeOf(out)
-			s.width-- // a character in the last column would move the cursor to the next line
+			// A character in the last column would move the cursor to the next line.
+			s.width--
 			lines := viewLines(data, order, time.Now(), messages.last(), s, height)
 			if _, err := io.WriteString(out, redraw(drawn, lines)); err != nil {
 				return fmt.Errorf("write to the terminal: %w", err)
@@ -87,8 +89,8 @@ func (a *app) liveView(ctx context.Context, order string, messages *heldMessages
 	}
 }
 
-// startCollecting calls collect in a goroutine. States has the newest state, and done the result of
-// collect. Stop waits until collect has returned.
+// startCollecting calls collect in a goroutine. The channel states has the newest state, and done
+// the result of collect. The function stop ends collect, and waits until it has returned.
 func startCollecting(ctx context.Context, collect func(context.Context, func(viewData)) error) (states <-chan viewData, done <-chan error, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	newest, result, ended := make(chan viewData, 1), make(chan error, 1), make(chan struct{})
@@ -167,7 +169,7 @@ func setKeyMode(fd int) error {
 }
 
 // heldMessages is the destination of a command's messages. While a live view uses the terminal,
-// it holds them.
+// heldMessages keeps them.
 type heldMessages struct {
 	to io.Writer
 

@@ -16,8 +16,8 @@ func pullEvent(seconds float64, p event.Pull) event.Event {
 	return event.Event{Time: at, Type: event.Normal, Reason: event.PullProgress, FieldPath: "spec.containers{app}", Message: p.String(), Pull: &p}
 }
 
-// Without a terminal, a pull prints little: nothing if it is quick, otherwise a line at
-// each tenth, but at most every two seconds.
+// Without a terminal, podrun prints little about a pull: nothing if the pull is quick,
+// otherwise a line at each tenth, but at most one every two seconds.
 func TestPlainProgress(t *testing.T) {
 	var out bytes.Buffer
 	r := &renderer{w: &out}
@@ -38,7 +38,7 @@ func TestPlainProgress(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a quick pull: %s", out.String())
 	}
-	// If only the elapsed time is known, it is printed occasionally.
+	// If only the elapsed time is known, podrun prints it occasionally.
 	for tick := range 4 * 60 {
 		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}))
 	}

@@ -18,22 +18,22 @@ import (
 
 // viewData is what a live view shows at one time. Its methods are pure.
 type viewData interface {
-	// sorts returns the orders in which the rows can be sorted; the first is the default.
+	// sorts returns the orders in which the user can sort the rows; the first is the default.
 	sorts() []viewSort
 	// title summarizes the rows.
 	title() string
-	// table returns the headings, and the rows in that order.
+	// table returns the headings, and the rows in the given order.
 	table(order string, now time.Time, s screen) [][]cell
 }
 
-// viewSort is an order of the rows, which a key of the keyboard selects.
+// viewSort is an order of the rows. The user selects it with a key.
 type viewSort struct {
 	key  byte
 	name string
 }
 
-// viewLines returns the lines of a live view for a terminal of that size: a title with the keys,
-// and the rows that fit. No line is wider than the terminal.
+// viewLines returns the lines of a live view for a terminal of the given size: a title with the
+// keys, and as many rows as fit. No line is wider than the terminal.
 func viewLines(d viewData, order string, now time.Time, note string, s screen, height int) []string {
 	title := d.title() + ", sorted by " + order + "   q quit"
 	for _, k := range d.sorts() {
@@ -59,8 +59,8 @@ func viewLines(d viewData, order string, now time.Time, note string, s screen, h
 	return lines[:min(len(lines), height)]
 }
 
-// redraw returns the control sequences (ECMA-48) that change the lines on a terminal: those that
-// differ are written, all others are left unchanged. nil means an empty terminal.
+// redraw returns the control sequences (ECMA-48) that change the lines on a terminal. They write
+// the lines that differ, and leave the others unchanged. nil means an empty terminal.
 func redraw(before, after []string) string {
 	var b strings.Builder
 	if before == nil {

@@ -130,7 +130,8 @@ func emulate(t *testing.T, lines []string, sequences string) []string {
 	return lines
 }
 
-// Redraw writes only the lines that differ, so that the terminal does not flicker.
+// TestRedraw checks that only the lines that differ are written, so that the terminal does not
+// flicker.
 func TestRedraw(t *testing.T) {
 	states := [][]string{nil, {"title", "a 1", "b 2"}, {"title", "a 1", "b 3"}, {"title", "b 3"}, {"title", "a 1", "b 3", "c 4"}}
 	for i := range states {
@@ -149,7 +150,8 @@ func TestRedraw(t *testing.T) {
 	}
 }
 
-// While a live view uses the terminal, messages are held, each once; the last one is shown.
+// While a live view uses the terminal, podrun holds each distinct message once, and shows the
+// last one.
 func TestHeldMessages(t *testing.T) {
 	var out strings.Builder
 	m := &heldMessages{to: &out}

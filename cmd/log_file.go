@@ -17,7 +17,7 @@ type logFile struct {
 	merger *podlog.Merger
 }
 
-// openLogFile creates the file. It returns nil without a name.
+// openLogFile creates the file. It returns nil if there is no name.
 func openLogFile(name string, r *renderer) (*logFile, error) {
 	if name == "" {
 		return nil, nil
@@ -40,16 +40,16 @@ func (f *logFile) output(_ run.Log, prefix string) podlog.Output {
 	return f.merger.Output(prefix)
 }
 
-// close closes the file. It reports no error: write errors were already reported, and the file
-// is not synced.
+// close closes the file. It reports no error: write errors have already been reported, and
+// podrun does not sync the file.
 func (f *logFile) close() {
 	if f != nil {
 		_ = f.file.Close()
 	}
 }
 
-// lenientWriter writes until the first error, which it reports, and then drops everything: a full
-// disk must not end the output of the containers on the terminal. Calls may be concurrent.
+// lenientWriter writes until the first error, which it reports, and then discards everything: a
+// full disk must not end the output of the containers on the terminal. Calls may be concurrent.
 type lenientWriter struct {
 	mu     sync.Mutex
 	to     io.Writer

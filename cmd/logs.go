@@ -108,7 +108,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
 
-// check validates how pods are chosen, and returns the match function of -l.
+// check validates how the user selects pods, and returns the match function of -l.
 func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
 	switch {
 	case f.selector == "" && len(given) == 0:
@@ -130,8 +130,8 @@ func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]str
 	return match, nil
 }
 
-// podLogs finds the logs of a pod, or of a container whose ID is given as the name of the
-// pod.
+// podLogs finds the logs of a pod, or of a container whose ID the user typed instead of the
+// pod's name.
 func (a *app) podLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest) ([]run.Log, error) {
 	logs, err := engine.Logs(ctx, r)
 	if err == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain runs the tests without settings from the environment, which has those of the
-// test runtime for packages that use it.
+// TestMain unsets the environment variables of podrun, because those of the test runtime would
+// affect the tests.
 func TestMain(m *testing.M) {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") || name == "CONTAINER_RUNTIME_ENDPOINT" {

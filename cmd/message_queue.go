@@ -27,12 +27,13 @@ type messageQueue struct {
 
 	mu     sync.Mutex
 	queued []queuedMessage
-	size   int           // of the queued texts, in bytes
-	idle   chan struct{} // closed when all messages are written; nil while there are none
+	size   int // of the queued texts, in bytes
+	// closed when all messages are written; nil if none is queued
+	idle chan struct{}
 }
 
-// queuedMessage is a message or, if text is nil, the number of messages that were lost at this
-// position in the queue.
+// queuedMessage is a message. If text is nil, it stands for the number of messages that were
+// lost at this position in the queue.
 type queuedMessage struct {
 	text []byte
 	lost int
@@ -59,8 +60,8 @@ func (q *messageQueue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// drain writes messages until none is queued. It ignores errors: they could only be reported to the same
-// stream.
+// drain writes messages until none is queued. It ignores errors, because it could only report them to
+// the same stream.
 func (q *messageQueue) drain() {
 	for {
 		q.mu.Lock()

@@ -18,14 +18,14 @@ type blockedWriter struct {
 	bytes.Buffer
 }
 
-// Write waits until the writer is opened.
+// Write blocks until the test opens the writer.
 func (w *blockedWriter) Write(p []byte) (int, error) {
 	<-w.open
 	return w.Buffer.Write(p)
 }
 
-// When the reader of stderr had stopped reading, writing a message blocked forever: serve stopped
-// supervising its pods.
+// When the reader of stderr had stopped reading, writing a message blocked forever, and serve
+// stopped supervising its pods.
 func TestMessagesToABlockedStderr(t *testing.T) {
 	for _, output := range []string{"", "json"} {
 		t.Run(output, func(t *testing.T) {

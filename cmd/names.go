@@ -19,9 +19,9 @@ func isPodType(word string) bool {
 	return slices.Contains(podTypes, strings.TrimSuffix(strings.ToLower(word), ".v1")) // pods.v1, as in kubectl
 }
 
-// podRefs accepts the forms in which kubectl accepts names of pods: NAME, pod/NAME, names after the word
+// podRefs parses names of pods in all forms that kubectl accepts: NAME, pod/NAME, names after the word
 // pod, pods or po, and names of workloads after their type, as in deploy/NAME or job NAME. If aloneIsName
-// is true, the word pod without a name is itself the name of a pod, as in kubectl logs and kubectl exec;
+// is true, the single word pod is itself the name of a pod, as in kubectl logs and kubectl exec;
 // otherwise it selects all pods, as in kubectl get. podRefs returns nil if no pod is named. Any other
 // resource type is a usage error.
 func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
@@ -56,7 +56,7 @@ func podRefs(given []string, aloneIsName bool) (refs []run.Ref, err error) {
 }
 
 // resolve returns the names of the pods that refs name in the namespace. Missing joins the
-// errors of workloads that do not define the pod of their name.
+// errors for workloads that do not define a pod of that name.
 func resolve(layout identity.Layout, namespace string, refs []run.Ref) (names []string, missing error) {
 	for _, ref := range refs {
 		name, err := ref.Resolve(layout, namespace)
@@ -69,7 +69,7 @@ func resolve(layout identity.Layout, namespace string, refs []run.Ref) (names []
 	return names, missing
 }
 
-// podTypeList rejects a list of types, such as pods,services, that includes types other
+// podTypeList rejects a list of types such as pods,services, because it includes types other
 // than pods.
 func podTypeList(list string) error {
 	for word := range strings.SplitSeq(list, ",") {
@@ -98,8 +98,8 @@ func podRef(word string) (run.Ref, error) {
 	return run.Ref{Kind: workloadKind(kind), Name: name}, nil
 }
 
-// looksLikeFile reports whether a word looks like a path, or - for standard input, rather
-// than the name of a pod.
+// looksLikeFile reports whether a word looks like a path, or is - (standard input), rather than
+// the name of a pod.
 func looksLikeFile(word string) bool {
 	for _, end := range []string{".yaml", ".yml", ".json"} {
 		if len(word) > len(end) && strings.HasSuffix(word, end) {
@@ -119,8 +119,8 @@ func notPods(kind string) error {
 	return namesError(fmt.Errorf("podrun manages only pods: %q is not a pod", kind), hint)
 }
 
-// notPodNamed is like notPods, but the hint contains the name of the object. It omits a text
-// that cannot be a name, such as a URL, which may contain credentials.
+// notPodNamed does what notPods does, and puts the name of the object into the hint. It leaves
+// NAME in the hint if the text cannot be a name, such as a URL, which may contain credentials.
 func notPodNamed(kind, name string) error {
 	err := notPods(kind)
 	if e, ok := errors.AsType[*problem.Error](err); ok && name != "" && !strings.ContainsAny(name, "/:@?#") {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// objectType describes a kind, other than Pod, whose objects podrun keeps as they were
-// applied: kubectl's names for the type, and the columns of its table.
+// objectType describes a kind other than Pod whose objects podrun keeps as the user applied
+// them. It has kubectl's names for the type, and the columns of its table.
 type objectType struct {
 	kind     string
 	names    []string // plural, singular and short
@@ -36,8 +36,8 @@ var (
 	selectorHeadings = []string{"CONTAINERS", "IMAGES", "SELECTOR"}
 )
 
-// workloadTypes are the kinds from whose template podrun creates a pod, in the order in which
-// 'kubectl get all' prints them.
+// workloadTypes are the kinds of workloads from whose templates podrun creates pods, in the
+// order in which 'kubectl get all' prints them.
 var workloadTypes = []objectType{
 	{kind: "ReplicationController", names: []string{"replicationcontrollers", "replicationcontroller", "rc"}, resource: "replicationcontroller",
 		headings: []string{"DESIRED", "CURRENT", "READY"}, wide: selectorHeadings,
@@ -127,8 +127,8 @@ var referredTypes = []objectType{
 // podKind is the kind of pods in a selection of several kinds.
 const podKind = "Pod"
 
-// allKinds are the kinds of the category all, as in kubectl: ConfigMaps, Secrets and
-// PodTemplates are not in it.
+// allKinds are the kinds of kubectl's category all, which does not include ConfigMaps, Secrets
+// and PodTemplates.
 func allKinds() []string {
 	kinds := []string{podKind}
 	for _, t := range workloadTypes {

@@ -48,12 +48,12 @@ type renderer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	json bool
-	// raw is w without escaping, and screen returns the screen to which lines are fitted; both
-	// are nil if the renderer does not change lines.
+	// raw is w without escaping, and screen returns the screen to which lines are fitted. Both are
+	// nil if the renderer writes lines unchanged.
 	raw    io.Writer
 	screen func() screen
-	// severalPods reports whether the command processes several pods, so that lines include the
-	// pod's name.
+	// severalPods is set if the command processes several pods: each line then includes the pod's
+	// name.
 	severalPods bool
 	// quiet omits events.
 	quiet bool
@@ -61,13 +61,13 @@ type renderer struct {
 	live live
 	// repeats counts recurring events.
 	repeats repeats
-	// sinks receive all events, too.
+	// sinks also receive all events.
 	sinks []event.Sink
 	// annotate, if not nil, writes warnings as annotations.
 	annotate func(problem.List)
 }
 
-// also passes all events to a sink. Call it before the first event.
+// also adds a sink, which receives all events. Call it before the first event.
 func (r *renderer) also(sink event.Sink) { r.sinks = append(r.sinks, sink) }
 
 // event renders one event; it is an event.Sink.
@@ -145,7 +145,7 @@ func containerOf(fieldPath string) string {
 	return strings.TrimSuffix(rest, "}")
 }
 
-// shownProblems applies shownText to the texts of problems.
+// shownProblems returns problems with shownText applied to their texts.
 func shownProblems(l problem.List) problem.List {
 	out := slices.Clone(l)
 	for i := range out {

@@ -54,7 +54,8 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 			if err != nil {
 				return err
 			}
-			f.validate = string(manifest.Warn) // an API server's default for a patch
+			// as an API server handles unknown fields in a patch by default
+			f.validate = string(manifest.Warn)
 			return a.runChange(c, f, given, definitionChange{
 				change: func(pod *corev1.Pod, _ *manifest.Checkpoint) ([]byte, *manifest.Objects, error) {
 					before, err := generate.Manifest(pod)
@@ -75,7 +76,7 @@ patch (RFC 6902). To change the pod of a workload, patch the pod template:
 	return c
 }
 
-// podPatch returns a patch as JSON, with the paths of a pod.
+// podPatch returns a patch as JSON, with paths that begin at the pod.
 func podPatch(kind change.PatchType, data []byte) ([]byte, error) {
 	var raw json.RawMessage
 	if err := manifest.Decode(manifest.Source{Name: "the patch", Data: data}, &raw); err != nil {

@@ -21,8 +21,8 @@ type pickFlags struct {
 	match func(map[string]string) bool
 }
 
-// kindFilter are the kinds of objects that define the pods to select, as in 'stop deploy --all'; it is
-// empty, or contains Pod, for all pods.
+// kindFilter restricts the selection to pods that objects of these kinds define, as in 'stop deploy
+// --all'. If it is empty or contains Pod, it selects all pods.
 type kindFilter []string
 
 // parseSelected parses the arguments of a command that acts on pods: names or, if several is true because
@@ -46,10 +46,10 @@ func parseSelected(given []string, several bool) (kinds kindFilter, named []run.
 // all reports whether every pod is selected.
 func (f kindFilter) all() bool { return len(f) == 0 || slices.Contains(f, podKind) }
 
-// selects reports whether --all or -l selects a pod. If pods are selected by the kind of their workload,
-// the selector applies to the labels of the workload, as in kubectl. A pod that an older release created
-// has no recorded workload, so no kind selects it. If a pod's checkpoint is unreadable, its labels are
-// unknown, so only an empty selector matches it.
+// selects reports whether --all or -l selects a pod. If the command line names a kind of workload, the
+// selector applies to the labels of the workload, as in kubectl. A pod that an older release created has
+// no recorded workload, so no kind selects it. If a pod's checkpoint is unreadable, its labels are
+// unknown, so that only an empty selector matches the pod.
 func (f kindFilter) selects(k run.Known, selector string, match func(map[string]string) bool) bool {
 	switch {
 	case !f.all():
@@ -86,8 +86,9 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 	return nil
 }
 
-// pods finds the selected pods; call check first. Unless goneIsFine is set, it returns an
-// error for each named pod that is not on this host, and an error if it finds no pod at all.
+// pods finds the selected pods. The caller must call check first. Unless goneIsFine is set,
+// pods returns an error for each named pod that is not on this host, and an error if it finds
+// no pod.
 func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	refs, err := a.podsOfIDs(ctx, e, f.named, sandboxID)
 	if err != nil {

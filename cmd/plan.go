@@ -114,13 +114,14 @@ type planList struct {
 // planInvocation replaces the random ID of an invocation of apply.
 const planInvocation = "(invocation)"
 
-// planEngine returns the engine for plan, which does not require a runtime if --facts names a
-// file.
+// planEngine returns the engine for plan. If --facts names a file, the engine does not require
+// a runtime.
 func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
 		engine, closeAll, err := a.engine(ctx, r, run.RuntimeReads)
 		if err == nil {
-			engine.Invocation = planInvocation // so that the plan does not differ between invocations
+			// A random ID would make the plan differ between invocations.
+			engine.Invocation = planInvocation
 		}
 		return engine, closeAll, err
 	}

@@ -73,8 +73,7 @@ func podList(pods []identity.Pod) string {
 	return listed(out, ", ")
 }
 
-// refusals returns the reasons for which the pod is refused; stderr has the full
-// messages.
+// refusals returns the reasons why podrun refuses the pod; stderr has the full messages.
 func refusals(v prepare.PlanView, problems problem.List) []string {
 	var out []string
 	for _, p := range problems.Errors() {
@@ -115,7 +114,8 @@ func volumeTexts(v prepare.PlanView) []string {
 	return out
 }
 
-// startText describes how the creation and the start of containers overlap; empty if they do not.
+// startText describes which containers podrun creates early or starts in parallel; it returns ""
+// if there are none.
 func startText(v prepare.PlanView) string {
 	switch v.StartOrder {
 	case nodeconfig.StartParallel:

@@ -27,8 +27,8 @@ func (s *podSummary) addRestarts(c *corev1.ContainerStatus) {
 	}
 }
 
-// summarize returns the state of the first unfinished init container, or else that of the
-// app containers, or else the pod's phase.
+// summarize returns the state of the first unfinished init container. If all init containers
+// have finished, it returns the state of the app containers, or else the pod's phase.
 func summarize(pod *corev1.Pod) podSummary {
 	s := podSummary{status: string(pod.Status.Phase), total: len(pod.Spec.Containers)}
 	if pod.Status.Reason != "" {
@@ -56,8 +56,8 @@ func summarize(pod *corev1.Pod) podSummary {
 }
 
 // addInits adds the init containers up to and including the first unfinished one. Initializing
-// is true if there is an unfinished one. Sidecars contains the restarts of the sidecars among
-// these containers, as kubectl counts them.
+// is true if there is an unfinished one. Sidecars is the number of restarts of the sidecars
+// among these containers, counted as kubectl does.
 func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
@@ -88,9 +88,9 @@ func (s *podSummary) addInits(pod *corev1.Pod) (sidecars podSummary, initializin
 	return sidecars, false
 }
 
-// addApps adds the app containers. The first app container in the list with a reason
-// determines the status of the pod. Like kubectl, addApps drops the restarts of init
-// containers that are not sidecars.
+// addApps adds the app containers. The first app container in the list that has a reason
+// determines the status of the pod. Like kubectl, addApps drops the restarts of init containers
+// that are not sidecars.
 func (s *podSummary) addApps(pod *corev1.Pod, sidecars podSummary) {
 	s.restarts, s.restarted = sidecars.restarts, sidecars.restarted
 	running, failure := false, ""

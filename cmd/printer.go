@@ -18,11 +18,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// plainOutputs are the values of -o of get that take no template.
+// plainOutputs are the values of get -o that take no template.
 var plainOutputs = []string{"wide", "json", "yaml", "name"}
 
-// templateOutputs are the values of -o that take a template, as in jsonpath={.metadata.name},
-// or, with the suffix -file, the name of a file that contains the template.
+// templateOutputs are the values of -o that take a template, as in jsonpath={.metadata.name}.
+// With the suffix -file, they take the name of a file that contains the template.
 var templateOutputs = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
 
 // maxTemplate is the maximum size of a template file in bytes.
@@ -126,7 +126,7 @@ func (f *printFlags) templatePrinter(format, template string) (podPrinter, error
 	return newColumns(template, f.noHeaders)
 }
 
-// podObject returns a single named pod, or otherwise a list.
+// podObject returns the pod itself if the user named a single one, and a list otherwise.
 func podObject(pods []corev1.Pod, single bool) runtime.Object {
 	if single {
 		return &pods[0]

@@ -89,9 +89,10 @@ func TestSortPods(t *testing.T) {
 		".metadata.name":   "a b",
 		"{.metadata.name}": "a b",
 		".status.containerStatuses[0].restartCount": "a b", // 9 before 10
-		"{.status.podIP}":             "a b", // none first
-		"status.phase":                "a b",
-		".metadata.creationTimestamp": "b a", // equal: as they were
+		"{.status.podIP}": "a b", // none first
+		"status.phase":    "a b",
+		// Equal values keep the order of the input.
+		".metadata.creationTimestamp": "b a",
 	} {
 		pods := printerPods()
 		if err := sortPods(pods, by); err != nil || pods[0].Name+" "+pods[1].Name != want {

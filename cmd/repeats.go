@@ -8,11 +8,11 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// repeats decides which recurring events are printed. Probe results and back-offs are printed,
-// with their count, only at the first, second, fourth, eighth and so on occurrence: a probe
-// that fails every 10 s causes 6 lines in the first 6 minutes and 12 in the first 12 hours.
-// All other events are printed every time, because each start of a container is relevant. When
-// a container starts, the counts of its events begin again at one.
+// repeats decides when to print events that recur. It prints probe results and back-offs, with
+// their count, only at the first, second, fourth, eighth and so on occurrence. For a probe that
+// fails every 10 s, this is 6 lines in the first 6 minutes, and 12 in the first 12 hours. It
+// prints all other events every time, because each start of a container is relevant. When a
+// container starts, the counts of its events begin again at one.
 type repeats struct{ seen event.Correlator }
 
 // due returns an event with its count, and reports whether to print it.

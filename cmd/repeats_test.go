@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestRepeatedEventsArePrintedSparsely: a probe that fails for hours does not fill the
-// terminal, and events after a restart are printed again.
+// TestRepeatedEventsArePrintedSparsely checks that a probe that fails for hours does not fill
+// the terminal, and that events after a restart are printed again.
 func TestRepeatedEventsArePrintedSparsely(t *testing.T) {
 	var out bytes.Buffer
 	r := &renderer{w: &out}

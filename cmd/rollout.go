@@ -88,7 +88,8 @@ both definitions refer to a ConfigMap or Secret, it keeps its current data.`,
 	return c
 }
 
-// undoChange returns the change to a revision in the history of a pod, or to the previous one for 0.
+// undoChange returns the change that restores a revision in the history of a pod; 0 is the previous
+// revision.
 func undoChange(e *run.Engine, revision int64) definitionChange {
 	return definitionChange{
 		done: always("rolled back"),
@@ -105,7 +106,8 @@ func undoChange(e *run.Engine, revision int64) definitionChange {
 			if to.Number == revisions[len(revisions)-1].Number {
 				return nil, nil, nil
 			}
-			// Objects to which no current definition refers have the content that they had last.
+			// If no current definition refers to an object, the change restores the object's last
+			// content.
 			extra := &manifest.Objects{}
 			for i := len(revisions) - 1; i >= 0; i-- {
 				extra.Add(revisions[i].Made.Objects())
@@ -116,7 +118,7 @@ func undoChange(e *run.Engine, revision int64) definitionChange {
 	}
 }
 
-// findRevision returns a revision by its number, or the previous one for 0.
+// findRevision returns the revision with the given number; 0 is the previous revision.
 func findRevision(revisions []run.Revision, number int64) (run.Revision, error) {
 	if number == 0 && len(revisions) > 1 {
 		return revisions[len(revisions)-2], nil

@@ -33,7 +33,7 @@ type Streams struct {
 
 // app is the state that all commands share.
 type app struct {
-	// streams escape what is written to them, for text; raw are the same streams without
+	// streams are for text: they escape what is written to them. raw are the same streams without
 	// escaping, for data: output of containers, JSON and YAML.
 	streams, raw Streams
 	// rawTerminal is set while a process in a container uses the terminal.
@@ -54,24 +54,25 @@ type app struct {
 	output       string
 	verbose      bool
 	allowKubelet bool
-	// commandLine identifies this invocation to other podrun processes, in locks.
+	// commandLine describes this invocation in locks, so that other podrun processes can name it.
 	commandLine string
-	// typed are the arguments after their conversion to commands and flags of podrun
-	// (translate); dashAdded is set if translate added the -- of exec.
+	// typed are the arguments after translate has converted them to commands and flags of podrun;
+	// dashAdded is set if translate added the -- of exec.
 	typed     []string
 	dashAdded bool
 	// namespaceGiven is set if -n was on the command line.
 	namespaceGiven bool
-	// stored returns the pods of the root directory; nil before a command has an engine.
+	// stored returns the pods of the root directory; it is nil until the command has an engine.
 	stored func() []identity.Pod
-	// workflow is stdout if it is read by the runner of a GitHub workflow, else nil.
+	// workflow is stdout if the runner of a GitHub workflow reads it, else nil.
 	workflow *workflow.Writer
-	// input is the command's input, or nil before it has been read: annotations take the
+	// input is the command's input, or nil before the command has read it. Annotations take the
 	// positions of objects from it.
 	input *manifest.Objects
 	// quiet omits events and other messages that are not results or problems (-q).
 	quiet bool
-	// messages are the messages that are written to stderr in the background; nil if none are.
+	// messages are the messages that podrun writes to stderr in the background; nil if it writes
+	// in the foreground.
 	messages *messageQueue
 	// jsonMessages is set if messages on stderr are JSON lines.
 	jsonMessages bool
@@ -84,9 +85,9 @@ type app struct {
 	work work
 }
 
-// Main runs the command line and returns its exit code. It catches signals
-// (catchSignals); a second signal of the same kind ends the process. Began is the start
-// time of the process, for --trace.
+// Main runs the command line and returns its exit code. It catches signals (catchSignals); a
+// second signal of the same kind ends the process. Began is the time at which the process
+// started, for --trace.
 func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
 	a := newApp(streams)
 	defer a.flushMessages()
@@ -114,7 +115,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if code, ok := errors.AsType[exitStatus](err); ok {
 		return int(code)
 	}
-	// The cause of a canceled context is more specific than "context canceled".
+	// The cause of a canceled context says more than "context canceled".
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
@@ -136,8 +137,8 @@ func shownCommand(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// printErrors writes an error, or each of several joined errors, as text or, with -o
-// json, as JSON; with -o github, as annotations.
+// printErrors writes an error; if it joins several errors, it writes each of them. The format
+// is text, JSON with -o json, or annotations with -o github.
 func (a *app) printErrors(err error) {
 	eachError(err, func(e error) {
 		e = a.suggest(e)
@@ -188,13 +189,13 @@ func newApp(streams Streams) *app {
 	return a
 }
 
-// exitStatus is an error that the command has already reported: only its exit code is used.
+// exitStatus is an error that the command has already reported; podrun uses only its exit code.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Commands returns podrun's commands with their flags and help, for hack/manual. They
-// must not be executed.
+// Commands returns podrun's commands with their flags and help, for hack/manual. The caller
+// must not execute them.
 func Commands() *cobra.Command {
 	root := newRoot(newApp(Streams{Out: io.Discard, Err: io.Discard}))
 	root.InitDefaultHelpCmd()
@@ -225,8 +226,7 @@ from the same YAML that a cluster accepts.`,
 			}
 			return a.loadSettings(c)
 		},
-		// With Cobra's own check of the command's name, the exit code would not be that of a
-		// usage error.
+		// Cobra's own check of the command's name would not cause the exit code of a usage error.
 		Args: args(knownCommand),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version {
@@ -276,8 +276,8 @@ func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
 // version reads the settings if it queries the runtime, and service reads them for install.
 var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// loadSettings reads the settings before a command runs, so that an invalid file has the same
-// effect on all commands. It copies some of the settings to the app.
+// loadSettings reads the settings before a command runs, so that every command reports an
+// invalid file in the same way. It copies some of the settings to the app.
 func (a *app) loadSettings(c *cobra.Command) error {
 	for c.HasParent() && c.Parent().HasParent() {
 		c = c.Parent()
@@ -346,9 +346,9 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// shownText returns the text of an error or a warning, with bounded lines and without the
-// credentials of URLs: parts of the text come from runtimes and registries, and a user may
-// have typed a URL instead of another argument (podrun image pull https://…).
+// shownText returns the text of an error or a warning with bounded lines and without the
+// credentials in URLs. Such a text may include the messages of runtimes and registries, and
+// URLs that a user typed in place of another argument (podrun image pull https://…).
 func shownText(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(problem.ShownURLs(text)) {

@@ -78,7 +78,8 @@ its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,
 	flags := c.Flags()
 	f.inputFlags.add(flags)
 	f.imageFlags.add(flags)
-	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr") // the global flag without its shorthand -v, which is --volume here
+	// the global flag without its shorthand: in this command, -v is --volume
+	flags.BoolVar(&a.verbose, "verbose", false, "print more on stderr")
 	addDryRun(flags, &f.dryRun)
 	flags.StringArrayVarP(&f.envPairs, "env", "e", nil, "environment `variable` of all containers, including init containers: NAME=VALUE, or NAME for the value in podrun's environment; repeatable")
 	flags.StringArrayVar(&f.envFiles, "env-file", nil, "`file` with lines NAME=VALUE for --env; repeatable")
@@ -98,9 +99,9 @@ its pod (--keep) and that pod has ended, run replaces it and prints a warning.`,
 	return c
 }
 
-// runPullLimit is the default --pull-timeout of run: run has no --timeout by default, and
-// a registry that is down must not block a CI job until the job's own limit expires. It
-// equals apply's default --timeout.
+// runPullLimit is the default --pull-timeout of run: by default, run has no --timeout, and a
+// registry that is down must not block a CI job until the job's own limit expires. It equals
+// apply's default --timeout.
 const runPullLimit = 10 * time.Minute
 
 // check validates the values of flags.
@@ -158,8 +159,8 @@ func (f *runFlags) prepare(c *cobra.Command, a *app, named []string) (rest []str
 	return named, nil
 }
 
-// checkNamed rejects arguments after --, because a manifest sets the command of its
-// containers, and names of files that are probably misspelled.
+// checkNamed rejects arguments after --, because a manifest sets the command of its containers.
+// It also rejects names of files that are probably misspelled.
 func (f *runFlags) checkNamed(c *cobra.Command, named []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 && dash < len(named) {
 		return usageHint(fmt.Errorf("the manifest sets the command: %s cannot be given after --", shellWords(named[dash:])),
@@ -187,7 +188,8 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	return report.close(c.Context(), a, a.runPods(c, f, named, report))
 }
 
-// runPods does what the command line requests. It adds the results to report, unless report is nil.
+// runPods runs, or only checks, the pods that the command line defines. It adds the results to
+// report, unless report is nil.
 func (a *app) runPods(c *cobra.Command, f *runFlags, named []string, report *testReport) error {
 	named, err := f.prepare(c, a, named)
 	if err != nil {
@@ -284,7 +286,7 @@ func (r *renderer) noteKept(results []run.RunResult) {
 	}
 }
 
-// namespaceFlag returns the flag for a command line that names a pod of the namespace.
+// namespaceFlag returns the flag that a command line requires to name a pod of the namespace.
 func namespaceFlag(namespace string) string {
 	if namespace == "default" {
 		return ""
@@ -335,7 +337,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
 	}
-	if f.invalid != nil { // invalid files that podrun skipped because of --continue
+	if f.invalid != nil { // the errors of the files that podrun skipped because of --continue
 		errs = append(errs, f.invalid)
 		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
 	}
@@ -360,14 +362,15 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err != nil {
 		a.printErrors(err)
 	}
-	if !a.jsonMessages && a.workflow == nil { // the summary and the annotations contain the source of the exit code
+	// The JSON summary and the annotations already name the container whose exit code this is.
+	if !a.jsonMessages && a.workflow == nil {
 		a.printExitSource(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
 }
 
-// printExitSource prints which container exited with the code that the command returns,
-// because the code may look like podrun's own.
+// printExitSource prints which container exited with the code that podrun returns, because that
+// code may look like one of podrun's own.
 func (a *app) printExitSource(results []run.RunResult, code int) {
 	for _, r := range results {
 		for _, c := range r.Containers {

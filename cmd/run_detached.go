@@ -25,7 +25,8 @@ func (a *app) runDetached(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	apply := &applyFlags{inputFlags: f.inputFlags, dryRun: f.dryRun, wait: string(lifecycle.GoalStarted), quiet: f.quiet}
 	apply.Timeout = defaultTimeout
-	if f.generated != nil { // as docker run and kubectl run
+	// docker run and kubectl run print this
+	if f.generated != nil {
 		apply.New, apply.NewHint = !f.Replace, "add --replace to replace it, use another --name, or remove it: 'podrun delete "+shellWord(f.podName())+"'"
 	}
 	if flags.Changed("timeout") {

@@ -33,8 +33,8 @@ type imageFlags struct {
 	attach  bool
 }
 
-// definitionFlags maps the flags that only define a pod to hints on what to do instead if a
-// manifest defines the pod.
+// definitionFlags are the flags that only define a pod. It maps each to a hint on what to do
+// instead if a manifest defines the pod.
 var definitionFlags = map[string]string{
 	"image":       "use --set-image: 'CMD --set-image=CONTAINER=VALUE'",
 	"name":        "set metadata.name in the manifest, or generateName for a new name at each run",
@@ -86,7 +86,7 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.ReadOnly, "read-only", false, "mount the container's root file system read-only")
 	set.BoolVarP(&f.detach, "detach", "d", false, "return when the pod has started, as 'podrun apply' does")
 	set.BoolVar(&f.attach, "attach", false, "with --image, wait until the pod ends and print its logs")
-	// Names that docker and kubectl use for these flags.
+	// Flags that docker and kubectl name differently.
 	set.StringVar(&f.Network, "net", "", "")
 	set.StringArrayVar(&f.Labels, "label", nil, "")
 	set.StringVar(&f.pull, "image-pull-policy", "", "")
@@ -96,8 +96,8 @@ func (f *imageFlags) add(set *pflag.FlagSet) {
 }
 
 // namesManifest reports whether the first argument of run names a manifest rather than an
-// image. A name that is probably a misspelled file counts as a manifest, because podrun must
-// not pull it.
+// image. If the name is probably that of a misspelled file, it counts as a manifest, because
+// podrun must not pull it.
 func namesManifest(word string) bool {
 	if _, err := os.Stat(word); err == nil || looksLikeFile(word) || strings.Contains(word, "://") || strings.ContainsAny(word, "*?[") {
 		return true
@@ -149,15 +149,15 @@ func likelyFile(word string) string {
 	return ""
 }
 
-// withoutManifestEnding returns a file name without its extension, and whether it is the
-// extension of a manifest.
+// withoutManifestEnding returns a file name without its extension, and reports whether the
+// extension is that of a manifest.
 func withoutManifestEnding(name string) (stem string, ok bool) {
 	ending := filepath.Ext(name)
 	return strings.TrimSuffix(name, ending), slices.Contains([]string{".yaml", ".yml", ".json"}, ending)
 }
 
-// misspelled returns the error for a word that is probably the misspelled name of a file, but
-// that may also be an image.
+// misspelled returns the error for a word that is probably the misspelled name of a file,
+// although it could also be an image.
 func misspelled(word string) error {
 	if _, err := os.Stat(word); err == nil || looksLikeFile(word) {
 		return nil
@@ -178,7 +178,7 @@ func (f *runFlags) isImageRun(named []string) bool {
 	return f.Image != "" || !f.hasFiles() && len(named) > 0 && !namesManifest(named[0])
 }
 
-// checkDefinition refuses flags that define a pod if manifests do.
+// checkDefinition rejects flags that define a pod if manifests define the pods.
 func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 	var err error
 	c.Flags().Visit(func(flag *pflag.Flag) {
@@ -194,7 +194,8 @@ func (f *runFlags) checkDefinition(c *cobra.Command, a *app) error {
 	return err
 }
 
-// volumeFields returns a hint with the fields of a manifest for the volumes of --volume, or "" if they are invalid.
+// volumeFields returns a hint with the manifest fields that correspond to the volumes of --volume, or "" if the
+// volumes are invalid.
 func volumeFields(volumes []string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -366,7 +367,7 @@ func pullPolicy(word string) (corev1.PullPolicy, error) {
 // maxEnvFile is the maximum size of an env file in bytes.
 const maxEnvFile = 1 << 20
 
-// readEnv returns the variables of --env-file and --env; the latter take precedence.
+// readEnv returns the variables of --env-file and --env; those of --env take precedence.
 func readEnv(ctx context.Context, c *cobra.Command, files, pairs []string) ([]corev1.EnvVar, error) {
 	var lines []string
 	for _, name := range files {
@@ -381,7 +382,8 @@ func readEnv(ctx context.Context, c *cobra.Command, files, pairs []string) ([]co
 		return nil, usage(c, err)
 	}
 	var out []corev1.EnvVar
-	for i, v := range env { // the last of several variables with the same name takes precedence
+	// If several variables have the same name, the last one takes precedence.
+	for i, v := range env {
 		if !slices.ContainsFunc(env[i+1:], func(later corev1.EnvVar) bool { return later.Name == v.Name }) {
 			out = append(out, v)
 		}

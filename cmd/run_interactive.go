@@ -69,7 +69,8 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 	ctx, cancel := context.WithCancel(i.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if i.attach(ctx, log) { // it was too late to attach, but the log contains the output
+		// If it was too late to attach, the log contains the output.
+		if i.attach(ctx, log) {
 			i.logReader.start(log, exited)()
 		}
 	})
@@ -81,8 +82,7 @@ func (i *attacher) start(log run.Log, exited <-chan struct{}) func() {
 }
 
 // attach attaches until the container exits. It returns true if the terminal shows none of the
-// container's output, because the container exited, or wrote its output, before podrun
-// attached.
+// container's output, because the container exited or wrote its output before podrun attached.
 func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
 	defer restore()
@@ -111,12 +111,13 @@ func (i *attacher) attach(ctx context.Context, log run.Log) (missed bool) {
 // maxJoined is the maximum number of bytes of the log that are written before attached output.
 const maxJoined = 1 << 20
 
-// logged returns the lines that the log of a container has so far, with the line ends of the
-// terminal: where the terminal wrote "\r\n", containerd's log contains only the newline. It
-// returns nil if the log cannot be read.
+// logged returns the lines that the log of a container has so far. It ends them as a terminal
+// does, with "\r\n": containerd's log contains only the newline. It returns nil if the log
+// cannot be read.
 func (i *attacher) logged(ctx context.Context, log run.Log) []byte {
 	var lines bytes.Buffer
 	_ = podlog.Stream(ctx, podlog.Source{Container: log.Container, Path: log.Path}, podlog.Output{Stdout: &lines, Stderr: &lines},
-		podlog.Options{LimitBytes: new(int64(maxJoined))}) // without the log, the attached output is all there is
+		// If the log cannot be read, podrun shows only the attached output.
+		podlog.Options{LimitBytes: new(int64(maxJoined))})
 	return bytes.ReplaceAll(bytes.ReplaceAll(lines.Bytes(), []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
 }

@@ -21,8 +21,8 @@ type logReader struct {
 	merger *podlog.Merger
 	warn   func(error)
 	prefix func(run.Log) string
-	// json receives each line as a JSON object, between podrun's own objects; if it is nil,
-	// lines are not changed.
+	// If json is set, it receives each line as a JSON object among podrun's own objects; if it is
+	// nil, lines are not changed.
 	json io.Writer
 	// groups, if not nil, puts the logs into groups of a GitHub workflow; mu protects it.
 	groups *logGroups
@@ -32,7 +32,7 @@ type logReader struct {
 	copies []func(log run.Log, prefix string) podlog.Output
 }
 
-// also writes the logs to further writers, which must not fail.
+// also adds further writers for the logs. They must not fail.
 func (l *logReader) also(copies func(log run.Log, prefix string) podlog.Output) {
 	l.copies = append(l.copies, copies)
 }
@@ -101,9 +101,8 @@ type logLine struct {
 	Stream    string `json:"stream"` // stdout or stderr
 }
 
-// logLines writes each line of a container as a JSON object, because a container may
-// itself write JSON that looks like an error or event of podrun. Bytes that are not UTF-8
-// become U+FFFD.
+// logLines writes each line of a container as a JSON object: a container may itself write JSON
+// that looks like an error or event of podrun. Bytes that are not UTF-8 become U+FFFD.
 type logLines struct {
 	to io.Writer
 	of logLine
@@ -125,8 +124,9 @@ func (l *logLines) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// start reads a container's log until the container has exited. Call the returned function
-// when all containers have stopped: it waits until the log has been read.
+// start reads a container's log until the container has exited. The caller must call the
+// returned function when all containers have stopped; the function waits until the log has been
+// read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup
 	last := make(chan struct{})

@@ -18,7 +18,8 @@ const outputGitHub = "github"
 // test report.
 type outputFlag struct{ format, junit string }
 
-// Set adds one value. The command checks the format, because --dry-run and -d support others.
+// Set adds one value. The command checks the format, because --dry-run and -d support different
+// formats.
 func (o *outputFlag) Set(value string) error {
 	kind, file, given := strings.Cut(value, "=")
 	switch {
@@ -47,8 +48,8 @@ func (o *outputFlag) String() string {
 // Type returns the type of the value, which the help does not show.
 func (o *outputFlag) Type() string { return "string" }
 
-// keepInput refuses an output file that is also a manifest of the command line, which the command
-// would overwrite before it reads it.
+// keepInput refuses an output file that is also an input manifest: the command would overwrite
+// the manifest before it reads it.
 func (f *runFlags) keepInput(named []string) error {
 	for _, file := range []struct{ flag, output string }{{"-o junit=", f.outputs.junit}, {"--log-file=", f.logFile}} {
 		for _, input := range slices.Concat(named, f.files) {
@@ -60,7 +61,8 @@ func (f *runFlags) keepInput(named []string) error {
 	return nil
 }
 
-// overwrites reports whether output is the manifest input, or one in the directory input.
+// overwrites reports whether output is the manifest input or, if input is a directory, a
+// manifest in it.
 func overwrites(output, input string) bool {
 	written, err := os.Stat(output)
 	if err != nil {

@@ -151,7 +151,8 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil { // the runtime may not be able to start: remove it, and the pods, anyway
+		// If the runtime cannot start, podrun removes it and the pods anyway.
+		if err != nil {
 			a.renderer().warn(problem.List{problem.WarningOf(err)})
 		}
 	}

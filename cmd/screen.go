@@ -70,8 +70,8 @@ func (s screen) paint(text string, h hue) string {
 	return "\x1b[" + string(h) + "m" + text + "\x1b[0m"
 }
 
-// hueOf returns the color of a status word: green for the desired state, yellow for
-// progress or a warning, red for a failure.
+// hueOf returns the color of a status word: green if the pod is in its desired state, yellow
+// for progress or a warning, red for a failure.
 func hueOf(status string) hue {
 	switch status {
 	case "Running", "Succeeded", "Completed", "pass":
@@ -137,14 +137,14 @@ func columnWidths(rows [][]cell) (widths []int) {
 	return widths
 }
 
-// hides reports whether the table truncates lines.
+// hides reports whether the table must truncate lines.
 func (s screen) hides(rows [][]cell) bool { return !s.fitWidths(columnWidths(rows)) }
 
 // fits reports whether the screen is wide enough for a table with kubectl's widths.
 func (s screen) fits(rows [][]cell) bool { return s.width <= 0 || s.excess(columnWidths(rows)) <= 0 }
 
-// excess returns by how much the columns exceed the width of the screen. The last column
-// has no space after it.
+// excess returns by how much the columns together exceed the width of the screen. The last
+// column has no space after it.
 func (s screen) excess(widths []int) int {
 	over := -s.width - columnSpace
 	for _, n := range widths {

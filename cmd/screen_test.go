@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// tableRows are the rows of a small table.
+// tableRows are the rows of a small table, with headings.
 var tableRows = [][]cell{
 	{{"NAME", plain}, {"READY", plain}, {"STATUS", plain}, {"AGE", plain}},
 	{{"web", plain}, {"1/1", plain}, {"Running", green}, {"5m", plain}},

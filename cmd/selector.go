@@ -18,8 +18,8 @@ func parseSelector(text string) (func(map[string]string) bool, error) {
 	return func(have map[string]string) bool { return sel.Matches(labels.Set(have)) }, nil
 }
 
-// podFields returns the fields of a pod that a field selector may use: the fields that an API
-// server supports and that podrun sets.
+// podFields returns the fields of a pod that a field selector may use: those that both an API
+// server supports and podrun sets.
 func podFields(p corev1.Pod) fields.Set {
 	return fields.Set{
 		"metadata.name":      p.Name,

@@ -103,7 +103,8 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; Unsetenv cannot fail
+	// Plugins that podrun executes must not inherit the variable. Unsetenv cannot fail.
+	_ = os.Unsetenv("NOTIFY_SOCKET")
 	a.queueMessages()
 	r := a.renderer()
 	settings, notes, err := a.settings.settings()
@@ -184,8 +185,8 @@ type server struct {
 	shutdown shutdownFlags
 }
 
-// warnNotSent warns that systemd could not be notified; the notifier returns an error
-// only once.
+// warnNotSent warns that podrun could not notify systemd. It warns once, because the notifier
+// returns an error only once.
 func (s *server) warnNotSent(err error) {
 	if err != nil {
 		s.renderer.warn(problem.List{problem.WarningOf(err)})
@@ -198,12 +199,12 @@ func (s *server) node(settings nodeconfig.Settings) *run.Node {
 		Command: s.app.commandLine, Invocation: run.NewInvocation()}
 }
 
-// startPatience is the interval at which systemd is notified while a runtime starts. It
-// is less than TimeoutStartSec and WatchdogSec of podrun.service.
+// startPatience is the interval at which podrun notifies systemd while a runtime starts. It is
+// less than TimeoutStartSec and WatchdogSec of podrun.service.
 const startPatience = 20 * time.Second
 
-// connect connects to the runtime, and waits for it if it is not installed or not
-// running. It returns nil, nil if a signal interrupts the wait.
+// connect connects to the runtime. If the runtime is not installed or not running, connect
+// waits for it. It returns nil, nil if a signal interrupts the wait.
 func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
 	waiting := false
 	wait := func() {
@@ -252,8 +253,8 @@ func callEvery(interval time.Duration, each func(), do func() error) error {
 	}
 }
 
-// reloads sends the new settings after each SIGHUP. If they are invalid, it reports the error,
-// and the previous settings remain in effect.
+// reloads reads the settings after each SIGHUP and sends them. If they are invalid, it reports
+// the error, and the previous settings remain in effect.
 func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 	out := make(chan *run.Node)
 	signals := make(chan os.Signal, 1)

@@ -29,7 +29,7 @@ func (f *apiFlags) add(set *pflag.FlagSet) {
 // defaultSocket selects the socket in the root directory.
 const defaultSocket = "auto"
 
-// check validates the flags in combination.
+// check rejects combinations of flags that contradict each other.
 func (f *apiFlags) check() error {
 	files := 0
 	for _, file := range []string{f.cert, f.key, f.clientCA} {

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// shutdownFlags are the grace periods of pods when the host shuts down. Like all flags,
-// they override the settings file if they are set.
+// shutdownFlags are the grace periods of pods when the host shuts down. If they are set, they
+// override the settings file, as all flags do.
 type shutdownFlags struct {
 	period, critical time.Duration
 	given            bool
@@ -51,8 +51,8 @@ func (f *shutdownFlags) override(s *nodeconfig.Settings) {
 	}
 }
 
-// arguments returns the flags for the service: those that were set, or their defaults if
-// the settings file has no periods.
+// arguments returns the flags for the service: those that the user set or, if the settings file
+// has no periods, their defaults.
 func (f *shutdownFlags) arguments(s *nodeconfig.Settings) []string {
 	f.given = f.given || s.ShutdownDelay() == 0
 	f.override(s)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestDuring: systemd is notified while a slow host starts its runtime.
+// TestDuring checks that podrun notifies systemd while a slow host starts its runtime.
 func TestDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed, calls := errors.New("failed"), 0

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/serve/systemd"
 )
 
-// absentSystemd is a host without systemd; showSystemd returns a fixed state.
+// absentSystemd is a host without systemd; showSystemd is a systemd that returns a fixed state.
 type absentSystemd struct{}
 
 func (absentSystemd) Booted() bool { return false }
@@ -154,9 +154,9 @@ func TestServiceWarnsOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestPackagedUnit compares the unit and the drop-in of the packages with the output of
-// 'podrun service install' with the packages' settings file. Only the first lines differ,
-// which name their author.
+// TestPackagedUnit compares the unit and the drop-in of the packages with the output of 'podrun
+// service install' with the packages' settings file. Only the first line differs, which names
+// the program that wrote the file.
 func TestPackagedUnit(t *testing.T) {
 	const dir = "../hack/package/"
 	written := func(args ...string) string {

@@ -138,7 +138,8 @@ func (a *app) runSetEnv(c *cobra.Command, f *setEnvFlags, given []string) error 
 		},
 		done: always("env updated"),
 	}
-	if f.list { // as in kubectl, --list with changes shows their result without applying it
+	// As in kubectl, --list together with changes shows the result of the changes and does not apply it.
+	if f.list {
 		return a.listPods(c, &f.changeFlags, names, func(pod *corev1.Pod) ([]string, error) {
 			changed, err := f.Change(pod)
 			if err != nil {
@@ -184,8 +185,8 @@ func (f *setEnvFlags) parse(a *app, c *cobra.Command, names, changes []string) (
 	return names, nil
 }
 
-// withObject returns the changes including those of --from. Sources are the files of --configmap and
-// --secret.
+// withObject returns the changes, including those of --from. Sources are the files of --configmap
+// and --secret.
 func (f *setEnvFlags) withObject(c *manifest.Checkpoint, sources []manifest.Source) (change.Env, error) {
 	env := f.Env
 	if f.from == "" {
@@ -353,8 +354,8 @@ the pod's definition in the file changes.`,
 	return c
 }
 
-// definitionChange returns the change of labels or annotations. It prints each key that should be
-// removed from a pod, but that the pod does not have.
+// definitionChange returns the change of labels or annotations. If a key should be removed from a
+// pod that does not have it, definitionChange prints the key.
 func (m metadata) definitionChange(a *app, pairs change.Pairs, overwrite bool) definitionChange {
 	did := map[string]change.Difference{}
 	return definitionChange{

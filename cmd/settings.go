@@ -21,13 +21,14 @@ import (
 // settingsFlags binds the node's settings to flags with the kubelet's names. A flag
 // overrides the settings file if it was set on the command line or by PODRUN_<FLAG>.
 type settingsFlags struct {
-	ctx     context.Context // of the command, once it runs
-	config  string
-	set     *pflag.FlagSet
-	into    map[string]func(*nodeconfig.Settings)
-	merged  *mergedSettings // the last result of reload; nil before the first
-	given   []*pflag.Flag   // set on the command line
-	fromEnv []*pflag.Flag   // set by environment variables
+	ctx    context.Context // of the command, once it runs
+	config string
+	set    *pflag.FlagSet
+	into   map[string]func(*nodeconfig.Settings)
+	merged *mergedSettings // the last result of reload; nil before the first
+	given  []*pflag.Flag   // set on the command line
+	// set by an environment variable
+	fromEnv []*pflag.Flag
 }
 
 // mergedSettings are settings and the warnings about their file.
@@ -178,7 +179,8 @@ func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings,
 func (f *settingsFlags) checkedStrings(name, usage string, into func(*nodeconfig.Settings, []string) error) {
 	v := &checkedStrings{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
 	f.set.Var(v, name, usage)
-	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // checkedStrings.Set has already checked the values
+	// Set has already checked the values.
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) }
 }
 
 // checkedStrings is the value of a flag that may be repeated, or contain several values
@@ -279,7 +281,8 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 		}
 	})
 	if dir, err := filepath.Abs(s.RootDir); err == nil {
-		s.RootDir = dir // podrun recognizes its own pods by this path
+		// podrun recognizes its own pods by the path of the root directory.
+		s.RootDir = dir
 	}
 	if err := f.oneRuntime(&s); err != nil {
 		return s, nil, err
@@ -288,8 +291,8 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	return s, notes, nil
 }
 
-// oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same
-// thing: the flag whose source has the higher precedence takes effect.
+// oneRuntime combines --runtime and --container-runtime-endpoint, which specify the same thing.
+// If both are set, the one from the source with the higher precedence takes effect.
 // CONTAINER_RUNTIME_ENDPOINT, crictl's variable, is used only if neither is set.
 func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)

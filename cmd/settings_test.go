@@ -84,7 +84,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
-// TestOneRuntime: --runtime and --container-runtime-endpoint set the same thing.
+// TestOneRuntime checks that --runtime and --container-runtime-endpoint set the same thing.
 func TestOneRuntime(t *testing.T) {
 	const a, b = "unix:///run/a.sock", "unix:///run/b.sock"
 	dir := t.TempDir()
@@ -142,10 +142,12 @@ func TestOneRuntime(t *testing.T) {
 	}
 }
 
-// TestSettingsFileUnreadable: an existing, unreadable file causes an error with its name
-// in every command that requires settings, and in no other.
+// TestSettingsFileUnreadable checks a settings file that exists but is unreadable: every
+// command that requires settings reports an error with the file's name, and no other command
+// does.
 func TestSettingsFileUnreadable(t *testing.T) {
-	dir := t.TempDir() // reading a directory fails for root, too
+	// a directory, because root can read any file
+	dir := t.TempDir()
 	_, err := settingsOf(t, dir)
 	if code := exitCode(err); code != ExitUsage {
 		t.Errorf("exit code %d, want %d", code, ExitUsage)
@@ -170,8 +172,8 @@ func TestSettingsFileUnreadable(t *testing.T) {
 	}
 }
 
-// TestSettingsReload: a reload applies the file's new content; after a failed reload the
-// settings are unchanged.
+// TestSettingsReload checks that a reload applies the file's new content, and that a failed
+// reload leaves the settings unchanged.
 func TestSettingsReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(text string) {
@@ -198,8 +200,8 @@ func TestSettingsReload(t *testing.T) {
 	}
 }
 
-// ofOneCommand lists the global flags without a field in the file: those for the path of the
-// file, and for the output of a single command.
+// ofOneCommand lists the global flags that have no field in the file, because they specify the
+// path of the file or concern the output of a single command.
 var ofOneCommand = []string{"config", "trace"}
 
 // TestFlagsHaveFields checks that each global flag changes a setting, so that a file can

@@ -26,7 +26,7 @@ type verdict string
 
 const (
 	stopWork    verdict = "stop"    // the first one: the command rolls back
-	speedUp     verdict = "hurry"   // podrun is about to be killed
+	speedUp     verdict = "hurry"   // a SIGKILL will follow soon
 	abandonWork verdict = "abandon" // the user does not want to wait
 	noEffect    verdict = "ignore"
 )
@@ -38,10 +38,10 @@ type interrupts struct {
 	at   time.Time
 }
 
-// verdict returns the effect of a signal. Repeating a signal abandons the work, and so does
-// Ctrl-C after any signal. A SIGTERM after another signal means that podrun is about to
-// be killed: GitHub's runner sends SIGINT, 7.5 s later SIGTERM, and 2.5 s later SIGKILL.
-// A SIGHUP after another signal has no effect: systemd sends one right after SIGTERM if
+// verdict returns the effect of a signal. If the same signal is repeated, or if Ctrl-C follows
+// any signal, podrun abandons the work. If SIGTERM follows another signal, a SIGKILL will
+// follow soon: GitHub's runner sends SIGINT, 7.5 s later SIGTERM, and 2.5 s later SIGKILL. If
+// SIGHUP follows another signal, it has no effect: systemd sends one right after SIGTERM if
 // SendSIGHUP is set.
 func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
 	if s == i.last && at.Sub(i.at) < duplicateInterval {
@@ -66,15 +66,17 @@ func (i *interrupts) verdict(s syscall.Signal, at time.Time) verdict {
 
 // work is the work of a command, which signals interrupt.
 type work struct {
-	speedUp chan struct{} // closed when podrun is about to be killed
+	// closed when a SIGKILL will follow soon
+	speedUp chan struct{}
 
 	mu            sync.Mutex
 	printStopping func(syscall.Signal) // prints the effect of the first signal; nil if the command stops immediately
-	remaining     func() []string      // the command's pods that remain on this host; nil for none
-	restore       func()               // restores the terminal; nil if it is unchanged
+	// returns the command's pods that remain on this host; nil if the command leaves none
+	remaining func() []string
+	restore   func() // restores the terminal; nil if it is unchanged
 }
 
-// setRestore sets the function that restores the terminal if the command is abandoned.
+// setRestore sets the function that restores the terminal if the user abandons the command.
 func (w *work) setRestore(restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,9 +87,10 @@ func (w *work) setRestore(restore func()) {
 // terminal may block.
 const printLimit = time.Second
 
-// catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels with
-// the signal as its cause: signal.NotifyContext does not provide the signal. SIGHUP
-// remains ignored if it was ignored (nohup); `podrun serve` handles it itself.
+// catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, with the
+// signal as the cause. It does not use signal.NotifyContext, which does not tell which signal
+// arrived. If SIGHUP was ignored (nohup), it remains ignored; `podrun serve` handles SIGHUP
+// itself.
 func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 8)
@@ -104,7 +107,8 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 				callWithin(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
 				before.at = time.Now() // an equal signal may have arrived while podrun printed the message
-			case speedUp: // happens only once: the next SIGTERM abandons the work
+			// This happens only once: the next SIGTERM abandons the work.
+			case speedUp:
 				close(a.work.speedUp)
 			case abandonWork:
 				a.work.mu.Lock()
@@ -132,7 +136,7 @@ func callWithin(limit time.Duration, do func()) {
 }
 
 // trackWork registers the pods on which the command works, and how long the command may
-// continue after a signal, or 0 if it stops immediately.
+// continue after a signal. With 0, it stops immediately.
 func (a *app) trackWork(r *renderer, e *run.Engine, pods []identity.Pod, limit time.Duration) {
 	a.work.mu.Lock()
 	defer a.work.mu.Unlock()
@@ -158,7 +162,7 @@ func (a *app) printStopping(s syscall.Signal) {
 	}
 }
 
-// printAbandoned lists the pods that an abandoned command leaves.
+// printAbandoned lists the pods that remain on this host after an abandoned command.
 func (a *app) printAbandoned() {
 	a.work.mu.Lock()
 	remains := a.work.remaining
@@ -175,10 +179,10 @@ func (a *app) printAbandoned() {
 		Hint: "run 'podrun get' to show them, or 'podrun delete NAME' to remove them"})
 }
 
-// surviveBrokenPipes lets a command that changes pods finish its work when the reader of its
-// output exits (podrun restart web
-// head -3): podrun discards later output. By default, Go ends a process whose standard output
-// or error is a broken pipe.
+// surviveBrokenPipes lets a command that changes pods finish its work although the reader of
+// its output has exited (podrun restart web | head -3); podrun discards its later output. By
+// default, the Go runtime ends a process that writes to a broken pipe on standard output or
+// error.
 func (a *app) surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // from now on, a write to a broken pipe returns EPIPE
 	for _, w := range []*io.Writer{&a.raw.Out, &a.raw.Err} {

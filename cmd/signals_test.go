@@ -76,8 +76,8 @@ func TestSignalsBurst(t *testing.T) {
 	}
 }
 
-// TestSameSignalWhilePrinting: timeout(1)'s second signal counts as a duplicate even if a
-// slow terminal delays the message about the first one.
+// TestSameSignalWhilePrinting checks that timeout(1)'s second signal counts as a duplicate even
+// if a slow terminal delays the message about the first one.
 func TestSameSignalWhilePrinting(t *testing.T) {
 	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
 	printing := make(chan struct{})
@@ -106,5 +106,6 @@ func TestSameSignalWhilePrinting(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("a later signal does not abandon the work")
 	}
-	stop() // the goroutine stays in restore
+	// The goroutine remains blocked in restore.
+	stop()
 }

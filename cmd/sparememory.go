@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// How a supervisor returns unused memory to the system: every spareEvery it checks
-// whether more than spareBytes are unused. With 100 pods, a burst such as the start
-// leaves 15 MB that the Go runtime would keep for the next burst; finding and returning
-// them takes 15 ms.
+// A supervisor returns unused memory to the system: every spareEvery, it checks whether more
+// than spareBytes are unused. With 100 pods, a burst of work such as the start leaves 15 MB
+// unused, which the Go runtime would keep for the next burst. Finding and returning them takes
+// 15 ms.
 const (
 	spareEvery = 30 * time.Second
 	spareBytes = 4 << 20
 )
 
-// sparePercent is the argument of debug.SetGCPercent, unless GOGC is set. In one run of make
-// bench-serve with 100 idle pods on containerd, on a busy machine, podrun used at most 48 MB
-// and 0.63 % of a processor; in one run with the value 50, it used 52 MB and 0.50 %.
+// sparePercent is the argument of debug.SetGCPercent, unless GOGC is set. Measured with make
+// bench-serve, 100 idle pods, containerd and a busy machine, one run each: with this value,
+// podrun used at most 48 MB and 0.63 % of a processor; with the value 50, it used 52 MB and
+// 0.50 %.
 const sparePercent = 25
 
-// spareMemory collects garbage more often than the default until ctx ends, because a
-// supervisor shares the host's memory with its pods for a long time.
+// spareMemory collects garbage more often than by default until ctx ends, because a supervisor
+// shares the host's memory with its pods for a long time.
 func spareMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(sparePercent)

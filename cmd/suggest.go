@@ -16,9 +16,9 @@ import (
 // suggestLimit is the time for which suggest waits for the runtime.
 const suggestLimit = 2 * time.Second
 
-// suggest adds a hint to the error for a pod that was not found, with what the user probably
-// meant: a pod with a similar name, a pod in another namespace, or the container with this ID. It also
-// completes the hints for files that do not exist, and for a command that requires root.
+// If the pod of an error was not found, suggest adds a hint with what the user probably meant: a pod
+// with a similar name, a pod in another namespace, or the container with this ID. It also completes
+// the hints for files that do not exist, and for a command that requires root.
 func (a *app) suggest(err error) error {
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok {
@@ -42,7 +42,8 @@ func (a *app) suggest(err error) error {
 	return err
 }
 
-// withSudo returns the command line with sudo, and -E if the environment has settings of podrun.
+// withSudo returns the command line with sudo. It adds -E if the environment contains settings
+// of podrun.
 func (a *app) withSudo() string {
 	sudo := []string{"sudo"}
 	if slices.ContainsFunc(os.Environ(), func(v string) bool {
@@ -84,7 +85,7 @@ func (a *app) likelyPod(name string, pods []identity.Pod) string {
 	return "did you mean " + like + "? " + a.withName(name, like)
 }
 
-// withName returns the command line with another name of a pod.
+// withName returns the command line with another name in place of the pod's.
 func (a *app) withName(name, other string) string {
 	words := slices.Clone(a.typed)
 	for i, word := range words {

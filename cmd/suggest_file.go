@@ -17,8 +17,8 @@ import (
 // maxNames is the number of names in a directory that suggestFile compares with the typed name.
 const maxNames = 10000
 
-// suggestFile completes the hint for a manifest that does not exist: a file with a similar name, or
-// the first directory of the path that does not exist.
+// suggestFile completes the hint for a manifest that does not exist. The hint names a file with a
+// similar name, or the first directory of the path that does not exist.
 func (a *app) suggestFile(p *problem.Problem) {
 	if p.Reason != manifest.ReasonUnreadable || p.Message != unix.ENOENT.Error() {
 		return
@@ -54,14 +54,16 @@ func isAbsent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// likeName returns the name in a directory that the user probably meant: the only one with another
-// extension of manifests, or that differs by one letter; or "".
+// likeName returns the name in a directory that the user probably meant, or "". It is the only
+// name that differs from the typed one by one letter, or only by its extension, which is one of a
+// manifest.
 func likeName(dir, name string) string {
 	d, err := os.Open(dir)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = d.Close() }()     // it is only read
+	// The directory was only read.
+	defer func() { _ = d.Close() }()
 	names, _ := d.Readdirnames(maxNames) // no names, no suggestion
 	extensions := []string{".yaml", ".yml", ".json"}
 	stem := strings.TrimSuffix(name, filepath.Ext(name))
@@ -83,8 +85,8 @@ func likeName(dir, name string) string {
 	return ""
 }
 
-// withFile returns the command line with another file, as the end of a hint, or "" if the file is not
-// an argument, such as one of a list.
+// withFile returns the command line with another file, as the end of a hint. It returns "" if the
+// file is not an argument by itself, but for example an entry of a list.
 func (a *app) withFile(name, other string) string {
 	words := slices.Clone(a.typed)
 	for i, word := range words {

@@ -42,7 +42,9 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 		defer fmt.Fprintln(o.Notes, s.wrap(note))
 	}
 	if s.hides(rows) && (o.Wide || o.ShowLabels || len(o.LabelColumns) > 0) {
-		s.width = 0 // do not truncate lines, because the user requested the last columns: the terminal wraps them
+		// The user requested the last columns, so the terminal wraps the lines and podrun does not truncate
+		// them.
+		s.width = 0
 	}
 	if err := s.table(w, rows); err != nil {
 		return fmt.Errorf("print pods: %w", err)
@@ -50,7 +52,8 @@ func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	return nil
 }
 
-// podRows returns the rows of a table of pods. Age formats the time of KnownAt.
+// podRows returns the rows of a table of pods. Age formats the time since which a state may
+// have changed (KnownAt).
 func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) string) (rows [][]cell) {
 	row := func(h hue, status string, texts ...string) {
 		cells := make([]cell, len(texts))
@@ -82,8 +85,8 @@ func podRows(pods []corev1.Pod, o tableOptions, age func(known, now time.Time) s
 	return rows
 }
 
-// podColumns selects the cells that the options request: the first cell is the namespace, and
-// the last two are for -o wide.
+// podColumns selects the cells that the options request. The first cell is the namespace; the
+// last two are for -o wide.
 func podColumns(o tableOptions, cells ...string) []string {
 	if !o.Wide {
 		cells = cells[:len(cells)-2]
@@ -119,7 +122,7 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 }
 
 // asOf returns a suffix for a state that was observed at the time known and may have changed
-// since then, or "" if known is zero, which means now.
+// since then. If known is zero, the state is current, and asOf returns "".
 func asOf(known, now time.Time) string {
 	if known.IsZero() {
 		return ""

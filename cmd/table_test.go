@@ -49,8 +49,8 @@ func restarted(c corev1.ContainerStatus, n int32, d time.Duration) corev1.Contai
 	return c
 }
 
-// tablePod returns a pod with these statuses: init containers, of which those whose names
-// begin with s are sidecars, and app containers.
+// tablePod returns a pod with these statuses: init containers, where a name that begins with s
+// is a sidecar, and app containers.
 func tablePod(phase corev1.PodPhase, inits, apps []corev1.ContainerStatus, conditions ...corev1.PodConditionType) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", CreationTimestamp: ago(90 * time.Second)}}
 	always := corev1.ContainerRestartPolicyAlways

@@ -40,7 +40,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// controlsTerminal reports whether a terminal interprets r instead of displaying it.
+// controlsTerminal reports whether a terminal acts on r instead of displaying it.
 func controlsTerminal(r rune) bool {
 	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
 }
@@ -51,14 +51,14 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(escape(text))
 }
 
-// indented indents the second and later lines of a text, so that a text that podrun did not
-// write cannot imitate a line of podrun.
+// indented indents the second and later lines of a text that podrun did not write, so that none
+// of them can imitate a line of podrun.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
 }
 
-// textWriter escapes what is written to a stream. Commands write all text through one;
-// data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write
+// textWriter escapes what is written to a stream. Commands write all text through a textWriter.
+// Data bypasses it (app.raw): logs and output of containers, JSON and YAML. Each call of Write
 // must contain only whole characters.
 type textWriter struct {
 	to  *io.Writer
@@ -77,9 +77,9 @@ func (w textWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escapeJSON escapes the characters that encoding/json leaves in strings: the control
-// characters DEL and C1, and the noncharacters and the byte order mark, which YAML
-// parsers reject. The value does not change.
+// escapeJSON escapes characters that encoding/json leaves in strings: the control characters
+// DEL and C1, and the noncharacters and the byte order mark, which YAML parsers reject. The
+// strings keep their values.
 func escapeJSON(data []byte) []byte {
 	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if !strings.ContainsFunc(string(data), unprintable) {

@@ -46,9 +46,9 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestD4NothingSteersTheTerminal: text from containers, registries, manifests and other
-// processes is escaped in all text that podrun prints, and none of its lines can be
-// mistaken for one of podrun's.
+// TestD4NothingSteersTheTerminal checks that podrun escapes text from containers, registries,
+// manifests and other processes wherever it prints text, and that none of their lines can be
+// mistaken for a line of podrun.
 func TestD4NothingSteersTheTerminal(t *testing.T) {
 	pod := corev1.Pod{}
 	pod.Name, pod.Namespace = "web", "default"
@@ -105,7 +105,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 	}
 }
 
-// TestDataKeepsItsValue: JSON and YAML have their own, lossless escapes. A DEL in a
+// TestDataKeepsItsValue checks the escapes of JSON and YAML, which are lossless. A DEL in a
 // termination message once made 'get -o yaml' fail.
 func TestDataKeepsItsValue(t *testing.T) {
 	in := strings.ToValidUTF8(hostile, "?") + "\u2028\u0085ü\ufeff\ufffe\uffff"
@@ -128,7 +128,7 @@ func TestDataKeepsItsValue(t *testing.T) {
 	}
 }
 
-// TestDataStreamsAreRaw: the output of containers reaches the terminal unchanged.
+// TestDataStreamsAreRaw checks that the output of containers reaches the terminal unchanged.
 func TestDataStreamsAreRaw(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(Streams{Out: &out, Err: &out})

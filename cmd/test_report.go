@@ -19,7 +19,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// reportedOutput is how many bytes of the end of a container's log the report contains.
+// reportedOutput is the number of bytes that the report contains from the end of each
+// container's log.
 const reportedOutput = 64 << 10
 
 // testReport is the file of -o junit=FILE: a report with the containers as test cases. A nil
@@ -33,9 +34,9 @@ type testReport struct {
 	suites []junit.Suite // of the pods, once they have ended
 }
 
-// openReport writes a report which states that the run did not end; close replaces this report. If
-// podrun is killed, the report of an earlier run must not remain, and an unwritable path must be
-// refused before the pod starts. openReport returns nil without -o junit.
+// openReport writes a report which states that the run did not end; close replaces it. This way,
+// if podrun is killed, the report of an earlier run does not remain, and podrun refuses an
+// unwritable path before it starts the pod. openReport returns nil without -o junit.
 func openReport(path string) (*testReport, error) {
 	if path == "" {
 		return nil, nil
@@ -80,7 +81,8 @@ func (t *testReport) end(pods []endedPod) {
 func (t *testReport) suite(p endedPod) junit.Suite {
 	s := t.newSuite(p.id.Namespace + "/" + p.id.Name)
 	s.Properties = []junit.Property{{Name: "pod", Value: p.id.String()}}
-	class := "podrun." + stableName(p.spec) // servers take the part before the dot as a package
+	// CI servers take the part before the dot as a package.
+	class := "podrun." + stableName(p.spec)
 	outcomes, explained := p.containers()
 	for _, o := range outcomes {
 		c := junit.Case{Class: class, Name: o.name, Outcome: o.outcome, Type: o.reason, Message: o.message, Details: o.details}
@@ -102,8 +104,8 @@ func (t *testReport) suite(p endedPod) junit.Suite {
 	return s
 }
 
-// stableName returns the name of a pod without the suffix that generateName adds: CI servers
-// compare the cases of several runs by their names.
+// stableName returns the name of a pod without the suffix that generateName adds, because CI
+// servers match the cases of several runs by their names.
 func stableName(pod *corev1.Pod) string {
 	if pod.GenerateName != "" && strings.HasPrefix(pod.Name, pod.GenerateName) {
 		return strings.TrimRight(pod.GenerateName, "-.")
@@ -123,7 +125,7 @@ func (t *testReport) failedSuite(err error) junit.Suite {
 	return s
 }
 
-// failedCase returns a case for an error that belongs to no container.
+// failedCase returns a test case for an error that does not belong to a container.
 func failedCase(class, name string, err error) junit.Case {
 	text := shownText(err.Error())
 	first, _, more := strings.Cut(text, "\n")

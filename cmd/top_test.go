@@ -73,7 +73,7 @@ new   app    <unknown>    1Mi
 	}
 }
 
-// TestTopMetrics: the object is the same as a metrics server's.
+// TestTopMetrics checks that the object equals that of a metrics server.
 func TestTopMetrics(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(Streams{Out: &out, Err: &out})

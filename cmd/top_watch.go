@@ -53,7 +53,8 @@ func (a *app) watchUsage(ctx context.Context, f *topFlags, e *run.Engine, messag
 			return nil
 		}
 		sortUsage(usage, f.sortBy.value)
-		var table bytes.Buffer // with headings, so that the columns have the same widths in all measurements
+		// Each table is formatted with headings, so that the columns have the same widths in all measurements.
+		var table bytes.Buffer
 		if err := usageTable(&table, usage, f); err != nil {
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// topics returns the texts of `podrun help TOPIC`, each of which fits a screen and names
-// the page with the details. Cobra lists commands without Run as help topics.
+// topics returns the texts of `podrun help TOPIC`. Each text fits a screen, and names the page
+// with the details. Cobra lists commands without Run as help topics.
 func topics(global *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "Explain the exit codes of podrun", Long: exitHelp()},

@@ -27,7 +27,8 @@ func TestTopics(t *testing.T) {
 			t.Errorf("%s is not a help topic", name)
 		}
 		for _, line := range lines {
-			if len(line) > 88 && name != "exit-codes" { // a terminal wraps the rows of exit-codes
+			// The terminal wraps the rows of exit-codes.
+			if len(line) > 88 && name != "exit-codes" {
 				t.Errorf("help %s: a line of %d columns: %s", name, len(line), line)
 			}
 		}
@@ -39,8 +40,8 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestTopicsAreNoCommands: `podrun config get-contexts` remains an error with a hint on
-// what to use.
+// TestTopicsAreNoCommands checks that `podrun config get-contexts` remains an error with a hint
+// on what to use.
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
 	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())

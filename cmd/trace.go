@@ -107,9 +107,9 @@ func (a *app) writeTrace(t trace.Trace) error {
 	}
 }
 
-// writeNoFollow writes a file without following symlinks: in a directory that other users
-// can write to, such as /tmp, one of them may have created the name as a link to any
-// file. The kernel's own links to the standard streams are followed.
+// writeNoFollow writes a file without following symlinks: in a directory that other users can
+// write to, such as /tmp, another user may have created the name as a link to any file. It does
+// follow the kernel's links to the standard streams.
 func writeNoFollow(name string, data []byte) error {
 	f, err := createNoFollow(name)
 	if err != nil {

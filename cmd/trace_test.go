@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// --trace=json:/tmp/t as root: the name may be a symlink or FIFO of another user.
+// TestTraceFile covers --trace=json:/tmp/t as root: the name may be a symlink or a FIFO of
+// another user.
 func TestTraceFileFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link, fifo, plain := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo"), filepath.Join(dir, "plain")

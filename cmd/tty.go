@@ -28,8 +28,8 @@ func (a *app) stdinTerminal() *os.File {
 }
 
 // streamsOf returns the streams for a process in a container, with standard input and a
-// terminal if requested. If standard input is not a terminal, the local terminal is not
-// used, as in kubectl. Call restore at the end to restore the terminal.
+// terminal if requested. If standard input is not a terminal, podrun does not use the local
+// terminal at all, as kubectl. The caller must call restore at the end to restore the terminal.
 func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Streams, restore func(), err error) {
 	streams, restore = run.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
 	if stdin {
@@ -55,9 +55,9 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 	return streams, restore, nil
 }
 
-// terminalSizes sends the size of a terminal immediately and after each change until ctx
-// ends. The first size is one character too large and is followed by the correct one,
-// because programs in the container redraw their screen when it changes.
+// terminalSizes sends the size of a terminal immediately and after each change until ctx ends.
+// The first size is one character too large, and the correct size follows it: the change makes
+// programs in the container redraw their screen.
 func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSize {
 	sizes := make(chan run.TerminalSize)
 	changes := make(chan os.Signal, 1)

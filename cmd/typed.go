@@ -14,13 +14,14 @@ import (
 // placeholders matches the words in hints that fillHint replaces.
 var placeholders = regexp.MustCompile(`\b(NAME|FILE|IMAGE|SOURCE|TARGET|ARGS|PORT|COMMAND|TAG|OUTPUT|IMAGE_REFS|SOURCE_REF|TARGET_REF|ARCHIVE|IMPORT_NAME|KUSTOMIZATION|HOST_COMMAND)\b(\.tar\b)?`)
 
-// shownPlaceholders are the words that stand for the placeholders with more specific names, if the
-// command line has no value for them.
+// shownPlaceholders maps placeholders to more specific names. podrun prints these if the command
+// line has no value for the placeholder.
 var shownPlaceholders = map[string]string{"OUTPUT": "FILE.tar", "IMAGE_REFS": "IMAGE", "SOURCE_REF": "SOURCE", "TARGET_REF": "TARGET",
 	"ARCHIVE": "FILE", "IMPORT_NAME": "NAME", "KUSTOMIZATION": "DIR", "HOST_COMMAND": "COMMAND"}
 
-// fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the
-// rejected command line, so that users can paste the hint. A word without a value remains.
+// fillHint replaces NAME, IMAGE, FILE and similar words in a hint by the values in the rejected
+// command line, so that users can paste the hint. If the command line has no value for a word,
+// the word remains.
 func fillHint(hint string, rest []string) string {
 	names, file := operands(rest)
 	return placeholders.ReplaceAllStringFunc(hint, func(word string) string {
@@ -69,7 +70,7 @@ func fillHint(hint string, rest []string) string {
 	})
 }
 
-// valueFlags are the flags of other tools, and of podrun, that are followed by a value.
+// valueFlags are the flags of other tools and of podrun that take a value as the next argument.
 var valueFlags = []string{"-n", "--namespace", "-c", "--container", "-o", "--output", "-l", "--selector", "-s", "--signal", "-t", "-u", "-p",
 	"--replicas", "--root-dir", "--runtime", "--config", "--type", "--port", "--tail", "--since"}
 
@@ -111,7 +112,7 @@ func outputOf(rest []string) string {
 	return file
 }
 
-// imageRefs returns images with the complete names under which containerd stores them.
+// imageRefs returns the images by the complete names under which containerd stores them.
 func imageRefs(names []string) string {
 	out := make([]string, len(names))
 	for i, name := range names {
@@ -123,8 +124,8 @@ func imageRefs(names []string) string {
 	return shellWords(out)
 }
 
-// pathOf returns the first argument that is neither a flag, the value of one, nor the word build, as in
-// kustomize build; or "".
+// pathOf returns the first argument that is neither a flag, nor the value of a flag, nor the word build
+// (as in kustomize build). It returns "" if there is none.
 func pathOf(rest []string) string {
 	for i := 0; i < len(rest); i++ {
 		switch word := rest[i]; {
@@ -137,7 +138,7 @@ func pathOf(rest []string) string {
 	return ""
 }
 
-// withoutLeadingFlags returns the arguments from the first that is not a flag.
+// withoutLeadingFlags returns the arguments, beginning with the first one that is not a flag.
 func withoutLeadingFlags(rest []string) []string {
 	for i, word := range rest {
 		if !strings.HasPrefix(word, "-") {
@@ -170,8 +171,8 @@ func tagOf(rest []string) string {
 	return ""
 }
 
-// withoutDryRun returns the arguments of kubectl create without --dry-run and -o, which the
-// hints contain already.
+// withoutDryRun returns the arguments of kubectl create without --dry-run and -o, because the
+// hints already contain these flags.
 func withoutDryRun(rest []string) []string {
 	var out []string
 	for i := 0; i < len(rest); i++ {

@@ -63,7 +63,7 @@ func TestWithoutFlag(t *testing.T) {
 	}
 }
 
-// TestImageWithDash: the arguments after an image are the container's.
+// TestImageWithDash checks that the arguments after an image go to the container.
 func TestImageWithDash(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"web.yaml", "job.json"} {
@@ -138,7 +138,7 @@ func TestLikelyPod(t *testing.T) {
 		"logs webb":        "did you mean web? 'podrun logs web'",
 		"logs pod/wbe":     "did you mean web? 'podrun logs pod/web'",
 		"exec we -- we":    "", // too short
-		"logs shop":        "", // two begin with it
+		"logs shop":        "", // the names of two pods begin with it
 		"logs db -f":       "the pod is in another namespace: 'podrun logs db -f -n other'",
 		"exec db -- true":  "the pod is in the namespace other: add -n other",
 		"logs web-7f9c-ab": "did you mean web? 'podrun logs web'",
@@ -160,7 +160,7 @@ func TestLikelyDuration(t *testing.T) {
 	}
 }
 
-// TestCommandGroups: the help and README.md have every command, in the same groups.
+// TestCommandGroups checks that the help and README.md list every command, in the same groups.
 func TestCommandGroups(t *testing.T) {
 	root := newRoot(newApp(Streams{}))
 	var grouped []string
@@ -186,8 +186,8 @@ func TestCommandGroups(t *testing.T) {
 	}
 }
 
-// TestQuietEverywhere: every command accepts -q, and the help of each command that prints more
-// than data describes it.
+// TestQuietEverywhere checks that every command accepts -q, and that the help of each command
+// that prints more than data describes the flag.
 func TestQuietEverywhere(t *testing.T) {
 	var each func(*cobra.Command)
 	each = func(of *cobra.Command) {
@@ -208,7 +208,8 @@ func TestQuietEverywhere(t *testing.T) {
 	}
 }
 
-// TestIgnoredFlags: a value that requests something else is refused.
+// TestIgnoredFlags checks that podrun rejects a value of an ignored flag that requests
+// something else.
 func TestIgnoredFlags(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"delete web --wait": true, "delete web --wait=true": true, "delete web --wait=false": false,

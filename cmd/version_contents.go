@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/sbom"
 )
 
-// maxContents limits the documents of the embedded runtime, in bytes: 20 times their
-// size.
+// maxContents limits the size of the embedded runtime's documents in bytes; it is 20 times
+// their actual size.
 const maxContents = 16 << 20
 
 // printLicenses prints the licenses of podrun and its embedded runtime. A build without the
