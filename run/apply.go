@@ -9,11 +9,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Apply starts pods and waits for o.Wait, or until they are started. It validates and
-// admits all of them before the first side effect. If it returns an error without results, no pod
-// is started: the error is of kind Refused (with every reason), Deadline or Runtime, or it is the
-// cause that ended ctx. Otherwise the pods are started concurrently, each with its own rollback,
-// and each pod has one result, with its error, in the order of objects.
+// Apply starts pods and waits until each has reached o.Wait or, if that is not set, until it is
+// started. It validates and admits all of them before the first side effect. If Apply returns an
+// error without results, it has started no pod: the error is of kind Refused (with every reason),
+// Deadline or Runtime, or it is the cause that ended ctx. Otherwise it has started the pods
+// concurrently, each with its own rollback. Each pod has one result, with its error, in the order
+// of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()

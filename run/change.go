@@ -10,8 +10,8 @@ import (
 )
 
 // Redefine derives the new definition of a pod from its checkpoint. It returns the definition with the
-// objects to which it refers; nil if nothing changes. The pod must keep its UID. Change may call it
-// several times.
+// objects to which the definition refers; nil if nothing changes. The pod must keep its UID. Change
+// may call it several times.
 type Redefine func(id identity.Pod, c *manifest.Checkpoint) (*manifest.Objects, error)
 
 // changeAttempts is how often Change tries to change a pod that other commands change at the same time.
@@ -22,8 +22,8 @@ const changeAttempts = 5
 // new definition and changes it, so that the changes of both commands take effect. If redefine returns an
 // error for a pod, no pod is changed. The results are in the order of pods; the errors are those of Restart.
 //
-// A pod that must be replaced keeps its UID and, until the new definition is durable, its checkpoint:
-// podrun has the only copy of the definition.
+// If Change must replace a pod, the pod keeps its UID. It also keeps its checkpoint until the new definition
+// is durable, because the checkpoint is the only copy of a definition.
 func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint, o.Redefined = true, true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
@@ -48,7 +48,9 @@ func (e *Engine) Change(ctx context.Context, pods []Known, redefine Redefine, o 
 			if err != nil {
 				r = Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 			}
-			if r.Outcome == OutcomeUnchanged { // the other command has already applied this change, because it started from this command's definition
+			// Another command read the definition that this command had stored, and applied it together with its
+			// own change: report the pod as updated.
+			if r.Outcome == OutcomeUnchanged {
 				r.Outcome = OutcomeUpdated
 			}
 			byName[k.ID.String()] = r

@@ -15,18 +15,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Claim is a PersistentVolumeClaim with a directory of its own.
+// Claim is a PersistentVolumeClaim that has its own directory.
 type Claim struct {
 	Object *corev1.PersistentVolumeClaim // with its status; only the name if no pod uses the claim
 	Path   string
 	Pods   []string // names of the pods that use it
 }
 
-// Claims lists the claims of a namespace that have directories of their own; namespace ""
-// means all namespaces. These are the claims that pods of this root directory use, and those
-// with a directory in --pvc-dir, even if no pod uses them. They are ordered by namespace, name
-// and path. Claims omits pods whose checkpoints cannot be read. Other claims have no state
-// apart from their pods.
+// Claims lists the claims of a namespace that have directories of their own; namespace "" means
+// all namespaces. It lists the claims that pods of this root directory use, and the claims that
+// have a directory in --pvc-dir even if no pod uses them. They are ordered by namespace, name
+// and path. Claims omits pods whose checkpoints cannot be read. It omits claims without their
+// own directories, because they have no state apart from their pods.
 func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 	pods, err := store.StoredPods(s.Layout())
 	if err != nil {
@@ -71,7 +71,7 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 }
 
 // deletableClaims returns the directories of a pod's claims. It returns an error of kind
-// Refused if a pod outside the list deleting uses one of them, or the pod's claims are
+// Refused if a pod that is not in deleting uses one of them, or if the pod's claims are
 // unknown. Pods of other root directories are detected later, by their mounts
 // (volume.DeleteClaims).
 func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {

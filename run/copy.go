@@ -16,8 +16,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxTarWords limits how much of tar's stderr is kept, and maxPadding how many bytes tar may send
-// after the end of an archive: GNU tar pads the last record, 10 KiB by default.
+// maxTarWords is the number of bytes that are kept of tar's stderr. maxPadding is the number of
+// bytes that tar may send after the end of an archive: GNU tar pads the last record, which has 10
+// KiB by default.
 const (
 	maxTarWords = 4 << 10
 	maxPadding  = 1 << 20
@@ -91,7 +92,7 @@ func (e *Engine) unpackFrom(ctx context.Context, t ExecTarget, command []string,
 		<-done
 		return t.copyFault(err)
 	}
-	// Tar pads its output; its error is the one from done.
+	// Tar pads its output. If tar fails, the error is the one from done.
 	if n, _ := io.CopyN(io.Discard, r, maxPadding+1); n > maxPadding {
 		endless := errors.New("tar sent data after the end of the archive")
 		cancel(endless)
@@ -168,8 +169,8 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 // errTar is the error of a tar that ran and failed.
 var errTar = errors.New("tar exited with")
 
-// explainTar replaces the error of a tar that failed because the container has no such file
-// or directory. Test is the operator of test(1): -e or -d.
+// explainTar replaces the error of a tar that failed because the container does not have the
+// file or directory. Test is the operator of test(1): -e or -d.
 func (e *Engine) explainTar(ctx context.Context, t ExecTarget, err error, name, test string) error {
 	if !errors.Is(err, errTar) {
 		return err

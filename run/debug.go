@@ -54,12 +54,12 @@ func (t DebugTarget) Name() string {
 	}
 }
 
-// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for
-// Attach. It takes over the pod from the podrun process that owns it, and returns the ownership
+// Debug adds an ephemeral container to a pod, starts it, and returns it as a target for Attach.
+// If another podrun process owns the pod, Debug takes over the pod, and returns the ownership
 // afterwards. The errors are those of Apply, or of kind Usage if the container's name is already
 // used or its target does not exist. If the container has already exited, there is no error: the
-// target has its ID, and running is false. A container that could not be started is removed from
-// the pod again.
+// target has its ID, and running is false. If the container could not be started, Debug removes
+// it from the pod again.
 func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err

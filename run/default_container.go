@@ -14,8 +14,8 @@ import (
 // (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// chooseContainer returns the container with this name, or the default container. If
-// neither the caller nor the pod names one, among lists the pod's containers.
+// chooseContainer returns the container with this name, or the default container. If neither
+// the caller nor the pod names a container, among lists the pod's containers.
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {

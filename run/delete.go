@@ -21,23 +21,24 @@ type DeleteOptions struct {
 	Spent    time.Duration  // the part of Timeout that the command has already used
 	Grace    *time.Duration // overrides the pods' own grace periods unless nil
 	KeepLogs bool
-	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod
-	// is kept if another pod that is not deleted with it uses one of its claims. If several
+	// DeleteVolumes also deletes the directories of the pods' claims below --pvc-dir. A pod is
+	// kept if another pod uses one of its claims, unless Delete deletes that pod, too. If several
 	// deleted pods share a claim, the last one deletes its directory.
 	DeleteVolumes bool
-	// Basics are facts that are read while the command searches for the pods; if nil,
-	// Delete reads them.
+	// Basics are facts that are read while the command searches for the pods; if Basics is nil,
+	// Delete reads the facts.
 	Basics *Basics
-	// Found means that the pods were selected by name, and that all were found as complete pods,
-	// not as the leftovers of an interrupted command. Delete then keeps leftovers of other pods
-	// until the next command that reads all pods, so its duration does not depend on their number.
-	// If another command replaced a pod after it was found, Delete deletes its successor.
+	// Found means that the user selected the pods by name, and that all were found as complete
+	// pods, not as the leftovers of an interrupted command. Delete then leaves the leftovers of
+	// other pods to the next command that reads all pods, so its duration does not depend on their
+	// number. If another command replaced a pod after it was found, Delete deletes the
+	// replacement.
 	Found bool
 
 	deleting map[string]bool // the pods that Delete deletes, by UID
 }
 
-// Basics are the facts about the host that Delete needs. They are read asynchronously.
+// Basics are the facts about the host that Delete needs. A goroutine reads them.
 type Basics struct {
 	done  chan struct{} // closed when facts and err are set
 	facts host.Facts
@@ -54,7 +55,7 @@ func (e *Engine) ReadBasics(ctx context.Context) *Basics {
 	return b
 }
 
-// read waits until the facts are read or ctx ends; it then returns the error of ctx.
+// read waits until the facts are read or ctx ends; if ctx ends, it returns the error of ctx.
 func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 	select {
 	case <-b.done:
@@ -107,8 +108,8 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	return results, nil
 }
 
-// sweepPatience limits how long a delete waits for the node's lock before it skips the
-// sweep: a suspended process that holds the lock must not block an unrelated delete.
+// sweepPatience limits how long a delete waits for the node's lock before it skips the sweep: a
+// suspended process that holds this lock must not block an unrelated delete.
 const sweepPatience = 500 * time.Millisecond
 
 // sweep removes files that no pod needs any more. If another process holds the node's lock,

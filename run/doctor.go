@@ -42,9 +42,9 @@ type DoctorOptions struct {
 	AllowKubelet bool
 	// NoRuntime explains why the engine has no runtime; nil if it has one.
 	NoRuntime error
-	// Embedded is the state of the embedded runtime; empty if another one is used.
-	// Collision lists the networks of this host that overlap the embedded runtime's pod subnet;
-	// empty if none does.
+	// Embedded is the state of the embedded runtime; empty if another one is used. Collision lists
+	// the networks of this host that overlap the embedded runtime's pod subnet; it is empty if
+	// none does.
 	Embedded, Collision string
 }
 
@@ -104,8 +104,8 @@ func describe(err error) (what, hint string) {
 	return err.Error(), ""
 }
 
-// plainPod is a pod without special requirements. It is not BestEffort, because memory
-// pressure alone does not prevent all pods from running.
+// plainPod is a pod without special requirements. It is not BestEffort, because memory pressure
+// keeps only BestEffort pods from running.
 func plainPod(hostNetwork bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "podrun", Name: "doctor", UID: "doctor"},
@@ -118,8 +118,8 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 	}
 }
 
-// verdicts plans and admits the pods. If the runtime does not answer, it is assumed to
-// support all features, because its limitations are unknown.
+// verdicts plans and admits the pods. If the runtime does not answer, verdicts assumes that it
+// supports all features, because its limitations are unknown.
 func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil

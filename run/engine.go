@@ -25,7 +25,7 @@ type Engine struct{ node.Node }
 func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
 
 // NodeName returns the node name that pods get: the machine's host name in the kubelet's
-// normalized form, unless a setting overrides it; "" if the machine has none.
+// normalized form, unless a setting overrides it. It is "" if the machine has no host name.
 func (e *Engine) NodeName() string {
 	if e.Settings.HostnameOverride != "" {
 		return e.Settings.HostnameOverride
@@ -76,8 +76,8 @@ type (
 	Log = reconcile.Log
 )
 
-// ReadAhead begins to read those facts about the host that admission needs and that no other podrun
-// process changes. For allowKubelet, see ApplyOptions.
+// ReadAhead begins to read the facts about the host that admission needs. It reads only those that
+// no other podrun process changes. For allowKubelet, see ApplyOptions.
 func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
 	return discover.ReadAhead(ctx, client, s, !allowKubelet)
 }

@@ -22,8 +22,8 @@ type ExecTarget struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
-	// Among lists all containers of the pod, with init containers marked, if podrun chose
-	// one of several; otherwise it is empty.
+	// If podrun chose one of several containers of the pod, Among lists all of them, with init
+	// containers marked; otherwise it is empty.
 	Among []string
 	// Stdin and TTY are the settings of the container's main process.
 	Stdin, TTY bool
@@ -31,9 +31,9 @@ type ExecTarget struct {
 
 func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
 
-// ExecTarget finds the named container of a pod; if the name is empty, the one that kubectl
-// exec uses: the container that the pod's annotation names, or the first one. The error is
-// of kind Usage if the pod has no such container, Failed if the pod is not found or its
+// ExecTarget finds the named container of a pod. If the name is empty, it finds the one that
+// kubectl exec uses: the container that the pod's annotation names, or the first one. The error
+// is of kind Usage if the pod has no such container, Failed if the pod is not found or its
 // container does not run, and Runtime if the runtime does not respond.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
 	seen, err := e.observePod(ctx, namespace, name)
@@ -52,7 +52,8 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	}
 	c := seen.obs.Container(t.Container)
 	if c == nil && lifecycle.FindContainer(seen.pod, t.Container).Ephemeral {
-		c = seen.obs.Newest(t.Container) // it may have exited permanently in an earlier sandbox
+		// The container may have exited permanently in an earlier sandbox.
+		c = seen.obs.Newest(t.Container)
 	}
 	if c == nil || c.State != lifecycle.Running {
 		return t, e.withProgress(t, c, t.notRunning(c))
@@ -61,8 +62,8 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	return t, nil
 }
 
-// ErrEnded is the cause of the error that an operation returns if the container exits while it
-// runs.
+// ErrEnded is the cause if an operation on a container fails because the container exits during
+// the operation.
 var ErrEnded = errors.New("is not running: it has just exited")
 
 // notRunning describes the state of a container that is not running.
@@ -124,13 +125,13 @@ const (
 )
 
 // Exec runs a command in a container and returns its exit code. It streams the command's
-// output. With a Timeout and without In, the output is available only after the command
-// has ended: only ExecSync kills a command that exceeds its timeout, and it supports
-// neither streaming nor a terminal. If the runtime does not support streaming, a command
-// without In is also run with ExecSync.
+// output. With a Timeout and without In, the output is available only after the command has
+// ended: only the CRI call ExecSync kills a command that exceeds its timeout, and that call
+// supports neither streaming nor a terminal. If the runtime does not support streaming, Exec
+// also uses ExecSync for a command without In.
 //
-// If there is an error, the code may be ExecNotFound or ExecNotExecutable: the command
-// could not be started, and the error explains why.
+// If there is an error, the code may be ExecNotFound or ExecNotExecutable. It then means that
+// the command could not be started, and the error explains why.
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		code, err := e.execSync(ctx, t, o)
@@ -166,7 +167,7 @@ func (e *Engine) explainEnded(ctx context.Context, t ExecTarget, err error) erro
 	return err
 }
 
-// inParentheses returns the text in parentheses, after a space, or nothing if there is no text.
+// inParentheses returns a space and the text in parentheses, or "" if the text is empty.
 func inParentheses(text string) string {
 	if text == "" {
 		return ""

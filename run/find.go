@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Selector selects pods. An empty field matches all pods. A pod whose namespace is unknown
-// (discover.StoredPod) has no namespace, and its UID is its name.
+// Selector selects pods. An empty field matches all pods. If a pod's namespace is unknown
+// (discover.StoredPod), its namespace is empty, and its UID is its name.
 type Selector struct {
 	Namespace string
 	Names     []string
@@ -48,10 +48,10 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 	return out
 }
 
-// Find lists podrun's pods that match, by namespace and name: those with a sandbox in the runtime,
-// and those with only a directory, which an interrupted delete may leave behind. The error is of
-// kind Runtime if the runtime does not respond, and Deadline if it does not respond before ctx
-// ends.
+// Find lists podrun's pods that match, by namespace and name. This includes pods with a sandbox in
+// the runtime, and pods with only a directory, which an interrupted delete may leave behind. The
+// error is of kind Runtime if the runtime does not respond, and Deadline if it does not respond
+// before ctx ends.
 //
 // The time to find pods with given names in one namespace does not depend on how many other
 // pods are on the host.
@@ -75,7 +75,8 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			continue
 		}
 		if !f.running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
-			continue // removed, or replaced under another UID, during the call to the runtime
+			// The pod was removed, or replaced by one with another UID, during the call to the runtime.
+			continue
 		}
 		k, read := f.known[id.UID]
 		if !read || k.ID != id || k.Pod == nil {
@@ -137,7 +138,8 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 	named, err := store.StoredNamed(e.Layout(), id)
 	for _, p := range named {
 		if p.Namespace == "" && sel.Matches(p) {
-			return named, nil, err // the pod's sandbox may have labels with its name
+			// The labels of the pod's sandbox may include the pod's name.
+			return named, nil, err
 		}
 	}
 	return named, map[string]string{identity.LabelPodNamespace: id.Namespace, identity.LabelPodName: id.Name}, err

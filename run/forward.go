@@ -24,17 +24,17 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// maxForwarded limits the number of concurrent forwarded connections; further ones wait to
-// be accepted.
+// maxForwarded limits the number of connections that are forwarded at the same time; further
+// connections wait to be accepted.
 const maxForwarded = 1024
 
-// findForwardEvery is the interval at which the pod's sandbox is looked up.
+// findForwardEvery is the interval at which podrun looks up the pod's sandbox.
 const findForwardEvery = 2 * time.Second
 
 var errNoSandbox = errors.New("is not running: it has no sandbox")
 
-// ForwardPort maps a port of this host, or any free port if 0, to a TCP port of the pod: a number, or the name of a
-// port in the pod's spec.
+// ForwardPort maps a port of this host to a TCP port of the pod, which is a number or the name of a port in the
+// pod's spec. If the port of this host is 0, podrun chooses a free one.
 type ForwardPort struct {
 	Local  int
 	Remote string
@@ -47,17 +47,17 @@ type ForwardOptions struct {
 	// Addresses are the addresses of this host to listen on: IP addresses, or localhost,
 	// which means 127.0.0.1 and, if the host has it, ::1.
 	Addresses []string
-	// Listening is called for each address when podrun listens on it, and Failed when a
-	// connection could not be forwarded.
+	// Listening is called for each address when podrun listens on it. Failed is called when podrun
+	// could not forward a connection.
 	Listening func(local net.Addr, remote int)
 	Failed    func(local net.Addr, remote int, err error)
 }
 
-// Forward forwards connections on ports of this host to a pod, until ctx ends, which is not
-// an error, or the pod no longer has a sandbox. It continues when the pod's sandbox, or the
-// connection to the runtime, is replaced. An error is of kind Usage if the pod has no such
-// port, Failed if podrun cannot listen on a port or the pod does not run, and Runtime if
-// the runtime does not respond.
+// Forward forwards connections on ports of this host to a pod until the pod no longer has a
+// sandbox, or until ctx ends, which is not an error. It continues if the pod's sandbox is
+// replaced, or if it must connect to the runtime again. An error is of kind Usage if the pod
+// has no such port, Failed if podrun cannot listen on a port or the pod does not run, and
+// Runtime if the runtime does not respond.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	seen, err := e.observePod(ctx, o.Namespace, o.Name)
 	if err != nil {
@@ -115,9 +115,9 @@ type forwarder struct {
 	sandbox atomic.Pointer[string] // ID of the pod's last known sandbox
 }
 
-// listen listens on a port of all addresses, and accepts connections until ctx ends. For
-// localhost, one address is sufficient. If local is 0, it uses the port that was chosen for the first address for
-// all of them.
+// listen listens on a port of all addresses, and accepts connections until ctx ends. For localhost, one address
+// is sufficient. If local is 0, listen lets the kernel choose a port for the first address, and uses it for all
+// addresses.
 func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 	for _, address := range f.options.Addresses {
 		hosts := []string{address}
@@ -146,7 +146,8 @@ func (f *forwarder) listen(ctx context.Context, local, remote int) error {
 	return nil
 }
 
-// network returns the network of an IP address. For "tcp", Go listens on 0.0.0.0 for IPv6 as well; kubectl does not.
+// network returns the network of an IP address. With "tcp", Go would listen on IPv6 addresses as well if the
+// address is 0.0.0.0; kubectl does not.
 func network(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
 		return "tcp4"
@@ -194,7 +195,8 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 			to.Close() // the client has closed the connection
 			return
 		}
-		_ = to.CloseWrite() // a broken connection is reported by the copy in the other direction
+		// The copy in the other direction reports a broken connection.
+		_ = to.CloseWrite()
 	}()
 	_, copied := io.Copy(conn, to)
 	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection open
@@ -205,7 +207,8 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 	return copied
 }
 
-// explainRefused replaces the runtime's error if the pod refused the connection. Runtimes report it as text.
+// explainRefused replaces the runtime's error if the pod refused the connection, which runtimes report only
+// as text.
 func (f *forwarder) explainRefused(remote int, err error) error {
 	if !strings.Contains(strings.ToLower(err.Error()), unix.ECONNREFUSED.Error()) {
 		return err

@@ -32,7 +32,7 @@ type GCOptions struct {
 type Leftover struct {
 	Kind    string `json:"kind"` // pod, container, record, cgroup, network, link or logs
 	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
-	Why     string `json:"why"`  // why it is a leftover, or why it is kept
+	Why     string `json:"why"`  // why it is a leftover, or why podrun keeps it
 	Removed bool   `json:"removed"`
 	// Kept reports that podrun does not remove it; Why has the reason.
 	Kept   bool   `json:"kept,omitempty"`
@@ -45,9 +45,9 @@ type Leftover struct {
 const gcAge = time.Minute
 
 // GC finds and removes leftovers of killed podrun processes on this host. It removes only objects
-// that podrun has marked as its own; the result also contains other objects that look like
-// leftovers, with the reason why they are kept. The error is of kind Runtime or Deadline if the
-// host could not be read, or joins the errors of objects that could not be removed.
+// that podrun has marked as its own. The result also contains objects that only look like
+// leftovers, with the reason why podrun keeps them. The error is of kind Runtime or Deadline if
+// the host could not be read, or joins the errors of objects that could not be removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -254,9 +254,9 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 	return out, nil
 }
 
-// leftRecords finds records in containerd that a killed podrun process restored: it needed
-// them to remove containers whose records were missing, and was killed before it removed the
-// records again.
+// leftRecords finds records in containerd that a podrun process restored temporarily. The
+// process needed them to remove containers whose records were missing, and was killed before it
+// removed the records again.
 func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	ids, err := e.Client.Restored(ctx, gcAge)
 	if err != nil {
@@ -271,9 +271,9 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 }
 
 // leftGroups finds the cgroups that podrun created with this root directory for pods that no longer
-// exist. If shared is true, it also finds cgroups that record no root directory, or one that no
-// longer exists. The cgroups of another root directory are removed by podrun processes that use
-// that directory.
+// exist. If shared is true, leftGroups also finds cgroups that record no root directory, or a root
+// directory that no longer exists. It skips the cgroups of another root directory that exists: the
+// podrun processes that use that directory remove them.
 func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
@@ -323,8 +323,8 @@ func (e *Engine) leftLinks() []Leftover {
 	return out
 }
 
-// leftLogs finds the logs of pods that no longer exist. Nothing marks them as podrun's: `delete
-// --keep-logs` keeps such logs, and so does a kubelet.
+// leftLogs finds the logs of pods that no longer exist. Nothing marks a log as podrun's:
+// `delete --keep-logs` keeps such logs, but they may also be a kubelet's.
 func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	entries, err := os.ReadDir(e.Layout().PodLogsDir)
 	if err != nil {
@@ -341,8 +341,8 @@ func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	return out
 }
 
-// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is
-// set, or if the host cannot be read, which is reported elsewhere.
+// listLeftovers lists what GC would remove, for a report. It returns nothing if blind is set,
+// or if the host cannot be read; another part of the report contains that error.
 func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
 	if blind {
 		return nil

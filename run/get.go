@@ -22,13 +22,13 @@ type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
-	// KnownAt is the time of the last probe results if no process supervises the pod; zero if a
-	// process supervises it, or the pod has no probes.
+	// KnownAt is the time of the last probe results. It is zero if a process supervises the pod,
+	// or if the pod has no probes.
 	KnownAt time.Time
 }
 
-// Pods reads the pods that match and computes their statuses. The error is of kind Runtime. A
-// checkpoint that cannot be read causes a warning and is shown in the pod's status.
+// Pods reads the pods that match and computes their statuses. The error is of kind Runtime. If
+// a checkpoint cannot be read, Pods prints a warning, and the pod's status shows the error.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -49,7 +49,8 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if k.Broken != nil {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
-		owner, _ := store.ReadOwner(e.Layout(), k.ID) // an unreadable record is no reason to hide the pod
+		// If the record is unreadable, show the pod anyway.
+		owner, _ := store.ReadOwner(e.Layout(), k.ID)
 		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
 		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
@@ -67,9 +68,9 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	return out, nil
 }
 
-// onePerName drops pods without a checkpoint, which an interrupted removal leaves, if
-// another pod has the same name: only one pod is shown per name. GC lists and removes the
-// others, and a delete by name removes all of them.
+// onePerName drops pods without a checkpoint, which an interrupted removal leaves behind, if
+// another pod has the same name: `get` shows one pod per name. GC lists and removes the dropped
+// pods, and a delete by name removes all pods of that name.
 func onePerName(pods []Known) []Known {
 	shown := map[string]bool{}
 	for _, k := range pods {
@@ -96,7 +97,8 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 		return time.Time{}
 	}
 	at := obs.ProbedAt
-	if at.IsZero() { // no command has probed the pod yet, so it is shown as not ready, as it was at its start
+	// No command has probed the pod yet, so its status is still that of its start: not ready.
+	if at.IsZero() {
 		for _, c := range obs.Containers {
 			if c.StartedAt.After(at) {
 				at = c.StartedAt
@@ -109,8 +111,8 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRec
 	return at
 }
 
-// unstartedPod returns a pod that the running supervisor could not start, as `get` shows
-// it: pending, with the reason of the refusal.
+// unstartedPod returns a pod that the running supervisor could not start. `get` shows it as
+// pending, with the reason of the refusal.
 func unstartedPod(u store.Unstarted) *corev1.Pod {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name},

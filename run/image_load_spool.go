@@ -14,17 +14,17 @@ import (
 )
 
 // A compressed archive may unpack to maxUnpacked bytes, or to maxRatio times its compressed
-// size if that is more; for a pipe, the size is the number of bytes read. The limits are
-// required because gzip compresses 4 GB of zeros to 4 MB. Images unpack to 2 to 10 times
-// their compressed size.
+// size if that is more. If the archive comes from a pipe, its size is the number of bytes read
+// so far. Without a limit, 4 MB of gzip data could unpack to 4 GB of zeros. Images unpack to 2
+// to 10 times their compressed size.
 const (
 	maxUnpacked = 256 << 20
 	maxRatio    = 100
 )
 
-// tarWithin calls tarFile, but returns when ctx ends. A read from a pipe cannot be interrupted and
-// then continues in the background; the spool file has no name, so the kernel removes it when the
-// process exits.
+// tarWithin calls tarFile, and returns early if ctx ends. A read from a pipe cannot be
+// interrupted, so tarFile then continues in the background. Its spool file has no name, so the
+// kernel removes the file when the process exits.
 func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, func(), error) {
 	type result struct {
 		file *os.File
@@ -44,8 +44,8 @@ func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, fu
 	}
 }
 
-// tarFile returns an archive as an uncompressed file with random access: the input, if it
-// is such a file, otherwise a copy in dir.
+// tarFile returns an archive as an uncompressed file with random access. This is the input
+// itself if it is such a file, or else a copy in dir.
 func tarFile(ctx context.Context, dir string, archive io.Reader) (file *os.File, done func(), err error) {
 	f, ok := archive.(*os.File)
 	read := &countingReader{ctx: ctx, from: archive}
@@ -88,7 +88,7 @@ func sizeOf(f *os.File) int64 {
 }
 
 // spool copies input that can be read only once into an unnamed file in dir. The caller passes the
-// root directory, which has space for images; a temporary directory may be in memory.
+// root directory as dir, because it has space for images; a temporary directory may be in memory.
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// F9: loading from a standard input that sends nothing stops when the command is
-// interrupted.
+// F9: if standard input sends nothing, an interrupt ends the command.
 func TestF9LoadEndsWithContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -28,7 +27,7 @@ func TestF9LoadEndsWithContext(t *testing.T) {
 	}
 }
 
-// zeros returns n times 64 MiB of zeros, compressed to 64 KiB each.
+// zeros returns n blocks of 64 MiB of zeros, each compressed to 64 KiB.
 func zeros(t *testing.T, n int) []byte {
 	var one bytes.Buffer
 	w := gzip.NewWriter(&one)
@@ -72,7 +71,8 @@ func TestS13PackedZeros(t *testing.T) {
 	}
 }
 
-// TestSpool: archives are unpacked below the root directory, into a file without a name.
+// TestSpool checks that podrun unpacks archives below the root directory, into a file without a
+// name.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))

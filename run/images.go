@@ -25,7 +25,8 @@ type Image struct {
 	Names   []string `json:"names,omitempty"`   // with tags
 	Digests []string `json:"digests,omitempty"` // names with digests
 	Size    uint64   `json:"size"`              // bytes
-	InUse   bool     `json:"inUse"`             // by a container, a pod of podrun or the runtime itself; also true if loaded from <root-dir>/images
+	// used by a container, a pod of podrun or the runtime itself, or loaded from <root-dir>/images
+	InUse bool `json:"inUse"`
 }
 
 // Images lists the runtime's images by name. The error is of kind Runtime.
@@ -66,8 +67,8 @@ func (i Image) Title() string {
 	return i.ID
 }
 
-// usedImages returns the images that containers and podrun's pods use, under every name by
-// which they refer to them.
+// usedImages returns the images that containers and podrun's pods use. It includes every name
+// by which they refer to an image.
 func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	containers, err := e.Client.ListContainers(ctx, nil)
@@ -156,8 +157,9 @@ func imageOnly(ctx context.Context, err error, name string) error {
 }
 
 // RemoveImages removes images by name or ID, with all their names. The error joins the errors of
-// the individual images: of kind Image if the image is not found, Refused if it is in use and force
-// is false, or if it is the embedded runtime's sandbox image, otherwise Runtime.
+// the individual images. It is of kind Image if the image is not found. It is of kind Refused if
+// the image is in use and force is false, or if the image is the embedded runtime's sandbox image.
+// Otherwise it is of kind Runtime.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -192,7 +194,7 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 // (go.podman.io/storage, ErrImageUsedByContainer).
 const imageHeld = "image is in use by a container"
 
-// imageInUse returns the error for an image in use, which containerd removes only with
+// imageInUse returns the error for an image in use. containerd removes such an image only with
 // force.
 func (e *Engine) imageInUse(ctx context.Context, name string) error {
 	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use by a container"), Hint: "delete the pods that use it first, or use --force"}
@@ -215,21 +217,23 @@ func (e *Engine) ForgetPulls(ctx context.Context) error {
 	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// UnusedImages returns the images that are not in use: only those whose names a newer image has
-// taken over or, if all is true, all of them. The error is of kind Runtime.
+// UnusedImages returns the images that are not in use. If all is false, it returns only those
+// whose names now belong to a newer image. The error is of kind Runtime.
 func (e *Engine) UnusedImages(ctx context.Context, all bool) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
-		return nil, nil // the sandbox image is unknown: no image can be assumed to be unused
+		// The sandbox image is unknown, so any image could be in use.
+		return nil, nil
 	}
 	return slices.DeleteFunc(images, func(i Image) bool { return i.InUse || !all && len(i.Names) > 0 }), nil
 }
 
-// PruneImages removes those of the images that are still unused, and returns them. If there
-// is an error, which is of kind Runtime, it returns the images removed so far.
+// PruneImages removes the given images that are still unused, and returns those that it
+// removed. If there is an error, which is of kind Runtime, it returns the images that it
+// removed before the error.
 func (e *Engine) PruneImages(ctx context.Context, chosen []Image) ([]Image, error) {
 	images, err := e.UnusedImages(ctx, true)
 	if err != nil {

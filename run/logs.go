@@ -21,7 +21,7 @@ type LogsRequest struct {
 	Namespace, Name string
 	Container       string // only this container
 	All             bool   // all app containers and sidecars
-	Init            bool   // with All: also init containers
+	Init            bool   // with All: include init containers
 	Previous        bool   // the previous instance of the container
 }
 

@@ -44,8 +44,8 @@ type seen struct {
 	obs *lifecycle.Observed
 }
 
-// observePod finds one pod and observes it, without containers that were created before their turn. The error is of kind Failed if the pod is not
-// found, and Runtime if the runtime does not respond.
+// observePod finds one pod and observes it. The observation omits containers that podrun created before their
+// turn. The error is of kind Failed if the pod is not found, and Runtime if the runtime does not respond.
 func (e *Engine) observePod(ctx context.Context, namespace, name string) (seen, error) {
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
 		return seen{}, err
@@ -76,8 +76,8 @@ func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	return WithRest(ctx, limit, 0)
 }
 
-// WithRest is WithTimeout for a command that has already used the part spent of its limit. The
-// cause names the whole limit, which is the --timeout that the user specified.
+// WithRest does what WithTimeout does for a command that has already used a part of its limit
+// (spent). The cause names the whole limit, which is the --timeout that the user specified.
 func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestTimeoutNamesTheWholeLimit: a command that has already used part of its --timeout gets
-// the rest of it, and its error names the whole --timeout.
+// TestTimeoutNamesTheWholeLimit covers a command that has already used part of its --timeout:
+// it gets the rest, and its error names the whole --timeout.
 func TestTimeoutNamesTheWholeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

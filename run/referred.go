@@ -27,13 +27,14 @@ func (v View) Workload(now time.Time) (runtime.Object, error) {
 
 // Referred is a ConfigMap or a Secret that pods refer to.
 type Referred struct {
-	// Object is a *corev1.ConfigMap or a *corev1.Secret, with the creation time of the oldest of these
-	// pods.
+	// Object is a *corev1.ConfigMap or a *corev1.Secret. Its creation time is that of the oldest of
+	// these pods.
 	Object interface {
 		runtime.Object
 		metav1.Object
 	}
-	// Lost is an error if the data of a Secret was kept in memory only and is lost; otherwise nil.
+	// Lost is an error if podrun kept the data of a Secret in memory only and has lost it;
+	// otherwise Lost is nil.
 	Lost error
 
 	applied time.Time // when the pod that has this copy was applied
@@ -41,8 +42,8 @@ type Referred struct {
 
 // ReferredObjects reads the ConfigMaps and Secrets that were applied together with the pods of a
 // namespace; "" means all namespaces. They are sorted by kind, namespace and name. It does not call
-// the runtime. Each pod has its own copy of an object: if copies differ, ReferredObjects returns the
-// one that was applied last. It omits the objects of pods whose checkpoints cannot be read.
+// the runtime. Each pod has its own copy of an object. If the copies differ, ReferredObjects returns
+// the one that was applied last. It omits the objects of pods whose checkpoints cannot be read.
 func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, error) {
 	pods, err := store.StoredPods(layout)
 	if err != nil {
@@ -64,7 +65,8 @@ func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, erro
 		for _, s := range c.Secrets {
 			copied := Referred{Object: s, applied: applied}
 			if c.SecretsLost {
-				copied = Referred{Object: s, Lost: store.LostSecrets(id)} // any other copy takes precedence
+				// Any copy that still has its data takes precedence.
+				copied = Referred{Object: s, Lost: store.LostSecrets(id)}
 			}
 			keepNewest(found, "Secret", copied, c.Pod.CreationTimestamp)
 		}
@@ -76,7 +78,8 @@ func ReferredObjects(layout identity.Layout, namespace string) ([]Referred, erro
 	return out, nil
 }
 
-// keepNewest adds a pod's copy of an object, unless there is one that was applied later.
+// keepNewest adds a pod's copy of an object, unless referred already has a copy that was
+// applied later.
 func keepNewest(found map[string]Referred, kind string, copied Referred, created metav1.Time) {
 	key := kind + " " + copied.Object.GetNamespace() + "/" + copied.Object.GetName()
 	have, ok := found[key]
@@ -92,7 +95,7 @@ func keepNewest(found map[string]Referred, kind string, copied Referred, created
 	found[key] = have
 }
 
-// appliedAt returns when a pod's checkpoint was written, or zero if that is not known.
+// appliedAt returns when a pod's checkpoint was written, or zero if the time is not known.
 func appliedAt(layout identity.Layout, uid string) time.Time {
 	info, err := os.Stat(layout.Checkpoint(uid))
 	if err != nil {

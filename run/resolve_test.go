@@ -13,8 +13,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestResolve: the name of a workload names only a pod that a workload of this kind defines. For a pod
-// without a recorded definition, every kind is accepted, as in the releases that recorded none.
+// TestResolve checks that the name of a workload refers to a pod only if a workload of this kind
+// defines the pod. If a pod has no recorded definition, any kind is accepted, as in the releases that
+// recorded none.
 func TestResolve(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	for name, kind := range map[string]string{"web": "Deployment", "plain": "Pod", "old": ""} {

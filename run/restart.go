@@ -14,15 +14,16 @@ import (
 // sandboxes, within their grace periods, and starts them again. A pod that fails to start remains
 // on this host, without containers, and can be restarted. The results and the error are those of
 // Apply; the error is of kind Failed if a checkpoint was not found. If another command deletes a
-// pod before Restart owns it, the result of the pod is an error; if another command changes a
-// pod, Restart uses the new definition.
+// pod before Restart owns it, the pod's result is an error; if another command changes a pod,
+// Restart uses the new definition.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.Force = true
 	return e.applyStored(ctx, pods, o)
 }
 
-// applyStored applies pods on this host as defined by their checkpoints. It reads the checkpoints
-// under the pods' locks: another command may have changed or deleted a pod since it was found.
+// applyStored applies pods on this host with the definitions in their checkpoints. It reads the
+// checkpoints under the pods' locks, because another command may have changed or deleted a pod
+// since it was found.
 func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	o.FromCheckpoint = true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
@@ -43,7 +44,7 @@ func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) 
 	return append(results, gone...), nil
 }
 
-// lockExisting locks pods, and returns those that have not been deleted since they were found, each with its
+// lockExisting locks pods. It returns those that have not been deleted since they were found, each with its
 // current UID, and the results of the others. The caller releases the locks, even if there is an error.
 func (e *Engine) lockExisting(ctx context.Context, pods []Known) (here []Known, gone []Result, locks store.PodLocks, err error) {
 	ids := make([]identity.Pod, len(pods))
@@ -82,8 +83,9 @@ func (e *Engine) partitionDeleted(pods []Known, locks store.PodLocks) (here []Kn
 	return here, gone, nil
 }
 
-// successor returns the UID of the pod with which another command replaced k after k was
-// found; empty if k still exists or was not replaced. The pod's lock must be held.
+// successor returns the UID of the pod with which another command replaced k after k was found.
+// It returns "" if k still exists, or was removed without a replacement. The pod's lock must be
+// held.
 func (e *Engine) successor(k Known, lock *store.PodLock) string {
 	if store.HasCheckpoint(e.Layout(), k.ID.UID) {
 		return ""
@@ -108,7 +110,7 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	return all, nil
 }
 
-// checkpoint reads the checkpoint of a pod that is to be applied again.
+// checkpoint reads the checkpoint of a pod that podrun is about to apply again.
 func (e *Engine) checkpoint(id identity.Pod) (*manifest.Checkpoint, error) {
 	c, err := store.ReadCheckpoint(e.Layout(), id.UID)
 	switch {
@@ -120,6 +122,7 @@ func (e *Engine) checkpoint(id identity.Pod) (*manifest.Checkpoint, error) {
 	case c.SecretsLost:
 		return nil, store.LostSecrets(id)
 	}
-	c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply decides whether to keep the ephemeral containers
+	// apply decides whether to keep the ephemeral containers
+	c.Pod = manifest.WithEphemeral(c.Pod, nil)
 	return c, nil
 }

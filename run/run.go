@@ -18,10 +18,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Run runs new pods to completion and removes them. When ctx ends, it stops the pods within
-// their grace periods and removes them, too. If Run returns an error without results, the error is
-// of kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods are
-// in the results.
+// Run runs new pods to completion and removes them. When ctx ends, it stops the pods within their
+// grace periods, and also removes them. If Run returns an error without results, the error is of
+// kind Refused, Deadline or Runtime, or the cause that ended ctx. Errors of individual pods are in
+// the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := WithRest(ctx, o.Timeout, o.Spent)
@@ -62,8 +62,8 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	return results, nil
 }
 
-// untilEnds returns a context that ends with reconcile.ErrRunOver after over has been called for
-// each pod that has the container; if no pod has the container, it never ends this way.
+// untilEnds returns a context that ends with reconcile.ErrRunOver when over has been called for
+// each pod that has the container. If no pod has it, the context does not end this way.
 func untilEnds(ctx context.Context, targets []prepare.Target, container string) (bounded context.Context, over func(prepare.Target)) {
 	ctx, end := context.WithCancelCause(ctx)
 	has := func(t prepare.Target) bool {
@@ -98,14 +98,14 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 }
 
 // replacedByRun reports whether run replaces a pod of the same name without --replace. It replaces
-// only a pod that run created and that has ended: the user has not permitted podrun to remove any
-// other pod.
+// only a pod that run created and that has ended, because the user has not permitted podrun to
+// remove any other pod.
 func replacedByRun(phase corev1.PodPhase, owner *store.OwnerRecord) bool {
 	ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
 	return ended && owner != nil && owner.Origin != nil && owner.Origin.Command == store.OriginRun
 }
 
-// neverReplaced is the rule of ApplyOptions.New.
+// neverReplaced is the rule for ApplyOptions.New: no pod is replaced.
 func neverReplaced(corev1.PodPhase, *store.OwnerRecord) bool { return false }
 
 // refuseExisting refuses pods with the name of an existing pod, unless it may be replaced; it then returns a

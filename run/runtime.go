@@ -72,8 +72,9 @@ func (r *Runtime) wanted() string {
 	return embedded.Auto
 }
 
-// External returns the endpoint of an external runtime that the settings or podrun's record name,
-// or "" if there is none or the embedded runtime is used. It starts and records nothing.
+// External returns the endpoint of an external runtime that the settings or podrun's record name.
+// It returns "" if there is none, or if the embedded runtime is used. It starts nothing and
+// records nothing.
 func (r *Runtime) External(ctx context.Context) string {
 	wanted := r.wanted()
 	if wanted != embedded.Auto && wanted != embedded.ByFlag {
@@ -86,10 +87,10 @@ func (r *Runtime) External(ctx context.Context) string {
 	return record.Endpoint
 }
 
-// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts, it
-// starts the embedded runtime if that is chosen, and records the choice. For any use except
-// RuntimeLooks, it restarts an embedded runtime that has been running since the last boot but has
-// exited. The error is of kind Runtime or Refused.
+// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts, it records
+// the choice and, if the choice is the embedded runtime, starts it. If the embedded runtime was
+// started since the last boot but has exited, Open restarts it for any use except RuntimeLooks.
+// The error is of kind Runtime or Refused.
 func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	record, d, err := r.choose(ctx, use)
 	if err != nil {
@@ -132,8 +133,8 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
 	var err error
 	if in.Record, err = r.readChoice(ctx); err != nil {
-		// A user without root's permissions may use a runtime that is named explicitly, if
-		// the runtime permits it.
+		// A user without root's permissions may use a runtime if it is named explicitly and permits
+		// the user to connect.
 		if !errors.Is(err, fs.ErrPermission) || in.Wanted == embedded.Auto || in.Wanted == embedded.ByFlag {
 			return nil, embedded.Decision{}, err
 		}
@@ -153,16 +154,16 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	}
 	d, err := embedded.Choose(in)
 	if err != nil && in.Survey != nil {
-		// The installation instructions are read only for the error.
+		// podrun reads the installation instructions only for an error message.
 		in.Install = doctor.InstallRuntime(discover.Software())
 		d, err = embedded.Choose(in)
 	}
 	return in.Record, d, err
 }
 
-// recordExternal records an external runtime after it responds, so that a mistyped endpoint
-// is not used again. A failure to write the record is an error, because the pod's files could not
-// be written either.
+// recordExternal records an external runtime only after it responds, so that a mistyped endpoint
+// is not used again. If the record cannot be written, that is an error, because podrun could not
+// write the pod's files either.
 func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error {
 	if !d.Record || os.Geteuid() != 0 || embedded.ReadSocket(ctx, d.Endpoint, time.Second) != embedded.Answers {
 		return nil
@@ -181,9 +182,9 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 	return err
 }
 
-// recordUnlessOther records a choice, unless another podrun process has recorded a
-// different one since this process read it: two concurrent first commands must agree. The
-// layout's lock must be held.
+// recordUnlessOther records a choice, unless another podrun process has recorded a different
+// one since this process read the record: if two commands are the first and run concurrently,
+// they must agree. The layout's lock must be held.
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
 	switch {
@@ -297,9 +298,9 @@ func (r *Runtime) trimLog() {
 	}
 }
 
-// Keep restarts the embedded runtime when it exits, and limits the size of its log, until
-// ctx ends. It returns immediately if the endpoint that Open returned belongs to another
-// runtime.
+// Keep restarts the embedded runtime whenever it exits, and limits the size of its log, until
+// ctx ends. If the endpoint that Open returned belongs to another runtime, Keep returns
+// immediately.
 func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	if endpoint != r.layout.Endpoint() {
 		return
@@ -332,8 +333,8 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	}
 }
 
-// Logs writes the last lines of the embedded runtime's log: as many as tail specifies, or all if
-// tail is negative. With follow, it continues until ctx ends.
+// Logs writes the last lines of the embedded runtime's log: the number of lines is tail, or all
+// if tail is negative. With follow, it continues until ctx ends.
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -342,8 +343,8 @@ func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) 
 	return err
 }
 
-// noLog returns the error for an embedded runtime without a log. If another runtime is used, it names that
-// runtime's log.
+// noLog returns the error for an embedded runtime without a log. If another runtime is used, the error
+// names that runtime's log.
 func (r *Runtime) noLog(ctx context.Context) error {
 	e := &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("was never started for this root directory"), Hint: "see 'podrun runtime status'"}
 	s, err := r.Status(ctx)

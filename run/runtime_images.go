@@ -22,7 +22,8 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// loadPause loads the sandbox image, which no registry serves, into the embedded runtime.
+// loadPause loads the sandbox image into the embedded runtime, because no registry serves this
+// image.
 func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 	defer trace.Begin(ctx, "load the sandbox image", "")()
 	fail := func(err error) error {
@@ -70,8 +71,8 @@ type dropped struct {
 // maxDropped limits the number of archives that are examined.
 const maxDropped = 1024
 
-// newImages returns the archives that have not been loaded yet, and those that have been loaded, by
-// name.
+// newImages returns the archives that have not been loaded yet, and the records of those that have
+// been loaded, by name.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -107,9 +108,9 @@ func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
 	return loaded
 }
 
-// archivedImages returns the names of images from archives that were loaded from <root-dir>/images
-// and are still there. They count as in use, because a host without a network cannot pull them
-// again.
+// archivedImages returns the names of images from archives that podrun loaded from
+// <root-dir>/images and that are still there. They count as in use, because a host without a
+// network cannot pull them again.
 func (e *Engine) archivedImages(ctx context.Context) []string {
 	l := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
 	if e.Client.Endpoint() != l.Endpoint() {
@@ -130,7 +131,7 @@ func (r *Runtime) hasNewImages() bool {
 }
 
 // loadDropped loads each archive that a user has placed in <root-dir>/images once. If an archive
-// cannot be loaded, it prints a warning and continues, because it may be that no pod requires the
+// cannot be loaded, loadDropped prints a warning and continues, because pods may not require the
 // archive. The layout's lock must be held.
 func (r *Runtime) loadDropped(ctx context.Context) error {
 	fresh, loaded, err := r.newImages()

@@ -15,16 +15,17 @@ import (
 // RuntimeStatus describes which runtime a root directory uses, and the runtime's state. It
 // marshals to stable JSON.
 type RuntimeStatus struct {
-	Kind     string `json:"kind"`              // embedded or external
-	Recorded bool   `json:"recorded"`          // false: not recorded; the next command would choose this runtime
-	Endpoint string `json:"endpoint"`          // unix:///…
-	State    string `json:"state"`             // running or stopped; for an external runtime: answers, no CRI, silent or absent
-	PID      int    `json:"pid,omitempty"`     // of the embedded daemon
-	Unit     string `json:"unit,omitempty"`    // name of the embedded daemon's systemd unit
-	Digest   string `json:"digest,omitempty"`  // digest of the archive of the daemon that is running or ran last
-	Archive  string `json:"archive,omitempty"` // the digest of the archive in this binary
-	Dir      string `json:"dir,omitempty"`     // directory of the embedded runtime
-	Log      string `json:"log,omitempty"`
+	Kind     string `json:"kind"`           // embedded or external
+	Recorded bool   `json:"recorded"`       // false: not recorded; the next command would choose this runtime
+	Endpoint string `json:"endpoint"`       // unix:///…
+	State    string `json:"state"`          // running or stopped; for an external runtime: answers, no CRI, silent or absent
+	PID      int    `json:"pid,omitempty"`  // of the embedded daemon
+	Unit     string `json:"unit,omitempty"` // name of the embedded daemon's systemd unit
+	// digest of the archive of the daemon that is running or that ran last
+	Digest  string `json:"digest,omitempty"`
+	Archive string `json:"archive,omitempty"` // the digest of the archive in this binary
+	Dir     string `json:"dir,omitempty"`     // directory of the embedded runtime
+	Log     string `json:"log,omitempty"`
 }
 
 // Upgradable reports whether `podrun runtime upgrade` would change anything.
@@ -136,8 +137,8 @@ func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
 	return nil
 }
 
-// Removable returns an error if `podrun serve` is running, or if pods exist, which the error then
-// lists.
+// Removable returns an error if `podrun serve` is running or if pods exist; the error then lists
+// the pods.
 func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -164,8 +165,8 @@ func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
 	return len(pods) > 0, err
 }
 
-// pods lists, as namespace/name, the pods of the root directory if they run on the embedded
-// runtime, and all other pods of that runtime.
+// pods lists the pods of the root directory if they run on the embedded runtime, and all other
+// pods of that runtime, as namespace/name.
 func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	record, err := r.readChoice(ctx)
 	if err != nil {
@@ -199,10 +200,10 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	return slices.Compact(pods), nil
 }
 
-// Down removes the embedded runtime, everything that it created on this host, and the
-// record of its use. It reports objects that it could not remove, and can be repeated.
-// Unless force is set, it returns an error if pods exist, as Removable does; with force, it removes
-// the remaining pods without calling containerd, which may be unable to start.
+// Down removes the embedded runtime, everything that it created on this host, and the record of its
+// use. It reports objects that it could not remove. A caller can repeat it. Unless force is set,
+// Down returns an error if pods exist, as Removable does. With force, it removes the remaining pods
+// without calling containerd, because containerd may be unable to start.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// restoreNetwork restores firewall rules of running pods that another program has removed.
+// restoreNetwork restores firewall rules of running pods after another program has removed
+// them.
 func (r *Runtime) restoreNetwork(ctx context.Context) {
 	n, err := cni.Restore(ctx, r.layout.RootDir, r.layout.Bridge())
 	if err != nil && ctx.Err() == nil {
@@ -80,8 +81,8 @@ func sandboxIDs(ctx context.Context, client *cri.Client) ([]string, error) {
 }
 
 // collision describes which networks of this host overlap the subnet of the embedded runtime's
-// pods, for example a VPN that was connected after the subnet had been chosen. The description is
-// empty if no network does.
+// pods, for example a VPN that was connected after the subnet had been chosen. It returns "" if
+// none overlaps.
 func (r *Runtime) collision(ctx context.Context) (string, error) {
 	subnet, overlapping, err := embedded.ReadCollision(ctx, r.layout)
 	return describeCollision(subnet, overlapping), err
@@ -125,7 +126,8 @@ func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
 func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
 	text, err := r.collision(ctx)
 	if err != nil || text == *said {
-		return // the next call, or the next command, reads the routes again
+		// The next call, or the next command, will read the routes again.
+		return
 	}
 	if *said = text; text != "" {
 		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(), Message: text, Hint: doctor.CollisionFix}})

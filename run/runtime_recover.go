@@ -21,9 +21,10 @@ import (
 // isLost reports whether an error of embedded.ReadChoice means that the record is lost.
 func isLost(err error) bool { return errors.Is(err, embedded.ErrLostChoice) }
 
-// readChoice reads from the record which runtime the pods use; it returns nil if there is no
-// record. If the command specifies an endpoint, readChoice ignores an unusable record. Otherwise it
-// recovers a lost record: the pods use the runtime that has their sandboxes.
+// readChoice reads the record of the runtime that the pods use; it returns nil if there is no
+// record. If the command specifies an endpoint, readChoice ignores an unusable record. If the
+// command specifies none, readChoice recovers a lost record: the pods use the runtime that has
+// their sandboxes.
 func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	named := r.wanted() != embedded.Auto && r.wanted() != embedded.ByFlag
@@ -45,7 +46,8 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
-	unknown := false // true if a runtime that does not respond may have the pods
+	// set if a runtime does not respond that may have the pods' sandboxes
+	unknown := false
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
 		if endpoint == r.layout.Endpoint() {
@@ -85,7 +87,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 	return nil, undecided(lost, answering, len(unpacked) > 0)
 }
 
-// ownChoice returns the record of the embedded runtime, whether it runs or can be started.
+// ownChoice returns the record of the embedded runtime if that runtime runs or can be started.
 func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
 	c := embedded.Choice{Kind: embedded.Own}
 	if last := embedded.ReadDaemon(ctx, r.layout); last != nil {
@@ -96,8 +98,8 @@ func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
 	return c
 }
 
-// endpointsOf lists the endpoints of runtimes that may have the pods: the usual ones, those
-// in the pods' owner records, and the embedded runtime's.
+// endpointsOf lists the endpoints of runtimes that may have the pods: the usual endpoints, the
+// endpoints in the pods' owner records, and that of the embedded runtime.
 func (r *Runtime) endpointsOf(pods []identity.Pod) []string {
 	out := append(cri.DefaultEndpoints(), r.layout.Endpoint())
 	for _, id := range pods {
@@ -138,7 +140,7 @@ func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) (bo
 	return false, nil
 }
 
-// undecided returns the error for a lost record that cannot be recovered; its hint is the
+// undecided returns the error for a lost record that podrun cannot recover. Its hint is the
 // command that writes the record again.
 func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
 	var values []string

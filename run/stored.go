@@ -24,8 +24,8 @@ func (e *Engine) StoredCheckpoint(id identity.Pod) (*manifest.Checkpoint, error)
 	return store.ViewCheckpoint(e.Layout(), id.UID)
 }
 
-// References returns the objects to which a pod refers, as an API server accepts them
-// (manifest.Checkpoint.References); none if the pod has no checkpoint.
+// References returns the objects to which a pod refers, in the form that an API server accepts
+// (manifest.Checkpoint.References). It returns none if the pod has no checkpoint.
 func (e *Engine) References(id identity.Pod) (*manifest.Objects, error) {
 	c, err := e.StoredCheckpoint(id)
 	if c == nil || err != nil {

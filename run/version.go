@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/host/discover"
 )
 
-// RuntimeVersion reads the runtime's name and versions. The endpoint is set even if there
-// is an error, which is of kind Runtime.
+// RuntimeVersion reads the runtime's name and versions. It sets the endpoint even if it returns
+// an error, which is of kind Runtime.
 func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
 	v, err := discover.Reach(ctx, e.Client)
 	return host.Runtime{

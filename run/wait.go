@@ -19,9 +19,9 @@ type WaitOptions struct {
 	For     lifecycle.Goal
 }
 
-// Wait supervises a pod until the goal holds: it restarts containers and runs probes. The
-// result has the pod's status at that time. Its error is of kind Deadline after o.Timeout,
-// and Failed if the pod terminated, was stopped or was deleted before the goal held.
+// Wait supervises a pod until the pod reaches the goal: it restarts containers and runs probes.
+// The result has the pod's status at that time. Its error is of kind Deadline after o.Timeout,
+// and Failed if the pod terminated, was stopped or was deleted before it reached the goal.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Res
 	return node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
 }
 
-// deletedPoll is how often Wait checks whether a pod is deleted.
+// deletedPoll is the interval at which Wait checks whether a pod is deleted.
 const deletedPoll = 50 * time.Millisecond
 
 // waitDeleted waits until nothing of the pod remains on this host.

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// errLost ends a long call of a command that no longer owns its pod.
+// errLost ends a long call if the command no longer owns its pod.
 var errLost = errors.New("another podrun process took over the pod")
 
 // deletedError means that another podrun process has deleted the pod.
@@ -31,18 +31,19 @@ func IsDeleted(err error) bool {
 	return ok
 }
 
-// staleAfter is the maximum age of an observation since which no other podrun process has held the pod's
-// lock.
+// staleAfter is the maximum age of an observation, provided that no other podrun process has held the
+// pod's lock since.
 const staleAfter = time.Second
 
 // Lease is a process's ownership of one pod. It reports whether the process may act on the pod now, and
-// reads the pod's state again whenever it may have changed.
+// reads the pod's state again if the state may have changed.
 type Lease struct {
 	Pod  *pod.Pod
 	Lock *store.PodLock
 	Undo Undo
 	Pace Pace
-	// Attends is true if the operation supervises the pod while it exists, but does not require it to exist.
+	// Attends is true if the operation supervises the pod as long as the pod exists, but accepts that it is
+	// deleted.
 	Attends bool
 	// Ending is true if the operation stops or removes the pod.
 	Ending bool
@@ -50,11 +51,13 @@ type Lease struct {
 	HasDir bool
 	// startNoted is true if the owner record already shows that a container was started.
 	startNoted bool
-	// outage is when the runtime became unavailable; zero while it is available.
+	// outage is the time at which the runtime became unavailable; it is zero while the runtime is
+	// available.
 	outage time.Time
 }
 
-// New returns a lease on a pod. The process that holds the lock owns the pod or will acquire it.
+// New returns a lease on a pod. The process that holds the lock already owns the pod, or will
+// acquire it.
 func New(p *pod.Pod, lock *store.PodLock) *Lease {
 	return &Lease{Pod: p, Lock: lock, Pace: commandPace()}
 }
@@ -64,7 +67,7 @@ type Pace struct {
 	Next     func(context.Context) error // waits for the next check
 	Corrupt  func() bool                 // reports whether the pod's checkpoint is corrupt
 	Progress *Progress                   // may be nil
-	Endless  bool                        // waits without limit for an unavailable runtime
+	Endless  bool                        // if the runtime is unavailable, wait for it without limit
 }
 
 // commandPace returns the Pace of a command.
@@ -75,12 +78,12 @@ func commandPace() Pace {
 	}
 }
 
-// Do calls slow without the pod's lock. It cancels slow once over returns true. Afterwards it takes the lock
-// again, unless ctx has ended: then only a rollback can follow, which takes the lock itself.
+// Do calls slow without the pod's lock. When over returns true, Do cancels slow. Afterwards it takes the
+// lock again. If ctx has ended, it does not: only a rollback can follow, which takes the lock itself.
 //
-// If no other command has taken over the pod, Do replaces an outdated observation and returns nil. Otherwise
-// it observes the pod and returns store.ErrChanged: the caller must decide again. Any other error ends the
-// command's work on the pod.
+// If no other command has taken over the pod, Do renews the observation if it is outdated, and returns nil.
+// Otherwise it observes the pod and returns store.ErrChanged: the caller must decide again what to do. Any
+// other error ends the command's work on the pod.
 func (l *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	if l.Lock.Pinned {
 		return slow(ctx)
@@ -108,7 +111,7 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// callUnless calls slow, and cancels it once over returns true; it then returns errLost.
+// callUnless calls slow. When over returns true, it cancels slow and returns errLost.
 func (l *Lease) callUnless(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -129,27 +132,27 @@ func (l *Lease) callUnless(ctx context.Context, over func() bool, slow func(cont
 	return err
 }
 
-// Lost reports whether the owner of the pod has changed since its lock was last held, the
-// pod no longer exists, or its checkpoint is corrupt.
+// Lost reports whether another process has become the owner of the pod since this one last held
+// the pod's lock, whether the pod no longer exists, or whether its checkpoint is corrupt.
 func (l *Lease) Lost() bool {
 	now, err := l.Lock.Current()
 	return err == nil && now != l.Lock.Seen || l.Removed() || l.Pace.Corrupt()
 }
 
-// Ended reports whether another command is stopping, replacing or removing the pod, or has done so.
+// Ended reports whether another command has stopped, replaced or removed the pod, or is doing so.
 func (l *Lease) Ended() bool {
 	r, err := l.Lock.Owner()
 	return err == nil && r != nil && r.Generation != l.Lock.Seen && r.Ends() || l.Removed()
 }
 
 // StartedByOther reports whether another command has taken over the pod and has begun to start its
-// containers, or to stop, replace or remove it.
+// containers, or to stop, replace or remove the pod.
 func (l *Lease) StartedByOther() bool {
 	r, err := l.Lock.Owner()
 	return err == nil && r != nil && r.Generation != l.Lock.Seen && (!r.Fresh || r.Ends()) || l.Removed()
 }
 
-// Removed reports whether the pod had a directory that no longer exists.
+// Removed reports whether the pod once had a directory and no longer has one.
 func (l *Lease) Removed() bool {
 	if !l.HasDir {
 		return false
@@ -158,8 +161,8 @@ func (l *Lease) Removed() bool {
 	return os.IsNotExist(err)
 }
 
-// reobserve must be called after every wait without the lock. If old is true, it observes the pod again even
-// if the owner has not changed.
+// The caller must call reobserve after every wait without the lock. If old is true, it observes the pod
+// again even if the owner has not changed.
 func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := l.Lock.Current()
 	if ownerErr != nil {
@@ -190,7 +193,7 @@ func (l *Lease) reobserve(ctx context.Context, err error, old bool) error {
 	return nil
 }
 
-// Deleted returns the error for a command whose pod another command removed.
+// Deleted returns the error for a command whose pod another command has removed.
 func (l *Lease) Deleted() error {
 	by := "another podrun"
 	if l.Lock.Held != nil && l.Lock.Held.Before != "" {
@@ -202,13 +205,13 @@ func (l *Lease) Deleted() error {
 // Ownership describes whether an operation owns its pod.
 type Ownership struct {
 	Owned bool               // the operation owns the pod
-	By    *store.OwnerRecord // otherwise, the last owner; nil if there is none
+	By    *store.OwnerRecord // the last owner, if the operation does not own the pod; nil if there is none
 	Live  bool               // the last owner is still working on the pod
 }
 
-// CheckOwnership reports, under the lock, whether the operation still owns its pod: it may have lost the pod
-// while it waited. An error explains why the operation can neither own the pod nor follow its new
-// owner; store.ErrChanged means that the caller must decide again.
+// CheckOwnership reports whether the operation still owns its pod, which it may have lost while it waited.
+// The caller must hold the lock. An error explains why the operation can neither own the pod nor follow its
+// new owner. With store.ErrChanged, the caller must decide again what to do.
 func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	if l.Lock.Owned() {
 		return Ownership{Owned: true}, nil
@@ -231,11 +234,12 @@ func (l *Lease) CheckOwnership(ctx context.Context) (Ownership, error) {
 	return Ownership{By: r, Live: live}, nil
 }
 
-// Operates reports whether r belongs to a live command whose operation on the pod ends without further
-// input. Waiting for any other owner could take as long as the pod exists.
+// Operates reports whether r belongs to a live command whose operation on the pod will end by itself.
+// Any other owner, such as a supervisor, may keep the pod as long as the pod exists, so waiting for it
+// is no option.
 func (l *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && l.Lock.Live(r) }
 
-// AwaitEnd waits, without the lock, until the operation of the command that owns the pod has ended
+// AwaitEnd waits, without the lock, until the command that owns the pod has ended its operation
 // (Operates), or until the function over returns true. In both cases it returns store.ErrChanged.
 // over may be nil.
 func (l *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
@@ -255,8 +259,8 @@ func (l *Lease) Acquire(p store.Purpose) error {
 	return l.Lock.Acquire(l.Pod.Plan.ID.UID, p, !l.Attends, false)
 }
 
-// BeforeStart records, before the first container is started, that failures no longer remove the pod,
-// so that they can be diagnosed.
+// BeforeStart records, before the first container is started, that from now on a failure does not
+// remove the pod: its remains allow a diagnosis.
 func (l *Lease) BeforeStart() error {
 	l.Undo.Forget()
 	if l.startNoted {
@@ -272,7 +276,7 @@ func (l *Lease) BeforeStart() error {
 const longestOutage = time.Minute
 
 // Refresh observes the pod again. If the runtime is unavailable or the pod cannot be read, it keeps the last
-// observation, because podrun must never record conclusions from a failed one.
+// observation, because podrun must never record conclusions from a failed observation.
 func (l *Lease) Refresh(ctx context.Context) error {
 	err := l.Pod.Observe(ctx)
 	if !observe.IsUnavailable(err) {

@@ -8,18 +8,18 @@ import (
 )
 
 // The kubelet's back-off for crashing containers: no delay before the first restart, then 10 s,
-// doubling up to 300 s. The delay is reset once a container has run for 10 minutes, whatever the
-// longest delay (pkg/kubelet/kubelet.go, initialCrashLoopBackOff, MaxCrashLoopBackOff and
-// HasExpiredFunc of crashLoopBackOff).
+// doubling up to 300 s. The delay is reset once a container has run for 10 minutes, even if the
+// longest delay is configured to be longer or shorter (pkg/kubelet/kubelet.go,
+// initialCrashLoopBackOff, MaxCrashLoopBackOff and HasExpiredFunc of crashLoopBackOff).
 const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 300 * time.Second
 	restartDelayReset = 10 * time.Minute
 )
 
-// RestartBackOff configures the delays before an exited container is started again: First applies to
-// the second restart, and each later delay is twice the previous one, up to Longest. Zero means the
-// kubelet's default; nodeconfig.Settings.CrashLoopBackOff returns a node's values.
+// RestartBackOff configures the delays before podrun starts an exited container again. First is the
+// delay before the second restart; each later delay is twice the previous one, up to Longest. Zero
+// means the kubelet's default. nodeconfig.Settings.CrashLoopBackOff returns a node's values.
 type RestartBackOff struct{ First, Longest time.Duration }
 
 func (b RestartBackOff) withDefaults() RestartBackOff {
@@ -28,8 +28,8 @@ func (b RestartBackOff) withDefaults() RestartBackOff {
 	return b
 }
 
-// RestartDelay returns the delay between the exit of a container and its restart. It is stored on the
-// container, because the runtime's data outlives podrun processes.
+// RestartDelay returns the delay between the exit of a container and its restart. podrun stores the
+// delay with the container in the runtime, because the runtime's data outlives podrun processes.
 func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	if c.ranLong() {
 		return 0
@@ -43,8 +43,8 @@ func (c *Container) ranLong() bool {
 }
 
 // backOff returns the delay before the next restart, which was stored when the container was created.
-// If the container was created by an older version of podrun, which did not store the delay, it is
-// computed from the restart count.
+// If an older version of podrun created the container and did not store the delay, backOff computes
+// it from the restart count.
 func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
 		return min(max(d, 0), limits.Longest)

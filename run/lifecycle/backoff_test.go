@@ -33,8 +33,8 @@ func TestRestartDelay(t *testing.T) {
 	}
 }
 
-// TestNextBackOff: the delay is stored on the new container, and is reset if the spec changed or the
-// last run was long.
+// TestNextBackOff checks the delay that podrun stores on the new container. The delay is reset if
+// the spec changed or the last run was long.
 func TestNextBackOff(t *testing.T) {
 	with := func(delay string, ran time.Duration) *Container {
 		c := &Container{Hash: "h", Restarts: 3, StartedAt: statusT0, FinishedAt: statusT0.Add(ran)}

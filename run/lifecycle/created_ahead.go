@@ -7,10 +7,10 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// createdAhead reports whether a container was created before its turn and was not started. The kubelet
-// creates a container in its turn: after it has started the previous app container, or after the
-// previous init container has completed. podrun creates a container before its turn only for the
-// container's first run, and only while the previous container is also in its first run.
+// createdAhead reports whether podrun created a container before its turn and has not started it yet.
+// The kubelet creates a container when its turn comes: after it has started the previous app container,
+// or after the previous init container has completed. podrun creates a container before its turn only
+// for the container's first run, and only while the previous container is also in its first run.
 func (o *Observed) createdAhead(pod *corev1.Pod, c *Container) bool {
 	if c.State != Created || c.Restarts > 0 {
 		return false
@@ -29,8 +29,8 @@ func (o *Observed) createdAhead(pod *corev1.Pod, c *Container) bool {
 	return p.StartedAt.IsZero() || c.CreatedAt.Before(p.StartedAt)
 }
 
-// WithoutCreatedAhead returns o without the containers that were created before their turn: to users, they
-// do not exist yet, as in the kubelet.
+// WithoutCreatedAhead returns o without the containers that podrun created before their turn. To users,
+// these containers do not exist yet, because the kubelet would not have created them.
 func (o *Observed) WithoutCreatedAhead(pod *corev1.Pod) *Observed {
 	shown := *o
 	shown.Containers = slices.DeleteFunc(slices.Clone(o.Containers), func(c Container) bool { return o.createdAhead(pod, &c) })
@@ -38,7 +38,7 @@ func (o *Observed) WithoutCreatedAhead(pod *corev1.Pod) *Observed {
 }
 
 // containerBefore returns the container that precedes another one of the same kind in the pod's spec,
-// nil if there is none, and whether it is an init container.
+// or nil if there is none. It also reports whether the container is an init container.
 func containerBefore(pod *corev1.Pod, name string) (previous *corev1.Container, init bool) {
 	named := func(c corev1.Container) bool { return c.Name == name }
 	if i := slices.IndexFunc(pod.Spec.InitContainers, named); i > 0 {

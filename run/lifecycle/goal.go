@@ -18,14 +18,14 @@ const (
 	GoalReady     Goal = "ready"     // GoalStarted is reached, and the condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has exited and will not be restarted
 	GoalDeleted   Goal = "delete"    // the pod does not exist
-	GoalNever     Goal = "never"     // for supervision: no state of the pod reaches it
+	GoalNever     Goal = "never"     // for supervision: no pod ever reaches this goal
 )
 
-// GoalDebugged returns the goal of having started an ephemeral container. With this goal, no other
-// container of the pod is changed.
+// GoalDebugged returns the goal that an ephemeral container has been started. With this goal, no
+// other container of the pod is changed.
 func GoalDebugged(container string) Goal { return Goal("ephemeral=" + container) }
 
-// Debugs returns the name of the ephemeral container in the goal, or "".
+// Debugs returns the name of the ephemeral container that the goal contains, or "".
 func (g Goal) Debugs() string {
 	name, _ := strings.CutPrefix(string(g), "ephemeral=")
 	if name == string(g) {
@@ -34,12 +34,11 @@ func (g Goal) Debugs() string {
 	return name
 }
 
-// ParseGoal parses the value of --for or --wait like kubectl wait: case is ignored, and the required
-// status of a condition is True unless specified (condition=Ready=False). The conditions of a
-// Deployment and a Job mean those of their pod: Available is Ready, Complete and Failed are phases.
-// Of kubectl's jsonpath
-// conditions, only the phase is supported: jsonpath={.status.phase}=Running. The
-// error lists the valid goals.
+// ParseGoal parses the value of --for or --wait as kubectl wait does: case is ignored, and a
+// condition must be True unless the value specifies another status (condition=Ready=False). The
+// conditions of Deployments and Jobs stand for those of their pod: Available means the condition
+// Ready; Complete and Failed mean phases. Of kubectl's jsonpath conditions, only the phase is
+// supported: jsonpath={.status.phase}=Running. The error lists the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -80,7 +79,8 @@ func ParseGoal(text string) (Goal, error) {
 	return "", fmt.Errorf("%q is not one of started, ready, completed, delete, condition=TYPE[=STATUS] and phase=PHASE", text)
 }
 
-// workloadConditions maps the conditions of Deployments and Jobs, in lower case, to those of pods.
+// workloadConditions maps the conditions of Deployments and Jobs, in lower case, to conditions of
+// pods.
 var workloadConditions = map[string]Goal{
 	"available": "condition=Ready",
 	"complete":  Goal("phase=" + corev1.PodSucceeded),
@@ -112,8 +112,8 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
-// Readiness reports whether the goal depends on the results of readiness probes (is) and, if so,
-// whether these must succeed (ready).
+// Readiness reports whether the goal depends on the results of readiness probes (is). If it
+// does, ready reports whether the probes must succeed or fail.
 func (g Goal) Readiness() (ready, is bool) {
 	kind, want := g.condition()
 	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))
@@ -134,8 +134,8 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 // StartedGoal reports whether the pod has started: its init containers have completed, every app
 // container was started in the current sandbox, and every postStart hook has finished. A container in
 // mine, which this command started, counts as started even if it has terminated since. Any other
-// terminated container must first be restarted if the restartPolicy requires it. If the pod has not
-// started, waiting describes what is missing.
+// container that has terminated must first be restarted, if the restartPolicy requires it. If the pod
+// has not started, waiting describes what is missing.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Kept is the part of a pod's status that cannot be derived from the runtime's records. The pod's owner
-// writes it to disk when it changes, for other commands and later owners. The zero value means that no
-// status was written.
+// Kept is the part of a pod's status that podrun cannot derive from the runtime's records. When this
+// part changes, the pod's owner writes it to disk, for other commands and later owners. The zero value
+// means that no status was written.
 type Kept struct {
 	// Phase is Succeeded or Failed for a pod that has ended, and empty otherwise. A terminal phase is
 	// final (pkg/kubelet/status/status_manager.go).
@@ -21,21 +21,21 @@ type Kept struct {
 	Message string          `json:"message,omitempty"` // for the phase
 	// Conditions are the kubelet's own conditions.
 	Conditions []KeptCondition `json:"conditions,omitempty"`
-	// OOMKilled are the IDs of the containers whose OOM kill was reported.
+	// OOMKilled are the IDs of the containers for which podrun has reported an OOM kill.
 	OOMKilled []string `json:"oomKilled,omitempty"`
-	// Evicted describes the pod's eviction; nil if it was not evicted.
+	// Evicted describes why and when podrun evicted the pod; nil if it did not.
 	Evicted *Evicted `json:"evicted,omitempty"`
-	// StartFailures describe why the last starts of containers failed, by container name.
+	// StartFailures describe why the last attempts to start containers failed, by container name.
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
 	// CreateFailures are the last failed attempts to create containers, one for each container name.
 	CreateFailures []Container `json:"unmade,omitempty"`
-	// Removed are the last exited containers of a pod that is being removed, one for each name: the
-	// removal deletes them from the runtime first.
+	// Removed are the last exited containers of a pod that podrun is removing, one for each name.
+	// They are kept here because podrun first removes them from the runtime.
 	Removed []Container `json:"removed,omitempty"`
-	// ShutDown is when the pod was stopped because the node was shutting down; zero if the pod was not
-	// stopped, or has been started again.
+	// ShutDown is the time at which podrun stopped the pod because the node was shutting down. It is
+	// zero if podrun did not, or if the pod has been started again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
-	// ResizePending is an in-place resize that cannot be done now; nil if there is none.
+	// ResizePending is an in-place resize that cannot be done now; nil if no resize is pending.
 	ResizePending *ResizePending `json:"resizePending,omitempty"`
 }
 
@@ -54,8 +54,8 @@ func (p *ResizePending) Is(other *ResizePending) bool {
 // Evicted is the record of a pod's eviction. Its phase is Failed.
 type Evicted struct {
 	At time.Time `json:"at"`
-	// ForNode is true if the pod was evicted because the node was short of a resource, not because the
-	// pod exceeded a limit. The pod then has the condition DisruptionTarget.
+	// ForNode is true if podrun evicted the pod because the node was short of a resource, and false if
+	// the pod exceeded a limit. The pod then has the condition DisruptionTarget.
 	ForNode bool `json:"forNode,omitempty"`
 	// Containers are the last exited containers, one for each name. The eviction removed them from the
 	// runtime to free disk space.
@@ -65,21 +65,21 @@ type Evicted struct {
 // ReasonEvicted is the reason of an evicted pod (pkg/kubelet/eviction).
 const ReasonEvicted = "Evicted"
 
-// Evict returns k with the record that the pod is being evicted.
+// Evict returns k with a record of the eviction that begins now.
 func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
 	return k
 }
 
-// StopForShutdown returns k with the record that the pod is stopped because the node shuts down.
+// StopForShutdown returns k with a record that podrun stops the pod because the node shuts down.
 func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message, k.ShutDown = corev1.PodFailed, reason, message, now
 	return k
 }
 
-// AfterShutdown returns k without the record of the shutdown: the pod runs again, after the next boot or
-// because the shutdown was canceled.
+// AfterShutdown returns k without the record of the shutdown, because the pod runs again: the host has
+// booted, or the shutdown was canceled.
 func (k Kept) AfterShutdown() Kept {
 	if !k.ShutDown.IsZero() {
 		k.Phase, k.Reason, k.Message, k.ShutDown = "", "", "", time.Time{}
@@ -87,7 +87,8 @@ func (k Kept) AfterShutdown() Kept {
 	return k
 }
 
-// disrupted returns when the pod was evicted or stopped because of the node; zero if neither happened.
+// disrupted returns the time at which podrun evicted or stopped the pod because of the node; zero if
+// it did neither.
 func (k Kept) disrupted() time.Time {
 	if k.Evicted != nil && k.Evicted.ForNode {
 		return k.Evicted.At
@@ -95,7 +96,7 @@ func (k Kept) disrupted() time.Time {
 	return k.ShutDown
 }
 
-// WithContainers returns k, the record of an evicted pod, with the exits of the pod's containers.
+// WithContainers adds to k, the record of an evicted pod, how the pod's containers exited.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
 	e.Containers = lastExits(all)
@@ -103,15 +104,15 @@ func (k Kept) WithContainers(all []Container) Kept {
 	return k
 }
 
-// WithRemoved returns k, the record of a pod that is being removed, with the exits of the pod's
-// containers.
+// WithRemoved adds to k, the record of a pod that podrun is removing, how the pod's containers
+// exited.
 func (k Kept) WithRemoved(all []Container) Kept {
 	k.Removed = lastExits(slices.Concat(all, k.Removed))
 	return k
 }
 
-// WithRemoved returns o with the recorded containers of a pod that is being removed: those that the
-// runtime no longer has. The result is only for display: these containers need not be removed.
+// WithRemoved adds to o the recorded containers of a pod that podrun is removing, if the runtime no
+// longer has them. The result is only for display: these containers need not be removed.
 func (o *Observed) WithRemoved() *Observed {
 	shown := *o
 	shown.Containers = slices.Clone(o.Containers)
@@ -139,7 +140,7 @@ func lastExits(all []Container) (out []Container) {
 // maxKeptMessage limits the length of a container's message, in bytes.
 const maxKeptMessage = 1024
 
-// WithCreateFailure returns k with c, a container that could not be created, in place of an earlier one
+// WithCreateFailure returns k with c, a container that could not be created. c replaces an earlier one
 // with the same name.
 func (k Kept) WithCreateFailure(c Container) Kept {
 	k = k.WithoutCreateFailure(c.Name)
@@ -154,8 +155,8 @@ func (k Kept) WithoutCreateFailure(name string) Kept {
 	return k
 }
 
-// PutKept adds containers that the runtime does not have: those of an evicted pod and, unless their
-// sandbox no longer exists, those that the runtime could not create.
+// PutKept adds containers that the runtime does not have: the containers of an evicted pod, and
+// those that the runtime could not create, as long as their sandbox exists.
 func (o *Observed) PutKept() {
 	var kept []Container
 	if o.Kept.Evicted != nil {
@@ -177,8 +178,8 @@ type KeptCondition struct {
 	Since  time.Time               `json:"since"`
 }
 
-// Terminal reports whether the pod has ended permanently: none of its containers is started again,
-// whatever the runtime reports.
+// Terminal reports whether the pod has ended permanently: podrun starts none of its containers
+// again, whatever the runtime reports.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
 // Equal reports whether two values are equal.
@@ -192,8 +193,8 @@ func (k Kept) Equal(other Kept) bool {
 		})
 }
 
-// Keep returns the part of a status to record. Ended is Decision.Ended: the phase is recorded only for
-// a pod that has ended without being stopped, because a stopped pod can be started again.
+// Keep returns the part of a status that podrun records. Ended is Decision.Ended. Keep includes the
+// phase only if the pod has ended without being stopped, because a stopped pod can be started again.
 func Keep(status corev1.PodStatus, ended bool) Kept {
 	var k Kept
 	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {
@@ -231,10 +232,11 @@ func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 	return &k.Conditions[at]
 }
 
-// since returns the time of a condition's last transition. The argument derived is the time according to
-// the runtime's timestamps. If the status differs from the recorded one, it changed after the recorded
-// transition: at the derived time if that is later, otherwise now. If probes have made the condition
-// true, the result is now, because the runtime has no record of probes.
+// since returns the time of a condition's last transition. The argument derived is the transition time
+// that follows from the runtime's timestamps. If the status differs from the recorded one, it changed
+// after the recorded transition: at the derived time if that is later than the recorded one, otherwise
+// now. If probes have made the condition true, since returns now, because the runtime has no record of
+// probes.
 func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
 	old := k.condition(c.Type)
 	switch {

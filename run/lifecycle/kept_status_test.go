@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKeptTransitions (conformance C3): a condition's transition time is the time at which its
-// status changed.
+// TestKeptTransitions (conformance C3) checks that a condition's transition time is the time at
+// which its status changed.
 func TestKeptTransitions(t *testing.T) {
 	kept := func(status corev1.ConditionStatus, minute int) []KeptCondition {
 		return []KeptCondition{{Type: corev1.PodReady, Status: status, Since: statusMinute(minute)}}
@@ -53,8 +53,8 @@ func TestKeptTransitions(t *testing.T) {
 	}
 }
 
-// TestTerminalPhaseIsNeverTakenBack (conformance C6): a terminated pod does not run again, even
-// if the runtime has lost its records.
+// TestTerminalPhaseIsNeverTakenBack (conformance C6) checks that a terminated pod does not run
+// again, even if the runtime has lost its records.
 func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a")
 	obs := statusObserved(t, 1, "a=0")
@@ -86,8 +86,8 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestPhaseWhileAllRestart: while all containers of a pod are being restarted, the pod has not
-// failed, whatever the exit codes of the containers that were not restarted yet.
+// TestPhaseWhileAllRestart covers a restart of all containers of a pod: the pod has not failed,
+// whatever the exit codes of the containers that were not restarted yet.
 func TestPhaseWhileAllRestart(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
 	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")
@@ -125,8 +125,8 @@ func TestKeptEqual(t *testing.T) {
 	}
 }
 
-// TestWaits: the status shows the most recent reason why a container waits, and ignores reasons
-// that are older than the container.
+// TestWaits checks that the status shows the most recent reason why a container waits, and
+// ignores reasons that are older than the container.
 func TestWaits(t *testing.T) {
 	at := func(seconds int) time.Time { return statusT0.Add(time.Duration(seconds) * time.Second) }
 	pull, config, run, crash := Waiting{"ImagePullBackOff", "m"}, Waiting{CreateContainerConfigError, "m"}, Waiting{RunContainerError, "m"}, Waiting{Reason: "CrashLoopBackOff"}
@@ -153,8 +153,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestEvicted: the exits of an evicted pod's containers are kept after they are removed from the
-// runtime.
+// TestEvicted checks that the exits of an evicted pod's containers remain known after podrun has
+// removed the containers from the runtime.
 func TestEvicted(t *testing.T) {
 	all := []Container{
 		{ID: "a1", Name: "a", State: Exited, ExitCode: 137, Message: strings.Repeat("x", 4096), Annotations: map[string]string{"k": "v"}},
@@ -181,7 +181,7 @@ func TestEvicted(t *testing.T) {
 	if d := Next(statusPod(corev1.RestartPolicyAlways, "a"), World{Observed: obs, Now: statusMinute(9)}); !d.Ended || len(d.Actions) > 0 {
 		t.Errorf("%+v", d)
 	}
-	// A pod that exceeded its own limit has no condition DisruptionTarget.
+	// If a pod exceeded its own limit, it does not have the condition DisruptionTarget.
 	obs.Kept = Kept{}.Evict("Usage of EmptyDir volume \"data\" exceeds the limit \"1Gi\". ", false, statusMinute(3))
 	for _, c := range Status(statusPod(corev1.RestartPolicyAlways, "a"), StatusInput{Observed: obs, Now: statusMinute(9)}).Conditions {
 		if c.Type == corev1.DisruptionTarget {
@@ -190,8 +190,8 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// For each name, only the last container that could not be created is kept, and only as long as its
-// sandbox exists, as for a container in the runtime.
+// Of the containers that could not be created, podrun keeps the last one of each name, as long as
+// its sandbox exists. Containers in the runtime do not outlive their sandbox either.
 func TestCreateFailures(t *testing.T) {
 	failed := func(id, name, sandbox string) Container {
 		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, CreateFailed: true, Message: strings.Repeat("x", 4096)}

@@ -30,8 +30,7 @@ const (
 	// RestartAll stops every container and starts the pod over in its sandbox,
 	// init containers included.
 	RestartAll Verb = "RestartAll"
-	// RunPostStart runs a postStart hook again, because an earlier podrun process may not have finished
-	// it.
+	// RunPostStart runs a postStart hook again, if an earlier podrun process may not have finished it.
 	RunPostStart Verb = "RunPostStart"
 	// ResizePod applies the spec's resources to the pod's cgroup and its running containers (KEP-1287).
 	ResizePod Verb = "ResizePod"
@@ -46,21 +45,21 @@ type Action struct {
 	Why       string `json:"why,omitempty"`
 	// Message is the message of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
-	// Restart is the reason why the killed containers are started again, for KillContainer and KillPod.
-	// It is empty if they are not started again, or if that depends on their exit codes. It is recorded
-	// before the kill.
+	// Restart is the reason why podrun starts the killed containers again, for KillContainer and
+	// KillPod. It is empty if podrun does not start them again, or if their exit codes decide whether
+	// it does. podrun records it before the kill.
 	Restart RestartCause `json:"restart,omitempty"`
 	// Grace is the grace period of the container in seconds, if it differs from the pod's: a probe's
 	// terminationGracePeriodSeconds.
 	Grace *int64 `json:"grace,omitempty"`
 }
 
-// Decision contains the actions that a pod requires now. If there are none, nothing has to be done
-// until a container in Watch exits or Until has passed.
+// Decision contains the actions that a pod requires now. If there are none, the pod requires
+// nothing until a container in Watch exits or Until has passed.
 type Decision struct {
 	Actions []Action
 	Watch   []string  // IDs of running containers whose exit requires a new decision
-	Until   time.Time // end of the shortest back-off; zero if there is none
+	Until   time.Time // end of the shortest back-off; zero if no container is in back-off
 	BackOff []string  // names of the containers in back-off
 	// Ended is true if no container of the pod runs or will run again.
 	Ended bool
@@ -76,24 +75,25 @@ type World struct {
 	Now      time.Time
 	// Started are the IDs of containers whose startup probe has succeeded.
 	Started map[string]bool
-	// Unhealthy contains the containers whose startup or liveness probe has reached its failure
-	// threshold, by container ID.
+	// Unhealthy maps container IDs to the containers whose startup or liveness probe has reached
+	// its failure threshold.
 	Unhealthy map[string]Unhealthy
-	// Since is the pod's start time, from which activeDeadlineSeconds counts; zero if it has not been
-	// started yet.
+	// Since is the pod's start time, from which activeDeadlineSeconds counts; it is zero if the pod
+	// has not been started yet.
 	Since time.Time
 	// GroupLost is true if the pod's cgroup existed and no longer does. The kubelet kills such a
 	// pod and starts it again (syncPod in pkg/kubelet).
 	GroupLost bool
-	// Ephemeral are the names of the ephemeral containers to start, unless they were created before.
+	// Ephemeral are the names of the ephemeral containers to start. Next starts none that was
+	// created before.
 	Ephemeral []string
-	// CreateAhead contains the names of the init containers that may be created while the previous one
-	// runs.
+	// CreateAhead contains the names of the init containers that podrun may create while the previous
+	// one runs.
 	CreateAhead map[string]bool
 	// CreatedAhead is the ID of the container that this process has created before its turn; empty if there
 	// is none.
 	CreatedAhead string
-	// DebugOnly is true if only ephemeral containers are handled.
+	// DebugOnly is true if Next plans only actions for ephemeral containers.
 	DebugOnly bool
 	// BackOff are the node's delays before an exited container is started again; the zero value means
 	// the kubelet's defaults.
@@ -113,15 +113,16 @@ type Unhealthy struct {
 	Grace   *int64 // the probe's own terminationGracePeriodSeconds
 }
 
-// Next decides which actions a pod requires. It is pure and contains the complete lifecycle logic; the
-// caller executes the actions, observes the pod and calls it again.
+// Next decides which actions a pod requires. It is pure and contains the complete lifecycle logic. The
+// caller executes the actions, observes the pod and calls Next again.
 //
-// The order is the kubelet's: the sandbox; init containers, each of which must succeed before the next
-// one; sidecars (KEP-753), which are started in turn and kept running; then the app containers in list
-// order.
+// The order is the kubelet's: first the sandbox; then the init containers, each of which must succeed
+// before the next one starts; among them the sidecars (KEP-753), which are started in turn and kept
+// running; then the app containers in list order.
 func Next(pod *corev1.Pod, w World) Decision {
 	if w.Observed.Kept.Terminal() {
-		return end(w.Observed) // even if the runtime has forgotten its containers
+		// The pod has ended, even if the runtime has lost the records of its containers.
+		return end(w.Observed)
 	}
 	due := deadline(pod, w.Since)
 	if !due.IsZero() && !w.Now.Before(due) && !allEndedBefore(pod, w.Observed, due) {
@@ -136,7 +137,7 @@ func Next(pod *corev1.Pod, w World) Decision {
 	return d
 }
 
-// nextStep is Next without activeDeadlineSeconds.
+// nextStep does what Next does, except for activeDeadlineSeconds.
 func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
 	if !create && w.GroupLost {
@@ -167,7 +168,8 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		running += nextApp(pod, &pod.Spec.Containers[i], w, &d)
 	}
 	if running == 0 {
-		return end(w.Observed) // whether or not sidecars need an action, because they do not keep a pod alive
+		// The pod has ended, even if sidecars need an action, because they do not keep a pod alive.
+		return end(w.Observed)
 	}
 	d.resize(pod, w.Observed, apps)
 	return d
@@ -193,8 +195,8 @@ func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// allEndedBefore reports whether all app containers had exited, and were not to be restarted, before
-// the deadline, which then has no effect.
+// allEndedBefore reports whether all app containers had exited before the deadline and were not to
+// be restarted. In that case, the deadline has no effect.
 func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -206,7 +208,7 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	return true
 }
 
-// DecideBy requests another decision at t, unless one is due earlier.
+// DecideBy requests that the next decision is made at t, unless it is due earlier.
 func (d *Decision) DecideBy(t time.Time) {
 	if d.Until.IsZero() || t.Before(d.Until) {
 		d.Until = t
@@ -235,8 +237,8 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	return 1
 }
 
-// nextRunning plans a running container, and reports whether it requires no action. A container whose
-// definition has changed is replaced; the API allows changes of the image only.
+// nextRunning plans a running container, and reports whether it requires no action. If the definition
+// of the container has changed, nextRunning replaces it; the API allows changes of the image only.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
 		d.replace(pod, have, w, Action{Why: "its definition changed",
@@ -266,16 +268,16 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 	return true
 }
 
-// replace kills a container and starts it again, regardless of its restart policy. The argument kill
-// contains the reason and the message.
+// replace kills a container and starts it again, even if its restart policy is Never. The argument
+// kill contains the reason and the message.
 func (d *Decision) replace(pod *corev1.Pod, have *Container, w World, kill Action) {
 	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, have.Name, have.ID, RestartChanged
 	d.Actions = append(d.Actions, kill)
 	d.start(pod, have.Name, w, kill.Why)
 }
 
-// start plans the start of a container. As in the kubelet, a container that was created but not started
-// counts as a run, unless it was created before its turn.
+// start plans the start of a container. As in the kubelet, if a container was created but not started,
+// that counts as a run, unless podrun created it before its turn.
 func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	var attempt uint32
 	if last := w.Observed.Newest(name); last != nil {
@@ -286,8 +288,8 @@ func (d *Decision) start(pod *corev1.Pod, name string, w World, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll restarts all containers of the pod, after the back-off of the container whose restart rule
-// requires it.
+// restartAll restarts all containers of the pod. The container whose rule requires this determines the
+// back-off.
 func (d *Decision) restartAll(c *Container, w World) {
 	if d.backsOff(c, w) {
 		return
@@ -296,23 +298,23 @@ func (d *Decision) restartAll(c *Container, w World) {
 		Why: fmt.Sprintf("container %s exited with %d: its restart rule restarts all containers of the pod", c.Name, c.ExitCode)})
 }
 
-// restart starts an exited container again, unless it is in back-off. A container that was killed to be
-// resized has no back-off.
+// restart starts an exited container again, unless it is in back-off. If podrun killed the container to
+// resize it, there is no back-off.
 func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
 	if w.Observed.resizeRestarts(pod, c, last) || !d.backsOff(last, w) {
 		d.start(pod, last.Name, w, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }
 
-// backsOff reports whether an exited container is in back-off, and if so requests another decision at
-// the end of the delay. The back-off of an earlier definition does not apply.
+// backsOff reports whether an exited container is in back-off. If it is, backsOff requests another
+// decision at the end of the delay. A back-off of the container's previous definition does not apply.
 func (d *Decision) backsOff(c *Container, w World) bool {
 	if w.changed(c) {
 		return false
 	}
 	delay := RestartDelay(c, w.BackOff)
 	at := c.FinishedAt.Add(delay)
-	// If the clock was set back, the delay must not become longer.
+	// If the clock was set back, this must not make the delay longer.
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
 		return false
 	}

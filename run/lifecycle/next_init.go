@@ -17,7 +17,8 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 			continue
 		}
 		if initialized {
-			continue // an app container was created, so all init containers had succeeded
+			// An app container was created, so all init containers had succeeded.
+			continue
 		}
 		var next *corev1.Container
 		if i+1 < len(pod.Spec.InitContainers) {
@@ -42,7 +43,7 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 }
 
 // nextRegularInit plans one init container and reports whether it has succeeded. Next is the
-// following init container, which is created while this one runs; nil if there is none.
+// init container that follows, which podrun creates while this one runs; nil if none follows.
 func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	d.ahead(have, next, w)
@@ -58,14 +59,16 @@ func nextRegularInit(pod *corev1.Pod, c, next *corev1.Container, w World, d *Dec
 		*d = end(w.Observed)
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
-	default: // created but never started (k/k#126543), or unknown
+	// It was created but never started (k/k#126543), or its state is unknown.
+	default:
 		d.start(pod, c.Name, w, "was "+string(have.State))
 	}
 	return false
 }
 
-// ahead plans to create the next init container while the current one runs for the first time, and to
-// remove it if the current one fails: when an init container is restarted, the next one must not exist.
+// ahead plans to create the next init container while the current one runs for the first time. If the
+// current one fails, ahead plans to remove the next one: when an init container is restarted, the next
+// one must not exist.
 func (d *Decision) ahead(current *Container, next *corev1.Container, w World) {
 	if current == nil || next == nil {
 		return
@@ -87,7 +90,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(pod, c.Name, w, "next sidecar")
 		return false
 	case have.State == Running:
-		// podrun must detect the sidecar's exit even while later containers start: otherwise an init
+		// podrun must detect the sidecar's exit even while later containers start. Otherwise an init
 		// container that requires the sidecar would wait forever.
 		good := nextRunning(pod, c, have, w, d)
 		if good {

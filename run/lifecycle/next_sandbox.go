@@ -38,7 +38,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {
-		// The pod must not be restarted, but has lost its sandbox, for example in a reboot: its
+		// The pod has lost its sandbox, for example in a reboot, and must not be restarted. Its
 		// containers have exited, so the pod has ended.
 		return end(obs)
 	}
@@ -64,8 +64,8 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// anyStartsAgain reports whether podrun killed an app container in order to start it again regardless
-// of its restart policy.
+// anyStartsAgain reports whether podrun killed an app container in order to start it again even if
+// its restart policy is Never.
 func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		last := obs.Latest(c.Name)
@@ -74,8 +74,8 @@ func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 }
 
 // AnyStarted reports whether any container of the pod was started. A container that was created but
-// never started does not count; the kubelet counts it and leaves the pod pending forever. CRI-O
-// reports such a container as exited once its sandbox is stopped.
+// never started does not count. The kubelet counts such a container, and leaves the pod pending
+// forever. CRI-O reports such a container as exited when its sandbox has been stopped.
 func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool {
 		unstarted := c.State == Exited && c.StartedAt.IsZero() && c.Reason != reasonStartError

@@ -55,7 +55,7 @@ const (
 	never     = corev1.RestartPolicyNever
 )
 
-// someHour is long after every container of statusObserved has exited.
+// someHour is a time long after the last exit of a container of statusObserved.
 var someHour = statusMinute(60)
 
 func TestNext(t *testing.T) {
@@ -302,8 +302,8 @@ func rule(name string, code int32) func(*corev1.Pod, *World) {
 	}
 }
 
-// ruleAll adds a rule that restarts all containers when a container with policy Never exits with a
-// code.
+// ruleAll adds a rule that restarts all containers when a container with policy Never exits with
+// the given code.
 func ruleAll(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		rule(name, code)(p, w)
@@ -315,7 +315,7 @@ func both(a, b func(*corev1.Pod, *World)) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) { a(p, w); b(p, w) }
 }
 
-// restarted marks the first runs of all containers as ended by a restart of all containers.
+// restarted marks the first run of each container as ended by a restart of all containers.
 func restarted(_ *corev1.Pod, w *World) { w.Observed.Restarted = firstRuns(w.Observed) }
 
 func firstRuns(obs *Observed) map[string]bool {
@@ -403,8 +403,8 @@ func TestStartedGoal(t *testing.T) {
 	}
 }
 
-// TestNextAgreesWithGoal checks that Next acts on, or waits for, whatever is missing for a goal:
-// otherwise a command would wait forever.
+// TestNextAgreesWithGoal checks that if something is missing for a goal, Next acts on it or
+// waits for it. Otherwise a command would wait forever.
 func TestNextAgreesWithGoal(t *testing.T) {
 	states := []string{"", "run", "created", "unknown", "0", "1"}
 	for _, policy := range []corev1.RestartPolicy{always, onFailure, never} {

@@ -24,19 +24,21 @@ const (
 
 // Sandbox is a sandbox of a pod, as reported by the runtime.
 type Sandbox struct {
-	ID          string            `json:"id"`
-	Pod         identity.Pod      `json:"pod"`
-	Attempt     uint32            `json:"attempt"`
-	Ready       bool              `json:"ready"`
-	CreatedAt   time.Time         `json:"createdAt"`
-	HostNetwork bool              `json:"hostNetwork,omitempty"`
-	Handler     string            `json:"handler,omitempty"` // the runtime handler; "" is the default
-	IPs         []string          `json:"ips,omitempty"`
-	Managed     bool              `json:"managed"` // has podrun's annotation
-	RootDir     string            // root directory with which it was created; empty if it is this process's root directory
-	Invocation  string            `json:"invocation,omitempty"`
-	Generation  string            `json:"generation,omitempty"` // of the owner that created it
-	Labels      map[string]string `json:"labels,omitempty"`
+	ID          string       `json:"id"`
+	Pod         identity.Pod `json:"pod"`
+	Attempt     uint32       `json:"attempt"`
+	Ready       bool         `json:"ready"`
+	CreatedAt   time.Time    `json:"createdAt"`
+	HostNetwork bool         `json:"hostNetwork,omitempty"`
+	Handler     string       `json:"handler,omitempty"` // the runtime handler; "" is the default
+	IPs         []string     `json:"ips,omitempty"`
+	Managed     bool         `json:"managed"` // has podrun's annotation
+	// root directory with which it was created; empty if that is this process's root directory
+	RootDir    string
+	Invocation string `json:"invocation,omitempty"`
+	// generation of the owner that created it
+	Generation string            `json:"generation,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
 }
 
 // Container is one attempt of a container.
@@ -48,7 +50,7 @@ type Container struct {
 	Restarts   uint32    `json:"restarts"` // number of earlier starts of containers of that name
 	Image      string    `json:"image"`    // as in the pod's spec
 	ImageID    string    `json:"imageID"`  // the runtime's reference
-	Hash       string    `json:"hash"`     // of the spec from which it was created
+	Hash       string    `json:"hash"`     // hash of the spec from which it was created
 	CreatedAt  time.Time `json:"createdAt"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
@@ -56,9 +58,10 @@ type Container struct {
 	Reason     string    `json:"reason,omitempty"`
 	Message    string    `json:"message,omitempty"`
 	LogPath    string    `json:"logPath,omitempty"` // absolute
-	PID        int       `json:"pid,omitempty"`     // on this host, if the runtime reports it
-	// ProcessExited is set for a running container whose first process has exited: the runtime has not
-	// reported the exit yet. It is set only if podrun and the runtime see the same process IDs.
+	PID        int       `json:"pid,omitempty"`     // process ID on this host, if the runtime reports it
+	// ProcessExited is set for a running container if its first process has exited, but the runtime
+	// has not reported the exit yet. It is set only if podrun and the runtime see the same process
+	// IDs.
 	ProcessExited bool `json:"-"`
 	// User is the identity with which the container's first process was started; nil if the runtime does
 	// not report it (containerd 1.x).
@@ -70,9 +73,9 @@ type Container struct {
 	// TerminationLog is the path, on this host, of the file for the container's termination message.
 	TerminationLog string `json:"terminationLog,omitempty"`
 
-	// CreateFailed is true for a container that the runtime failed to create because its program cannot be
-	// executed. Such a container exists only in podrun's records, as exited and with an ID that podrun
-	// generated.
+	// CreateFailed is true for a container that the runtime failed to create because it cannot execute the
+	// container's program. Such a container exists only in podrun's records: its state is exited, and
+	// podrun generated its ID.
 	CreateFailed bool `json:"unmade,omitempty"`
 
 	// Annotations are the annotations with which the container was created. They are available even if the
@@ -89,48 +92,49 @@ type Probed struct {
 // HookState is the recorded state of a container's postStart hook.
 type HookState string
 
-// A hook is pending from before the start of its container until the hook has ended. If podrun is killed
-// in between, the hook remains pending, and the next podrun process runs it (k/k#60053, k/k#122803).
+// A hook is pending from a time before the start of its container until the hook has ended. If podrun is
+// killed during that time, the hook remains pending, and the next podrun process runs it (k/k#60053,
+// k/k#122803).
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
-	// HookFailed means that a hook failed after the command that ran it had lost ownership of the pod:
-	// the owner kills the container.
+	// HookFailed means that a hook failed when the command that ran it no longer owned the pod: the
+	// new owner kills the container.
 	HookFailed HookState = "Failed"
 )
 
 // Observed is the state of a pod in the runtime and in its directory.
 type Observed struct {
-	// ReadAt is the time immediately before the runtime was read: later changes are not part of the
-	// observation unless this process made or detected them.
+	// ReadAt is the time immediately before the runtime was read. The observation does not include
+	// later changes, unless this process made or detected them.
 	ReadAt     time.Time            `json:"-"`
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
 	// Restarted are the IDs of the containers that ended with the last restart of all containers
-	// (KEP-5532): they are ignored when the next actions are decided. Creation times would not identify
-	// them, because the host's clock can be changed.
+	// (KEP-5532). Next ignores these containers. Creation times would not identify them, because the
+	// host's clock can be changed.
 	Restarted map[string]bool `json:"restarted,omitempty"`
-	// PendingRestarts are the containers that podrun kills, or has killed, in order to start them
-	// again, by name. An entry is recorded before the kill, and applies until a newer container of that
-	// name has been started.
+	// PendingRestarts are, by name, the containers that podrun has killed or is about to kill in order
+	// to start them again. podrun records an entry before the kill. The entry applies until a newer
+	// container of that name has been started.
 	PendingRestarts map[string]PendingRestart `json:"pendingRestarts,omitempty"`
-	Probes          map[string]Probed         `json:"probes,omitempty"` // last probe results, by container ID
-	// ProbedAt is the time at which Probes were last valid; zero if there are none.
+	Probes          map[string]Probed         `json:"probes,omitempty"` // the last results of the probes, by container ID
+	// ProbedAt is the last time at which Probes was valid; zero if there are no results.
 	ProbedAt time.Time `json:"-"`
-	// Kept is the part of the pod's status that an owner recorded.
+	// Kept is the part of the pod's status that the pod's owner recorded.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is an in-place resize in progress; nil if there is none.
 	Resize *Resize `json:"resize,omitempty"`
 	// ImageFailures are the reasons why containers wait for their images, by container name. The
 	// process that pulls the images records them.
 	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
-	// Unreadable contains a warning for each optional state file that is corrupt. Such a file is treated
-	// as missing.
+	// Unreadable contains a warning for each optional state file that is corrupt. podrun treats such a
+	// file as missing.
 	Unreadable problem.List `json:"-"`
 }
 
-// Sandbox returns the current sandbox, which is the newest; nil if there is none.
+// Sandbox returns the current sandbox, which is the newest one; nil if the pod has none.
 func (o *Observed) Sandbox() *Sandbox {
 	if len(o.Sandboxes) == 0 {
 		return nil
@@ -138,9 +142,9 @@ func (o *Observed) Sandbox() *Sandbox {
 	return &o.Sandboxes[0]
 }
 
-// Container returns the newest container of a name in the current sandbox; nil if there is none.
-// Containers of older sandboxes never count, because the new sandbox requires its init containers to
-// run again (k/k#140309).
+// Container returns the newest container with the given name in the current sandbox; nil if there is
+// none. It never returns a container of an older sandbox, because the new sandbox requires its init
+// containers to run again (k/k#140309).
 func (o *Observed) Container(name string) *Container {
 	s := o.Sandbox()
 	if s == nil {
@@ -154,8 +158,7 @@ func (o *Observed) Container(name string) *Container {
 	return nil
 }
 
-// Newest returns the newest container of a name in any sandbox; nil if there is
-// none.
+// Newest returns the newest container with the given name in any sandbox; nil if there is none.
 func (o *Observed) Newest(name string) *Container {
 	for i := range o.Containers {
 		if o.Containers[i].Name == name {
@@ -184,7 +187,7 @@ func (o *Observed) Previous(c *Container) *Container {
 	return nil
 }
 
-// Put replaces the container with the same ID, or adds c as the newest.
+// Put adds c as the newest container, or replaces the container with the same ID.
 func (o *Observed) Put(c Container) {
 	for i := range o.Containers {
 		if o.Containers[i].ID == c.ID {
@@ -215,7 +218,7 @@ func StartTime(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, take
+// Order sorts sandboxes and containers, newest first. Attempts, which increase for each name, have
 // precedence over creation times, because the host's clock may have been set back.
 func (o *Observed) Order() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {
@@ -229,7 +232,7 @@ func (c *Container) compare(other *Container) int {
 	return cmp.Or(cmp.Compare(c.Restarts, other.Restarts), c.CreatedAt.Compare(other.CreatedAt))
 }
 
-// Drop removes a container from the observation after it was removed from the runtime.
+// Drop removes a container from the observation after podrun has removed it from the runtime.
 func (o *Observed) Drop(id string) {
 	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
 }

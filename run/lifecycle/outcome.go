@@ -68,12 +68,14 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	return out
 }
 
-// ExitCode returns the exit code of a pod that has ended: the exit code of container from or, if from
-// is empty, the one that the policy selects. Sidecars never count. Ok is false if the pod failed for
-// a reason other than a container's exit code.
+// ExitCode returns the exit code of a pod that has ended. This is the exit code of the container
+// named by from or, if from is empty, of the one that the policy selects. Sidecars never count.
+// Sidecars never count. Ok is false if the pod failed for a reason other than a container's exit
+// code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
-		return 0, false // DeadlineExceeded: the exit codes show only that the containers were killed
+		// DeadlineExceeded: the exit codes only show that podrun killed the containers.
+		return 0, false
 	}
 	if from != "" {
 		for _, e := range ended {

@@ -8,34 +8,36 @@ import (
 
 // RestartCause is the reason why podrun kills a container and starts it again. The kubelet decides in one
 // pass to kill a container and to start it again (computePodActions in pkg/kubelet/kuberuntime). podrun
-// records the cause before the kill, because podrun can be interrupted between the two, and the exit code of
-// a container that podrun killed does not show whether the container must be started again.
+// records the cause before the kill, because it can be interrupted between the two. The exit code of a
+// container that podrun killed does not show whether the container must be started again.
 type RestartCause string
 
 // The causes.
 const (
 	// RestartChanged means that the definition of the container changed, or that a resize requires its
-	// restart (KEP-1287). Its restart policy is ignored.
+	// restart (KEP-1287). podrun ignores the container's restart policy.
 	RestartChanged RestartCause = "Changed"
-	// RestartUnhealthy means that the container's startup or liveness probe failed. The container is started
-	// again unless its restart policy, or else the pod's, is Never; its restart rules are ignored.
+	// RestartUnhealthy means that the container's startup or liveness probe failed. podrun starts the
+	// container again unless its restart policy is Never; a container without a policy has the pod's. podrun
+	// ignores its restart rules.
 	RestartUnhealthy RestartCause = "Unhealthy"
-	// RestartSandbox means that the pod is started over in a new sandbox, unless its restart policy is
-	// Never. The containers' own policies are ignored.
+	// RestartSandbox means that podrun starts the pod over in a new sandbox, unless the pod's restart
+	// policy is Never. podrun ignores the containers' own policies.
 	RestartSandbox RestartCause = "Sandbox"
 )
 
-// PendingRestart is a container that podrun kills, or has killed, to start it again.
+// PendingRestart is a container that podrun has killed, or is about to kill, in order to start
+// it again.
 type PendingRestart struct {
 	ID      string       `json:"id"`
 	Attempt uint32       `json:"attempt"` // its restart count
 	Cause   RestartCause `json:"cause"`
-	// NewSandbox is true if the containers are killed to start the pod over in a new sandbox.
+	// NewSandbox is true if podrun kills the containers to start the pod over in a new sandbox.
 	NewSandbox bool `json:"newSandbox,omitempty"`
 }
 
-// WithPendingRestarts returns a copy of the pending restarts to which the containers with these IDs are
-// added. A container that is killed for a new sandbox keeps its earlier cause.
+// WithPendingRestarts returns a copy of the pending restarts, with the containers that have these IDs.
+// If a container already has a cause and is killed for a new sandbox, it keeps that cause.
 func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	if out == nil {
@@ -56,10 +58,10 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 }
 
 // CurrentRestarts returns the pending restarts that are not complete. A restart is complete when a newer
-// container of that name was started; a container that was created but not yet started does not count,
-// because it may be removed again. CurrentRestarts also omits running containers that were not asked to
-// stop, because the causes are evaluated again for them. The argument ending contains the containers that
-// were asked to stop, by ID.
+// container of that name has been started. A container that was only created does not count, because
+// podrun may remove it again. CurrentRestarts also omits running containers that podrun has not asked to
+// stop, because podrun then decides about them anew. The argument ending contains, by ID, the containers
+// that podrun has asked to stop.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
@@ -77,8 +79,8 @@ func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]Pendi
 	return out
 }
 
-// pendingRestart returns the pending restart of a container, or that of a newer container of the same name
-// that is no longer observed; the zero value if there is none.
+// pendingRestart returns the pending restart of a container. If the observation lacks a newer container of
+// the same name, that container's pending restart counts. The result is the zero value if there is none.
 func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
 		return p
@@ -86,8 +88,8 @@ func (o *Observed) pendingRestart(c *Container) PendingRestart {
 	return PendingRestart{}
 }
 
-// restartsInNewSandbox reports whether podrun has killed containers of the current sandbox, or was about to,
-// in order to start the pod over in a new one.
+// restartsInNewSandbox reports whether podrun has killed containers of the current sandbox, or was about to
+// do so, in order to start the pod over in a new one.
 func (o *Observed) restartsInNewSandbox() bool {
 	s := o.Sandbox()
 	return s != nil && slices.ContainsFunc(o.Containers, func(c Container) bool {

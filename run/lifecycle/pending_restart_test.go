@@ -10,19 +10,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// interrupted is a pod whose actions are executed step by step, by processes that may be killed between
-// any two steps. A killed process loses its state of probes and cgroups, while the state in the runtime
-// and in the pod's state files remains.
+// interrupted is a pod whose actions are executed step by step. Processes execute them, and may be
+// killed between any two steps. A killed process loses what it knows about probes and cgroups, but the
+// state in the runtime and in the pod's state files remains.
 type interrupted struct {
-	t      *testing.T
-	name   string
-	pod    *corev1.Pod
-	obs    *Observed
-	world  World
-	ending map[string]time.Time // the containers that were asked to stop, by ID
-	code   int32                // the exit code of killed containers
-	steps  int                  // how many steps the process executes before it is killed; negative for all
-	fails  string               // for each attempt to create or start container a, in order, whether it fails (x): "-x" fails the first start
+	t     *testing.T
+	name  string
+	pod   *corev1.Pod
+	obs   *Observed
+	world World
+	// the containers that a process has asked to stop, by ID
+	ending map[string]time.Time
+	code   int32 // the exit code of killed containers
+	steps  int   // how many steps the process executes before it is killed; negative for all
+	// for each attempt to create or start container a, in order, whether it fails (x) or not (-): "-x"
+	// fails the first start
+	fails string
 }
 
 // step counts one step, and reports whether the process is still alive.
@@ -35,7 +38,8 @@ func (r *interrupted) step() bool {
 // number of steps.
 func (r *interrupted) process(steps int) (died bool) {
 	r.steps = steps
-	for id := range r.ending { // the next owner stops these before it makes any other decision
+	// The next owner stops these containers before it makes any other decision.
+	for id := range r.ending {
 		r.exit(id)
 	}
 	for range 20 {
@@ -113,7 +117,8 @@ func (r *interrupted) do(a Action) bool {
 	return true
 }
 
-// start removes containers that never ran, then creates and starts one, which may fail.
+// start removes containers that never ran, then creates and starts one. Creating or starting it
+// may fail.
 func (r *interrupted) start(a Action) bool {
 	for _, c := range r.obs.Containers {
 		if c.Name == a.Container && c.State == Created {
@@ -153,7 +158,8 @@ func (r *interrupted) fail(container string) bool {
 	return first == 'x'
 }
 
-// kill records the cause, asks the containers to stop, and lets them exit, each in one step.
+// kill records the cause, asks the containers to stop, and lets them exit. Each of these is one
+// step.
 func (r *interrupted) kill(cause RestartCause, ids ...string) bool {
 	if cause != "" && len(ids) > 0 {
 		if !r.step() {
@@ -184,12 +190,12 @@ func (r *interrupted) exit(id string) {
 	}
 }
 
-// TestInterruptedRestart checks which containers are started again if two podrun processes are
-// killed after any of their steps, for all restart policies and exit codes, and if the new
-// container cannot be created. A container that was killed for a change or a resize is always
-// started again. A container that was killed because of a probe is started again unless its
-// policy is Never; without a policy of its own, the pod's applies. A container that was killed
-// for a new sandbox is started again unless the pod's policy is Never (computePodActions in
+// TestInterruptedRestart kills two podrun processes after any of their steps, and checks which
+// containers are started again, for all restart policies and exit codes, and also if the new
+// container cannot be created. If a container was killed for a change or a resize, it is always
+// started again. If it was killed because of a probe, it is started again unless its policy is
+// Never; a container without a policy has the pod's. If it was killed for a new sandbox, it is
+// started again unless the pod's policy is Never (computePodActions in
 // pkg/kubelet/kuberuntime).
 func TestInterruptedRestart(t *testing.T) {
 	cells := 0
@@ -216,22 +222,25 @@ func TestInterruptedRestart(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// restarts runs two processes that are killed and one that is not, and checks whether container a was
-// started again.
+// restarts runs two processes that are killed and a third one that is not, and checks whether
+// container a was started again.
 func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own string, first, second int) {
 	died := r.process(first)
 	asked := len(r.ending) > 0
 	if r.process(second) && !died {
-		asked = true // the first process had finished
+		// The first process had finished.
+		asked = true
 	}
 	r.process(-1)
 	want := cause != "probe" || own != "Never" && (own != "" || policy != never)
 	switch {
 	case died && !asked && (cause == "probe" || cause == "cgroup" && len(r.obs.PendingRestarts) == 0 && r.obs.Newest("a").Restarts == 0):
-		want = false // nothing was recorded, and the next process does not know the cause
+		// Nothing was recorded, so the next process does not know the cause.
+		want = false
 	case cause == "cgroup" && policy == never:
 		if want = false; died && own != "" {
-			return // the pod ends, so its containers are not started again
+			// The pod ends, so its containers are not started again.
+			return
 		}
 	}
 	a := r.obs.Newest("a")
@@ -265,8 +274,8 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	case "change":
 		r.world.Hashes["a"] = "2"
 	case "change without sandbox", "killed without sandbox":
-		// A podrun was killed after it had recorded the restart, or after it had also asked the
-		// container to stop. Then the sandbox stopped.
+		// A podrun process was killed after it had recorded the restart, or after it had also asked
+		// the container to stop. Then the sandbox stopped.
 		r.world.Hashes["a"] = "2"
 		r.obs.PendingRestarts = r.obs.WithPendingRestarts(RestartChanged, "a-0")
 		r.obs.Sandboxes[0].Ready = false

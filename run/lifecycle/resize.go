@@ -39,22 +39,22 @@ func resourcesOf(r corev1.ResourceRequirements) Resources {
 	}
 }
 
-// Resize is an in-place resize that has begun and is not complete (KEP-1287). It is recorded before the
-// pod's new definition.
+// Resize is an in-place resize that has begun and has not completed yet (KEP-1287). podrun records it
+// before it writes the pod's new definition.
 type Resize struct {
 	// Group is true if the pod's cgroup already has the resources of the spec.
 	Group bool `json:"group,omitempty"`
-	// Containers maps the ID of each container that was running when the resize began to its current
-	// resources.
+	// Containers maps each container that was running when the resize began, by its ID, to the
+	// resources that it has now.
 	Containers map[string]Resources `json:"containers,omitempty"`
-	// Error explains why the last attempt failed; empty if it did not.
+	// Error explains why the last attempt failed; it is empty if the last attempt did not fail.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// BeginResize returns the resize from one definition of a pod (was) to another with the same containers
-// (will); nil if CPU and memory do not change. If an earlier resize was not applied to a container, the
-// container still has the resources from before that resize.
+// BeginResize returns the resize from one definition of a pod (was) to another one with the same
+// containers (will); nil if CPU and memory do not change. If podrun had not yet applied an earlier
+// resize to a container, the container still has the resources from before that resize.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil
@@ -105,8 +105,8 @@ func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Containe
 	return had, ok && had != ResourcesOf(pod, c)
 }
 
-// resizeRestarts reports whether a container's pending resize requires a restart according to its
-// resizePolicy.
+// resizeRestarts reports whether a container has a pending resize that requires a restart
+// according to the container's resizePolicy.
 func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	had, differs := o.Resizing(pod, c, have)
 	want := ResourcesOf(pod, c)
@@ -115,12 +115,13 @@ func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Co
 	return differs && (cpu && RestartsToResize(c, corev1.ResourceCPU) || memory && RestartsToResize(c, corev1.ResourceMemory))
 }
 
-// RestartsToResize reports whether a container must be restarted when the named resource is resized.
+// RestartsToResize reports whether a change of the named resource requires a restart of the
+// container.
 func RestartsToResize(c *corev1.Container, name corev1.ResourceName) bool {
 	return slices.Contains(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: name, RestartPolicy: corev1.RestartContainer})
 }
 
-// ToResize lists the running containers to be resized without a restart.
+// ToResize lists the running containers that podrun must resize without a restart.
 func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	var out []Container
 	for _, s := range SpecContainers(pod) {
@@ -132,8 +133,8 @@ func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	return out
 }
 
-// Resized reports whether a resize is complete: the pod's cgroup, and every container that runs or will
-// be started again, have the resources of the spec.
+// Resized reports whether a resize is complete: the pod's cgroup has the resources of the spec, and so
+// has every container that runs or will be started again.
 func (o *Observed) Resized(pod *corev1.Pod) bool {
 	if o.Resize == nil || !o.Resize.Group {
 		return false
@@ -147,8 +148,8 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	return true
 }
 
-// resize plans the resize of the pod's cgroup and its running containers, after the containers that
-// require a restart are killed, and before any container is started (SyncPod in
+// resize plans the resize of the pod's cgroup and its running containers. It comes after the kill
+// of containers that require a restart, and before any container is started (SyncPod in
 // pkg/kubelet/kuberuntime). From is the index of the first action for an app container.
 func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {
 	if obs.Resize == nil || obs.Resize.Group && len(obs.ToResize(pod)) == 0 {

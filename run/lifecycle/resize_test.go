@@ -41,8 +41,8 @@ func TestBeginResize(t *testing.T) {
 	if r := obs.BeginResize(will, resizing("300m", "64Mi"), someHour); r.Containers["a-0"] != want {
 		t.Errorf("second resize %+v", r)
 	}
-	// The second resize restores the container's current resources: only the pod's cgroup must be
-	// updated.
+	// The second resize restores the resources that the container still has: podrun must only
+	// update the pod's cgroup.
 	obs.Resize = obs.BeginResize(will, was, someHour)
 	if got := obs.ToResize(was); len(got) > 0 {
 		t.Errorf("to resize %v", got)
@@ -96,8 +96,8 @@ func TestNextResize(t *testing.T) {
 	}
 }
 
-// TestResizeEnds: a resize is complete once every container that runs or will run again has the
-// resources of the spec.
+// TestResizeEnds checks that a resize is complete when every container that runs or will run
+// again has the resources of the spec.
 func TestResizeEnds(t *testing.T) {
 	was, will := resizing("100m", "64Mi"), resizing("200m", "64Mi")
 	obs := statusObserved(t, 1, "a=run", "b=run")
@@ -129,7 +129,7 @@ func TestResizeEnds(t *testing.T) {
 }
 
 // TestResizeStatus checks the conditions of KEP-1287, and a memory request, which the runtime does not
-// know.
+// report.
 func TestResizeStatus(t *testing.T) {
 	pod := resizing("200m", "64Mi")
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("32Mi")

@@ -5,8 +5,9 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// startsAgain reports whether an exited container is started again: either podrun killed it in order to
-// restart it, or the restart policy and rules of the container (KEP-5307) or the pod require it.
+// startsAgain reports whether podrun starts an exited container again: either podrun killed it in order
+// to restart it, or the container's restart policy and rules (KEP-5307), or else the pod's policy,
+// require it.
 func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	switch o.pendingRestart(have).Cause {
 	case RestartChanged, RestartSandbox:
@@ -22,9 +23,9 @@ func (o *Observed) hasEnded(pod *corev1.Pod, c *corev1.Container, last *Containe
 	return last != nil && last.State == Exited && !o.startsAgain(pod, c, last)
 }
 
-// restartsWhenKilled reports whether a container that podrun kills because of a failed probe is started
-// again. Restart rules do not apply: they depend on exit codes, and a running container has none
-// (computePodActions in pkg/kubelet/kuberuntime).
+// restartsWhenKilled reports whether podrun starts a container again after it has killed it because of
+// a failed probe. Restart rules do not apply: they depend on exit codes, and a running container has
+// none (computePodActions in pkg/kubelet/kuberuntime).
 func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	if c.RestartPolicy != nil {
 		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
@@ -32,9 +33,9 @@ func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
-// requestsRestartAll returns an exited container whose restart rules require a restart of the whole pod
-// (KEP-5532), or nil. The rules ignore the exit code of a container that podrun killed in order to
-// start it again.
+// requestsRestartAll returns an exited container whose restart rules require a restart of all
+// containers of the pod (KEP-5532), or nil. The rules do not apply to the exit code of a container that
+// podrun killed in order to start it again.
 func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)

@@ -8,29 +8,30 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// A command that waits until a pod is ready must not succeed because a crashing container is observed
-// between its start and its exit. Without a probe, the kubelet reports such a container as ready, too,
-// but it observes a container only once a second (the relist period of PLEG in pkg/kubelet), so a
-// container that exits at once usually never becomes ready.
+// Suppose a command waits until a pod is ready, and a container of the pod is crashing: the command
+// must not succeed because podrun observed the container between its start and its exit. The kubelet,
+// too, reports such a container as ready if it has no probe. But the kubelet observes containers only
+// once a second (the relist period of PLEG in pkg/kubelet), so a container that exits at once usually
+// never becomes ready.
 const (
-	// firstSettle is how long a container without a readiness or startup probe runs before it counts
-	// as ready.
+	// firstSettle is how long a container without a readiness or startup probe must run before it
+	// counts as ready.
 	firstSettle = time.Second
-	// longestSettle limits how long a restarted container runs before it counts as ready. A restart
-	// delay, which is longer, then separates an earlier failure from the command's result.
+	// longestSettle limits how long a restarted container must run before it counts as ready. A
+	// restart delay, which is longer, then separates an earlier failure from the command's result.
 	longestSettle = 10 * time.Second
 )
 
 // Unsettled is a running container that may be crash looping.
 type Unsettled struct {
-	Until time.Time // when it will have run long enough
+	Until time.Time // the time at which it will have run long enough
 	Why   string
 }
 
-// FindUnsettled returns the container of a pod that must run longest before a command may report the
-// pod as ready; nil if there is none. A container that was restarted after an exit must run longer
-// than before that exit, up to longestSettle. Until is in the past if the container has run long enough,
-// but was observed before that: it may have exited since.
+// FindUnsettled returns the container of a pod whose remaining time is longest before a command may
+// report the pod as ready; nil if no container must run longer. A container that was restarted after an
+// exit must run longer than it did before that exit, up to longestSettle. Until may be in the past: the
+// container has then run long enough, but was observed before that, and may have exited since.
 func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 	var out *Unsettled
 	for _, c := range SpecContainers(pod) {
@@ -46,7 +47,7 @@ func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 			settle, why = longestSettle, fmt.Sprintf("the process of container %s has exited, and the runtime has not reported it yet", have.Name)
 		}
 		until := have.StartedAt.Add(settle)
-		// If the clock was set back, the time must not become longer.
+		// If the clock was set back, this must not make the time longer.
 		if settle == 0 || until.Sub(now) > settle || !obs.ReadAt.Before(until) {
 			continue
 		}
@@ -57,9 +58,9 @@ func FindUnsettled(pod *corev1.Pod, obs *Observed, now time.Time) *Unsettled {
 	return out
 }
 
-// settleTime returns how long a running container must run, and why. Previous is its last run; nil if there
-// was none. A run in an earlier sandbox, of another definition, or long enough to reset the back-off
-// is not part of a crash loop.
+// settleTime returns how long a running container must run before it counts as ready, and why. Previous is
+// the container's previous run; nil if there was none. The previous run is not part of a crash loop if it
+// was in an earlier sandbox, had another definition, or was long enough to reset the back-off.
 func settleTime(spec *corev1.Container, have, previous *Container) (time.Duration, string) {
 	if previous != nil && previous.SandboxID == have.SandboxID && previous.Hash == have.Hash && !previous.ranLong() {
 		ran := max(previous.FinishedAt.Sub(previous.StartedAt), 0)

@@ -34,7 +34,7 @@ func TestFindUnsettled(t *testing.T) {
 		now             func(*corev1.Pod, *Observed) time.Time
 		age             time.Duration // of the observation
 		exited          bool          // the container's process
-		left            time.Duration // how long the container must still run; 0 if the pod is settled
+		left            time.Duration // how long the container must still run; 0 if it has run long enough
 		why             string
 	}{
 		{name: "just started", have: "a=run", now: after(0), left: time.Second, why: "container a has just started"},

@@ -12,8 +12,8 @@ type specContainer struct {
 	Field     string // spec.initContainers[0]
 	EventPath string // spec.initContainers{setup}
 	Init      bool
-	// Ephemeral is true if the container debugs the pod (KEP-277). Target is the container whose
-	// process namespace it shares; empty if it has its own.
+	// Ephemeral is true for a container that debugs the pod (KEP-277). Target is the container
+	// whose process namespace it shares; empty if it has its own.
 	Ephemeral bool
 	Target    string
 }
@@ -39,7 +39,7 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	return out
 }
 
-// FindContainer returns the container with that name; the zero value if there is none.
+// FindContainer returns the container with the given name; the zero value if the pod has none.
 func FindContainer(pod *corev1.Pod, name string) specContainer {
 	for _, c := range SpecContainers(pod) {
 		if c.Container.Name == name {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A container that was created and exited without having been started does not count as started: CRI-O
+// A container that was created and never started, but has exited, does not count as started: CRI-O
 // ends it together with its sandbox.
 func TestAnyStarted(t *testing.T) {
 	now := time.Unix(1, 0)

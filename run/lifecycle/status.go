@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// The status reasons of a pod that a command has stopped or is stopping, and that does not run until a
+// The status reasons of a pod that a command has stopped or is stopping. The pod does not run until a
 // command starts it.
 const (
 	ReasonStopped  = "Stopped"
@@ -22,8 +22,8 @@ type StatusInput struct {
 	// Observed is the observed state of the pod; nil if the runtime has no sandbox and no container of
 	// the pod.
 	Observed *Observed
-	// NodeIPs are this host's addresses, the primary one first. At most two are used, one of each
-	// family.
+	// NodeIPs are this host's addresses, the primary one first. Status uses at most two of them,
+	// one of each family.
 	NodeIPs []string
 	// RuntimeName is the prefix of container IDs; "" means containerd.
 	RuntimeName string
@@ -31,25 +31,26 @@ type StatusInput struct {
 	Waiting map[string]Waiting
 	// Messages are the termination messages, by container ID.
 	Messages map[string]string
-	// Started and Ready are the results of startup and readiness probes, by container ID. A container
-	// with a startup or readiness probe that has no result yet is not started or not ready; a running
-	// container without such a probe is started and ready.
+	// Started and Ready are the results of startup and readiness probes, by container ID. If a probe
+	// has no result yet, the container is not started or not ready. If a running container has no
+	// such probe, it is started and ready.
 	Started, Ready map[string]bool
 	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
 	// (KEP-3857).
 	RecursiveReadOnly bool
 
-	// Over is true if no container of the pod will be started again, regardless of its restart policy,
-	// because the pod was stopped permanently or is being stopped.
+	// Over is true if podrun will not start any container of the pod again, because a command has
+	// stopped the pod permanently or is stopping it. The restart policy then has no effect.
 	Over bool
-	// Undefined is true for leftovers in the runtime of a pod without a definition. Such a pod is never
-	// ready.
+	// Undefined is true for a pod that has no definition, but leftovers in the runtime. Such a pod is
+	// never ready.
 	Undefined bool
-	// Reason and Message describe why the whole pod failed (Evicted, DeadlineExceeded, a
-	// refusal such as OutOfcpu); empty if it did not.
+	// Reason and Message describe why the whole pod failed: Evicted, DeadlineExceeded, or a
+	// refusal such as OutOfcpu. They are empty if it did not.
 	Reason, Message string
 
-	// StartTime is the pod's start time. If zero, the creation time of its oldest sandbox is used.
+	// StartTime is the pod's start time. If it is zero, Status uses the creation time of the pod's
+	// oldest sandbox.
 	StartTime time.Time
 	Now       time.Time
 }
@@ -57,12 +58,12 @@ type StatusInput struct {
 // Status computes a pod's status as the kubelet (v1.36) does
 // (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
 //
-// It requires no earlier status: terminations are derived from the runtime's records. Transition times,
-// and the phase of a pod that has ended, are those that the pod's owner recorded (Observed.Kept). If
-// nothing was recorded, they are derived from the runtime's timestamps, so that two calls with the same
-// input return the same result. Conditions in pod.Status that the kubelet does not set are kept. There
-// is one deliberate difference: an init container of an older sandbox never counts as completed
-// (k/k#140309).
+// It requires no earlier status, because it derives terminations from the runtime's records. Transition
+// times, and the phase of a pod that has ended, come from the record of the pod's owner
+// (Observed.Kept). Without such a record, Status derives them from the runtime's timestamps, so that
+// two calls with the same input return the same result. It keeps conditions in pod.Status that the
+// kubelet does not set. There is one deliberate difference: an init container of an older sandbox never
+// counts as completed (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	if kept := in.Observed.Kept; kept.Terminal() {
@@ -103,8 +104,8 @@ func (in StatusInput) withDefaults() StatusInput {
 	return in
 }
 
-// setIPs sets the addresses of the host and of the pod. A pod in the host's network has the host's
-// addresses.
+// setIPs sets the addresses of the host and of the pod. If the pod uses the host's network, both
+// are the host's addresses.
 func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	hostIPs := in.NodeIPs[:min(2, len(in.NodeIPs))]
 	for _, ip := range hostIPs {
@@ -157,7 +158,7 @@ func OrderIPs(ips, nodeIPs []string) []string {
 	return out
 }
 
-// setPodResources sets the pod-level sums, which the kubelet reports since pod-level resources can be
+// setPodResources sets the pod-level sums. The kubelet reports these since pod-level resources can be
 // resized in place (KEP-5419, enabled by default in v1.36).
 func setPodResources(s *corev1.PodStatus, pod *corev1.Pod) {
 	s.AllocatedResources = resource.PodRequests(pod)

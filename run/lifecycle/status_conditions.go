@@ -20,8 +20,8 @@ const (
 	unknownContainerStatuses = "UnknownContainerStatuses"
 )
 
-// ownConditions are the conditions that a kubelet sets. All others are set by other components and are
-// kept unchanged.
+// ownConditions are the conditions that a kubelet sets. podrun keeps all others unchanged, because
+// other components set them.
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
 	corev1.PodReadyToStartContainers, corev1.PodResizeInProgress, corev1.PodResizePending, corev1.AllContainersRestarting,
@@ -55,7 +55,7 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 	return append(out, disruption(pod, in.Observed.Kept)...)
 }
 
-// disruption returns the condition of a pod that was evicted or stopped because of the node.
+// disruption returns the condition of a pod that podrun evicted or stopped because of the node.
 func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 	at := kept.disrupted()
 	if at.IsZero() {
@@ -85,16 +85,16 @@ func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	return out
 }
 
-// readyToStartCondition reports whether the pod has a sandbox with a network, in which containers can
-// start (KEP-3085).
+// readyToStartCondition reports whether the pod has a sandbox with a network, so that containers can
+// start in it (KEP-3085).
 func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 	missing, _, _ := needSandbox(pod, obs)
 	return condition(corev1.PodReadyToStartContainers, !missing, "", "")
 }
 
 // initializedCondition reports whether the init containers have completed and the sidecars have
-// started. A running or exited app container in the current sandbox proves this, even if a sidecar
-// restarts later.
+// started. If an app container in the current sandbox is running or has exited, this is proven,
+// even if a sidecar restarts later.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")
@@ -151,9 +151,9 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 	return condition(corev1.ContainersReady, false, containersNotReady, fmt.Sprintf("containers with unready status: %s", unready))
 }
 
-// readyCondition reports whether the pod is ready: its containers are ready, and its readiness gates
-// are true. Without a cluster, no controller sets a gate's condition, so a pod with gates is ready only
-// if its file contains these conditions.
+// readyCondition reports whether the pod is ready: its containers must be ready, and its readiness
+// gates must be true. Without a cluster, no controller sets the condition of a gate, so a pod with
+// gates is ready only if its manifest contains these conditions.
 func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		return condition(corev1.PodReady, false, containersReady.Reason, containersReady.Message)
@@ -182,9 +182,9 @@ func condition(kind corev1.PodConditionType, ok bool, reason, message string) co
 	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// transition returns the time of a condition's last transition. It is taken from an earlier status or
-// the owner's record; otherwise it is derived from the runtime's timestamps, so that it is the same
-// each time the pod is observed.
+// transition returns the time of a condition's last transition. The time comes from an earlier status
+// or the owner's record. Otherwise transition derives it from the runtime's timestamps, so that it is
+// the same each time the pod is observed.
 func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
 	for _, old := range pod.Status.Conditions {
 		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
@@ -214,8 +214,8 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 	return in.Observed.Kept.since(c, at, in.Now, hasProbes(pod))
 }
 
-// latest returns the last time at which one of the containers exited or, if starts is true, started. If
-// at is later, it returns at.
+// latest returns the last time at which one of the containers exited. If starts is true, starts count,
+// too. If at is later, it returns at.
 func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
 	later := func(t time.Time) {
 		if t.After(at) {

@@ -23,8 +23,8 @@ func appStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		// If the current sandbox does not have the container, the status shows its exit in an older
-		// sandbox, because the container may never run again.
+		// If the current sandbox does not have the container, the status shows how it exited in an
+		// older sandbox, because the container may never run again.
 		out = append(out, statusOf(pod, c, in.Observed.Newest(c.Name), in))
 	}
 	slices.SortFunc(out, func(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
@@ -42,7 +42,8 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 			continue
 		}
 		if have != nil && in.Observed.createdAhead(pod, have) {
-			have = nil // as in the kubelet, which has not created it yet
+			// In this situation the kubelet has not created the container yet.
+			have = nil
 		}
 		s := statusOf(pod, c, have, in)
 		if !podutil.IsRestartableInitContainer(c) {
@@ -75,8 +76,8 @@ func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus
 	return out
 }
 
-// prunedInitStatus returns the status of an init container that the runtime no longer has. An app
-// container exists, so it must have succeeded (k/k#86531).
+// prunedInitStatus returns the status of an init container of which the runtime no longer has a
+// record. An app container exists, so it must have succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	started := false
@@ -102,13 +103,14 @@ func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.Cont
 	}
 }
 
-// statusOf returns the status of a container. Have is the current attempt, or nil.
+// statusOf returns the status of a container. Have is the current attempt, or nil if there is
+// none.
 func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) corev1.ContainerStatus {
 	s := newStatus(pod, c, in)
 	if have != nil {
 		setCurrent(&s, c, have, in)
 	} else if last := in.Observed.Newest(c.Name); last != nil {
-		// The container ran in an older sandbox and will run again in the current one.
+		// The container ran in an older sandbox, and will run again in the current one.
 		s.RestartCount = int32(last.Restarts)
 		s.LastTerminationState.Terminated = terminated(last, in)
 	}
@@ -135,7 +137,8 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
 	case Exited:
 		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
-	case Created: // keep the waiting reason of a container that has not been created
+	// The container was created and not started: keep the reason why it waits.
+	case Created:
 	default: // the kubelet sets no reason either
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
@@ -147,8 +150,8 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	}
 }
 
-// setWaiting sets the reason why a container that should be started has not been started. A container
-// that will not be started (again) keeps its state.
+// setWaiting sets the reason why a container waits that should be started but has not been started.
+// If the container will not be started (again), setWaiting leaves its state unchanged.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
 	if !ok || in.Over || !due(pod, c, have, in.Observed) {
@@ -181,8 +184,8 @@ func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return !podutil.IsRestartableInitContainer(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// probed reports whether a container passes a probe: it has no such probe, or the last result was a
-// success.
+// probed reports whether a container passes a probe: either it has no such probe, or the last
+// result was a success.
 func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])
 }
@@ -214,7 +217,7 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 // may truncate within a character; podrun does not.
 const maxTerminationMessages = 12 << 10
 
-// boundMessages truncates the termination messages, because containers and the runtime may write any
+// boundMessages truncates the termination messages, because a container or the runtime may write any
 // amount of text.
 func boundMessages(s *corev1.PodStatus) {
 	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses}
@@ -230,7 +233,7 @@ func boundMessages(s *corev1.PodStatus) {
 	}
 }
 
-// metaTime converts a time. A zero time remains zero, so that it is printed as null and not as year 1.
+// metaTime converts a time. A zero time remains zero, so that JSON contains null and not the year 1.
 func metaTime(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}
@@ -264,8 +267,8 @@ func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStat
 	return out
 }
 
-// wantsRecursive reports whether a read-only mount requests to be recursively read-only. A mount with
-// mount propagation cannot be recursively read-only.
+// wantsRecursive reports whether the definition of a read-only mount requests that it is recursively
+// read-only. A mount with mount propagation cannot be recursively read-only.
 func wantsRecursive(m *corev1.VolumeMount) bool {
 	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
 		return false

@@ -56,7 +56,7 @@ func TestStatusAddresses(t *testing.T) {
 }
 
 // TestStatusContainerFields checks every field of the status of a container that was OOM-killed and
-// runs again.
+// is running again.
 func TestStatusContainerFields(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "a")
 	c := &pod.Spec.Containers[0]
@@ -103,7 +103,8 @@ func TestStatusContainerFields(t *testing.T) {
 	}
 }
 
-// TestStatusTimes checks that the same state has the same status whenever it is computed.
+// TestStatusTimes computes the status of the same state at different times, and checks that it
+// is the same.
 func TestStatusTimes(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "a")
 	since := map[corev1.PodConditionType]time.Time{
@@ -138,7 +139,7 @@ func TestStatusTimes(t *testing.T) {
 	}
 }
 
-// TestStatusValidates checks statuses with the API's validation of status updates.
+// TestStatusValidates passes statuses to the API's validation of status updates.
 func TestStatusValidates(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "s:y", "a", "b")
 	pod.Spec.NodeName = "here"

@@ -14,13 +14,15 @@ type tally struct {
 	sidecarPending bool // a sidecar has never started
 	running        int  // app containers and sidecars
 	waiting        int  // app containers and sidecars that have never run
-	stopped        int  // app containers that exited, in this attempt or the last one
-	restarting     int  // the part of stopped that will be started again
-	succeeded      int  // the part of stopped whose current attempt exited with 0
+	stopped        int  // app containers that have exited, in their current attempt or in the previous one
+	// those of stopped that will be started again
+	restarting int
+	// those of stopped whose current attempt exited with 0
+	succeeded int
 }
 
-// phaseOf returns the phase by the kubelet's rules. Sidecars never delay completion: their exits are
-// ignored, and the engine stops them once every app container has exited (k/k#125935).
+// phaseOf returns the phase by the kubelet's rules. Sidecars never delay completion: phaseOf ignores
+// their exits, and the engine stops them when every app container has exited (k/k#125935).
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPhase {
 	switch kept := in.Observed.Kept; {
 	case kept.Terminal():
@@ -34,7 +36,7 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	case t.initFailed:
 		return corev1.PodFailed
 	case in.Over && t.neverStarted():
-		// A container that has not been started will never be started, so the pod is not pending (TerminatePod in
+		// The containers that have not been started never will be, so the pod is not pending (TerminatePod in
 		// pkg/kubelet/status).
 		return corev1.PodFailed
 	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
@@ -51,15 +53,14 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// neverStarted reports whether no container of the pod is running, and an init container has not
-// succeeded or an app container or sidecar has never run.
+// neverStarted reports whether no container of the pod is running although some have yet to
+// start: an init container has not succeeded, or an app container or sidecar has never run.
 func (t *tally) neverStarted() bool {
 	return t.running == 0 && (t.initPending || t.waiting > 0)
 }
 
-// restartsAll reports whether all containers are being restarted (KEP-5532) and at least one app
-// container has not been restarted yet. The earlier exit of that container does not affect the pod's
-// phase.
+// restartsAll reports whether podrun is restarting all containers (KEP-5532) and has not restarted
+// every app container yet. The earlier exits of the remaining ones do not affect the pod's phase.
 func restartsAll(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return obs.Newest(c.Name) != nil && obs.Latest(c.Name) == nil
@@ -125,7 +126,8 @@ func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSta
 	}
 }
 
-// ended returns the last exit of a container that is not running; nil if it is running or never ran.
+// ended returns the last exit of a container that is not running; nil if the container is running or
+// never ran.
 func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	switch {
 	case s.State.Running != nil:

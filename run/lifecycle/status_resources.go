@@ -20,15 +20,17 @@ const (
 	minShares        = 2
 )
 
-// actualResources returns a container's resources for its status (KEP-1287): those of the spec or,
-// while it is running, those of the runtime, which differ until a resize has taken effect.
+// actualResources returns a container's resources for its status (KEP-1287). These are the
+// resources in the spec or, while the container is running, the runtime's values, which differ
+// from the spec until a resize has taken effect.
 func actualResources(c *corev1.Container, have *Container, resize *Resize) *corev1.ResourceRequirements {
 	r := c.Resources.DeepCopy()
 	a := have.Actual
 	if have.State != Running {
 		return r
 	}
-	if resize != nil && r.Requests != nil { // memory requests, which the runtime does not know
+	// memory requests, which the runtime does not report
+	if resize != nil && r.Requests != nil {
 		if had := resize.Containers[have.ID]; had.MemoryRequest > 0 {
 			r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(had.MemoryRequest, resource.BinarySI)
 		}

@@ -21,8 +21,8 @@ func amounts(cpu, memory string) corev1.ResourceList {
 	return list
 }
 
-// TestStatusResources: the status has the runtime's values, according to the kubelet's rules
-// (convertContainerStatusResources).
+// TestStatusResources checks that the status has the runtime's values, according to the
+// kubelet's rules (convertContainerStatusResources).
 func TestStatusResources(t *testing.T) {
 	both := corev1.ResourceRequirements{Limits: amounts("1", "32Mi"), Requests: amounts("100m", "16Mi")}
 	least := corev1.ResourceRequirements{Limits: amounts("5m", "32Mi"), Requests: amounts("1m", "16Mi")}
@@ -54,8 +54,8 @@ func TestStatusResources(t *testing.T) {
 	}
 }
 
-// TestD5StatusIsBounded: the termination messages of all containers of a pod have at most 12 KiB
-// together, as in the kubelet (normalizeStatus).
+// TestD5StatusIsBounded checks that the termination messages of a pod's containers together have
+// at most 12 KiB, as in the kubelet (normalizeStatus).
 func TestD5StatusIsBounded(t *testing.T) {
 	long := strings.Repeat("漢", 1<<20)
 	pod := statusPod(corev1.RestartPolicyAlways, "i:i", "a", "b")

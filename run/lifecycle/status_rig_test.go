@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusT0 is when the pods of these tests were created. Their containers start and exit at whole
-// minutes after it.
+// statusT0 is the time at which the pods of these tests were created. Their containers start and
+// exit at whole minutes after it.
 var statusT0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func statusMinute(n int) time.Time { return statusT0.Add(time.Duration(n) * time.Minute) }
 
-// statusPod returns a pod with containers given by names: "a" is an app container, "i:x" an init
+// statusPod returns a pod with the named containers: "a" is an app container, "i:x" an init
 // container, "s:x" a sidecar.
 func statusPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1", Generation: 3}}
@@ -37,9 +37,9 @@ func statusPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 }
 
 // statusObserved returns the runtime's state of a pod. It has sandboxes with attempts 0 to sandboxes-1,
-// the last of which is ready, and containers in the format "name[@sandbox][#restarts]=state", where
+// the last of which is ready. Its containers are in the format "name[@sandbox][#restarts]=state", where
 // state is run, created, unknown or an exit code. The containers are created in the given order, one
-// minute apart, run for half a minute, and have the ID name-restarts.
+// minute apart, and run for half a minute. Their IDs are name-restarts.
 func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed {
 	t.Helper()
 	obs := &Observed{}
@@ -82,8 +82,8 @@ func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed
 	return obs
 }
 
-// statusText formats the part of a status that these tests compare: the phase, each condition with a
-// reason, and each container.
+// statusText formats the parts of a status that these tests compare: the phase, each condition with
+// a reason, and each container.
 func statusText(s corev1.PodStatus) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Phase)

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unenforced lists the settings of a pod that have no effect after `apply` returns, because only
-// long-running supervision can enforce them.
+// Unenforced lists the settings of a pod that only long-running supervision can enforce: they
+// have no effect after `apply` returns.
 func Unenforced(pod *corev1.Pod) []string {
 	var out []string
 	add := func(s string) { out = append(out, s) }

@@ -10,7 +10,7 @@ import (
 // The kubelet's reasons why a container that it tried to start is not running
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go).
 const (
-	CreateContainerConfigError = "CreateContainerConfigError" // its CRI configuration cannot be created
+	CreateContainerConfigError = "CreateContainerConfigError" // the container's CRI configuration cannot be created
 	CreateContainerError       = "CreateContainerError"       // the runtime cannot create it
 	RunContainerError          = "RunContainerError"          // the runtime cannot start it
 	PostStartHookError         = "PostStartHookError"
@@ -33,14 +33,15 @@ type Failure struct {
 // StartFailure explains why the last attempt to start a container failed.
 type StartFailure struct {
 	Failure
-	// Newest is the ID of the newest container of that name at the time of the failure: the one that
-	// was not started or, if none was created, the one before it; it may be empty. Creation times would
-	// not identify containers, because the host's clock can be changed.
+	// Newest is the ID of the newest container of that name at the time of the failure. That is the
+	// container that was not started or, if none was created, the one before it. It may be empty.
+	// Creation times would not identify containers, because the host's clock can be changed.
 	Newest string `json:"newest,omitempty"`
 }
 
-// startErrorShown is how long a start failure is shown before it is replaced by the back-off that it
-// caused. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in pkg/kubelet).
+// startErrorShown is how long the status shows a start failure, before it shows the back-off that the
+// failure caused. The kubelet reports the back-off at its next sync, 10 s later (backOffPeriod in
+// pkg/kubelet).
 const startErrorShown = 10 * time.Second
 
 // WithStartFailure returns the kept status with the start failure of a container.
@@ -58,8 +59,8 @@ func (o *Observed) WithStartFailure(name string, f Failure) Kept {
 	return k
 }
 
-// CurrentStartFailures returns the start failures of containers that are not running and have not been
-// created again since; nil if there are none.
+// CurrentStartFailures returns the start failures of containers that are not running and that have not
+// been created again since the failure; nil if there are none.
 func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 	for name, f := range o.Kept.StartFailures {
 		if c := o.Newest(name); c != nil && (c.State == Running || c.ID != f.Newest) {
@@ -74,12 +75,13 @@ func (o *Observed) CurrentStartFailures() (out map[string]StartFailure) {
 }
 
 // WaitingReasons returns why containers wait to be started: their back-off or image pull has not finished, or
-// their last start failed. The most recent failure applies. BackingOff may be nil; the result is a new
-// map.
+// their last attempt to start failed. If there are several reasons, it returns the most recent one.
+// BackingOff may be nil; the result is a new map.
 func (o *Observed) WaitingReasons(backingOff map[string]Waiting, now time.Time) map[string]Waiting {
 	failures := map[string]Failure{}
 	for name, f := range o.ImageFailures {
-		if c := o.Newest(name); c == nil || c.CreatedAt.Before(f.At) { // a container that was created has its image
+		// If the container was created, it has its image.
+		if c := o.Newest(name); c == nil || c.CreatedAt.Before(f.At) {
 			failures[name] = f
 		}
 	}

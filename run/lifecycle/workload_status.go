@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SetWorkloadStatus sets the status of a workload as its controller would report it if the given
-// pod were the workload's only pod.
+// SetWorkloadStatus sets the status of a workload to what its controller would report if the
+// given pod were the workload's only pod.
 func SetWorkloadStatus(workload runtime.Object, pod *corev1.Pod, now time.Time) {
 	switch o := workload.(type) {
 	case *appsv1.Deployment:
@@ -78,7 +78,8 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// jobStatus returns the status of a Job whose pod is the only attempt: podrun starts no other pod.
+// jobStatus returns the status of a Job. Its pod is the only attempt, because podrun starts no
+// other pod.
 func jobStatus(pod *corev1.Pod) batchv1.JobStatus {
 	out := batchv1.JobStatus{StartTime: pod.Status.StartTime}
 	ended := endTime(pod)

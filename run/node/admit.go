@@ -14,17 +14,17 @@ import (
 // AdmitOptions are the options of Admit.
 type AdmitOptions struct {
 	PrepareOptions
-	Continue bool // admit the other pods if some are refused
-	// Origin is recorded for the pods, with the node's settings. With FromCheckpoint, pods that were
-	// applied keep the command that was recorded for them, because their definition is not new.
+	Continue bool // if some pods are refused, admit the others
+	// Origin is recorded for the pods, together with the node's settings. With FromCheckpoint, pods
+	// that a command applied keep that command in their record, because their definition is not new.
 	Origin         store.Origin
 	FromCheckpoint bool
 }
 
 // Admit reads the host, plans all pods and reserves the resources of the admitted ones, under the
-// node's lock. An error of kind Refused lists every reason why a pod cannot run; with o.Continue, these
-// reasons are in the pod's Target instead. If there is an error, nothing remains reserved. A warning
-// about the runtime's sandbox image may be sent later, until Settle returns.
+// node's lock. An error of kind Refused lists every reason why a pod cannot run. With o.Continue, the
+// reasons are in the pod's Target instead. If Admit returns an error, nothing remains reserved. Admit
+// may send a warning about the runtime's sandbox image later, at the latest when Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
 	var problems problem.List
@@ -42,8 +42,8 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		}
 		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
-	// Warnings are sent without the lock, because writing to stderr may block while other podrun
-	// processes wait for the lock.
+	// Send the warnings without the lock: writing to stderr may block, and other podrun processes
+	// would wait for the lock.
 	n.SendWarnings(problems.Warnings())
 	if err != nil {
 		return nil, err

@@ -29,13 +29,14 @@ type Node struct {
 	Emit     event.Sink         // receives the events of all pods
 	Progress event.Sink         // receives the progress of pulls; may be nil
 	Warn     func(problem.List) // receives warnings; may be nil
-	Command  string             // the command line of this process, which lock files show to other processes
+	Command  string             // the command line of this process; lock files show it to other processes
 	// Invocation is the random ID of this process. The objects that it creates carry the ID.
 	Invocation string
-	// Unattended is true if no user waits for this process. It then does not report which command holds a
-	// lock.
+	// Unattended is true if no user waits for this process. Then the process does not report which
+	// command holds a lock.
 	Unattended bool
-	// PullLimit is the timeout for pulling an image if the settings have none; 0 means no timeout.
+	// PullLimit is the timeout for pulling an image if the settings specify none; 0 means no
+	// timeout.
 	PullLimit time.Duration
 	// Attended makes a registry's name that does not resolve a permanent error (imagepull.Options).
 	Attended bool
@@ -43,11 +44,12 @@ type Node struct {
 	Puller *Puller
 	// Observer receives metrics of the pods; the zero value ignores them.
 	Observer Observer
-	// Facts reads this host's facts for pods that were admitted before; if nil, they are read each
-	// time.
+	// Facts returns this host's facts for pods that were admitted before. If it is nil, podrun
+	// reads the facts each time.
 	Facts func(context.Context) (host.Facts, error)
 
-	turn       turn           // orders the goroutines that wait for the node's lock
+	// determines the order of the goroutines that wait for the node's lock
+	turn       turn
 	background sync.WaitGroup // calls whose results are used only for warnings
 	ahead      atomic.Pointer[discover.Ahead]
 	warned     recent // warnings that WarnOnce has sent
@@ -63,10 +65,10 @@ type Observer struct {
 	Pulled func(size uint64, took time.Duration)
 }
 
-// UseAhead provides facts that are already being read for the next Read; nil for none.
+// UseAhead makes the next Read use facts that are already being read. nil means that none are.
 func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
 
-// Settle waits for pending checks whose results are used only for warnings.
+// Settle waits for checks that are still running and whose results are used only for warnings.
 func (n *Node) Settle() { n.background.Wait() }
 
 // Layout returns the paths of this node's files, according to its settings.

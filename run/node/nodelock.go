@@ -9,15 +9,15 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// UnderNodeLock calls do while holding the node's lock, which protects admission, reservations and the
-// control groups that pods share. Do must not do anything slow. The error is do's, or the cause that
-// ended ctx.
+// UnderNodeLock calls do while it holds the node's lock, which protects admission, reservations and
+// the control groups that pods share. Do must not do anything slow. The error is do's, or the cause
+// that ended ctx.
 func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }
 
-// RemoveUnderNodeLock is UnderNodeLock for a removal, which must succeed even if the file system is not
-// writable (EROFS, ENOSPC, EDQUOT).
+// RemoveUnderNodeLock does what UnderNodeLock does, for a removal, which must succeed even if the file
+// system is not writable (EROFS, ENOSPC, EDQUOT).
 func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
 }
@@ -55,19 +55,20 @@ func waitEnded(err error) error {
 	return &out
 }
 
-// turn lets the goroutines of this process wait for the node's lock one at a time, in order: the lock
-// is polled, so pods of a command that wait for it concurrently would delay each other. The zero value
-// is ready to use.
+// turn lets the goroutines of this process wait for the node's lock one at a time, in order. podrun
+// polls the lock, so if several pods of a command waited for it concurrently, they would delay each
+// other. The zero value is ready to use.
 type turn struct {
 	once  sync.Once
 	taken chan struct{}
 }
 
-// take waits for the turn. If ctx ends first, it returns ctx.Err().
+// take waits until it is the caller's turn. If ctx ends first, it returns ctx.Err().
 func (t *turn) take(ctx context.Context) error {
 	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
 	select {
-	case t.taken <- struct{}{}: // taken even if ctx has ended, so that the lock is tried once
+	// The turn is taken even if ctx has ended, so that the caller tries the lock once.
+	case t.taken <- struct{}{}:
 		return nil
 	default:
 	}
@@ -81,6 +82,6 @@ func (t *turn) take(ctx context.Context) error {
 
 func (t *turn) leave() { <-t.taken }
 
-// reportNodeLockAfter is how long a command waits for the node's lock before it reports the holder. A
-// process that holds the lock longer is suspended or has a slow disk.
+// reportNodeLockAfter is how long a command waits for the node's lock before it reports which process
+// holds the lock. A process that holds the lock for longer is suspended or has a slow disk.
 const reportNodeLockAfter = time.Second

@@ -17,8 +17,8 @@ func lockNode(t *testing.T) *Node {
 	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Unattended: true}
 }
 
-// TestNodeLockIsHandedOn: the pods of one command pass the lock to each other instead of polling
-// it. At the shortest interval, polling would take 100 ms for 100 pods.
+// TestNodeLockIsHandedOn checks that the pods of one command pass the lock to each other instead
+// of polling it. At the shortest interval, polling would take 100 ms for 100 pods.
 func TestNodeLockIsHandedOn(t *testing.T) {
 	n := lockNode(t)
 	var inside, most, done int
@@ -44,8 +44,8 @@ func TestNodeLockIsHandedOn(t *testing.T) {
 	}
 }
 
-// TestNodeLockTurnEndsWithContext: the timeout of a command also limits its wait for another pod of the
-// same process, which may in turn be waiting for another process.
+// TestNodeLockTurnEndsWithContext checks that the timeout of a command also limits its wait for another
+// pod of the same process, which may in turn be waiting for another process.
 func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	n := lockNode(t)
 	if err := n.turn.take(t.Context()); err != nil {
@@ -63,8 +63,8 @@ func TestNodeLockTurnEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestTurnThatIsFree: a command whose timeout has expired still gets its turn if no other pod
-// waits, so that it tries the lock once.
+// TestTurnThatIsFree checks that a command whose timeout has expired still gets its turn if no
+// other pod waits, so that it tries the lock once.
 func TestTurnThatIsFree(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

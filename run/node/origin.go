@@ -10,10 +10,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// setOrigin sets the origin that lock records for a target, including this node's settings. It is
-// recorded immediately if the pod is new or already has the definition, otherwise when the definition
-// takes effect. Until then the previous origin applies: if the new definition cannot be applied, the
-// pod's source still decides whether the pod is deleted.
+// setOrigin sets the origin that lock records for a target, with this node's settings. podrun records
+// it immediately if the pod is new or already has the definition. Otherwise it records it when the
+// definition takes effect. Until then the previous origin applies: if podrun cannot apply the new
+// definition, the pod's source still decides whether the pod is deleted.
 func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
 	lock.Origin, lock.NextOrigin = nil, nil
 	if o.Debug != nil {
@@ -42,10 +42,10 @@ func (n *Node) setOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) 
 	return nil
 }
 
-// AppliedSettings returns the settings with which a pod was applied: those in its owner record, and
-// this node's for settings that the record does not contain. The settings for the runtime's
-// connection and podrun's state are always this node's. If the recorded settings cannot be read, it
-// sends a warning and returns this node's settings.
+// AppliedSettings returns the settings with which a pod was applied. They come from the pod's owner
+// record; settings that the record does not contain are this node's. The settings for the
+// connection to the runtime and for podrun's state are always this node's. If AppliedSettings
+// cannot read the recorded settings, it sends a warning and returns this node's settings.
 func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 	s := n.Settings
 	if r == nil || r.Origin == nil || len(r.Origin.Settings) == 0 {

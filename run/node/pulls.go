@@ -11,18 +11,18 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Puller pulls images, within limits that all pods that use it share. It writes events to the journals
-// of the pods. It is safe for concurrent use.
+// Puller pulls images. All pods that use it share its limits. It writes events to the journals of the
+// pods. It is safe for concurrent use.
 type Puller struct {
 	*imagepull.Puller
 	journals sync.Map // by pod UID
 }
 
-// Journal registers the journal for the events of its pod.
+// Journal registers the journal that receives the events of its pod.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget removes a journal and the puller's state of the pod, unless another worker has registered
-// another journal for the pod.
+// Forget removes a journal and the puller's state of the pod, unless another worker has since
+// registered another journal for the pod.
 func (p *Puller) Forget(j *store.Journal) {
 	if p.journals.CompareAndDelete(j.Pod.UID, j) {
 		p.Puller.Forget(j.Pod.UID)
@@ -37,7 +37,8 @@ func (n *Node) NewPuller() *Puller {
 	p := &Puller{}
 	warn := n.SendWarnings
 	if n.Unattended {
-		warn = nil // the events are logged
+		// No user waits, and the events are logged.
+		warn = nil
 	}
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
@@ -50,7 +51,8 @@ func (n *Node) NewPuller() *Puller {
 			if j, ok := p.journals.Load(ev.UID); ok {
 				j.(*store.Journal).Emit(ev)
 			} else if ev.UID == "" && n.Emit != nil {
-				n.Emit(ev) // for an image that belongs to no pod
+				// The image belongs to no pod.
+				n.Emit(ev)
 			}
 		},
 	})

@@ -31,19 +31,19 @@ type PrepareOptions struct {
 	RestartedAt bool
 	// KeepEnded plans to update ended pods that can be updated in place, instead of replacing them.
 	KeepEnded bool
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt.
+	// ReplaceCorrupt plans to replace pods whose checkpoints are corrupt.
 	ReplaceCorrupt bool
-	// KeepReferred adds ConfigMaps and Secrets that the input lacks from the pods on this host.
+	// KeepReferred takes ConfigMaps and Secrets that the input lacks from the pods on this host.
 	KeepReferred bool
 	Facts        *host.Facts // used instead of the facts of this host
-	// Debug is a container to add to the pods' ephemeral containers, without changing the pods' origins; nil
-	// if there is none.
+	// Debug is a container that is added to the pods' ephemeral containers; nil if there is none. The pods'
+	// origins do not change.
 	Debug *corev1.EphemeralContainer
-	Now   time.Time // the creation timestamp of new pods; if zero, it is not set
+	Now   time.Time // the creation timestamp of new pods; if it is zero, they have none
 }
 
-// Prepare reads this host and plans the pods. Reasons to refuse a pod are in the list and in the target's
-// Problems. The errors are those of Read.
+// Prepare reads this host and plans the pods. The list and the target's Problems contain the reasons to
+// refuse a pod. The errors are those of Read.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
 	seen, err := n.Read(ctx, prepare.NewWanted(objects, n.Settings, o.AllowKubelet), o.Facts)
 	if err != nil {
@@ -53,9 +53,9 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 	return targets, problems, nil
 }
 
-// Read reads the state of this host that planning requires: its facts, the paths that volumes use, and
-// its pods. If replay is not nil, it returns these facts and reads nothing. The error is of kind
-// Runtime, or means that a checkpoint must not be read or was written by a newer podrun.
+// Read reads the state of this host that planning requires: the facts, the paths that volumes use, and
+// the pods. If replay is not nil, it returns these facts and reads nothing. The error is of kind
+// Runtime, or states that podrun must not read a checkpoint or that a newer podrun wrote it.
 func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.HostState, err error) {
 	if replay != nil {
 		return prepare.HostState{Facts: *replay}, nil
@@ -79,8 +79,8 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	return seen, err
 }
 
-// AddPods returns the facts with the wanted pods, and with the pods of other root directories that have
-// cgroups on this host. The errors are those of ReadExisting.
+// AddPods returns the facts with two additions: the wanted pods, and the pods of other root directories
+// that have cgroups on this host. The errors are those of ReadExisting.
 func (n *Node) AddPods(ctx context.Context, wanted prepare.Wanted, facts host.Facts) (prepare.HostState, error) {
 	ours := make(map[string]bool, len(facts.Pods))
 	for _, p := range facts.Pods {
@@ -99,8 +99,8 @@ func (n *Node) plan(ctx context.Context, seen prepare.HostState, objects *manife
 }
 
 // ReadExisting reads the checkpoints, owners and observations of the wanted pods on this host. The error is of
-// kind Runtime, or means that a checkpoint must not be read or was written by a newer podrun.
-// ExistingPod.Broken reports a corrupt checkpoint.
+// kind Runtime, or states that podrun must not read a checkpoint or that a newer podrun wrote it.
+// ExistingPod.Broken is set if the checkpoint is corrupt.
 func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.ExistingPod, error) {
 	var out []prepare.ExistingPod
 	for _, p := range facts.Pods {
@@ -127,8 +127,8 @@ func (n *Node) ReadExisting(ctx context.Context, wanted prepare.Wanted, facts ho
 	return out, n.observeExisting(ctx, out)
 }
 
-// observeExisting reads the runtime's state of pods whose checkpoints are readable, and determines whether
-// they have ended.
+// observeExisting reads the runtime's state of the pods that have a readable checkpoint, and determines
+// whether these pods have ended.
 func (n *Node) observeExisting(ctx context.Context, pods []prepare.ExistingPod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -162,8 +162,8 @@ func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKu
 	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)
 }
 
-// HostFacts returns this host's facts for a pod that was admitted before: the result of n.Facts or, if
-// that is nil, facts that it reads now. The error is of kind Runtime.
+// HostFacts returns this host's facts for a pod that was admitted before. It calls n.Facts or, if that
+// is nil, reads them. The error is of kind Runtime.
 func (n *Node) HostFacts(ctx context.Context) (host.Facts, error) {
 	if n.Facts != nil {
 		return n.Facts(ctx)

@@ -18,8 +18,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// reserve makes this command the owner of the admitted pods and reserves their resources. If it fails
-// for one of them, it reserves none. It also removes leftover reservations of killed podrun processes.
+// reserve makes this command the owner of the admitted pods and reserves their resources. If this
+// fails for one of them, it reserves none. It also removes leftover reservations of killed podrun
+// processes.
 func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare.Target, locks store.PodLocks, o AdmitOptions) error {
 	defer trace.Begin(ctx, "reserve", "")()
 	if err := store.SweepDirs(n.Layout(), dirs); err != nil {
@@ -38,10 +39,10 @@ func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare
 	return nil
 }
 
-// reserveTarget makes this command the owner of an admitted pod and reserves the pod's resources. The
-// reservation of a new pod is its checkpoint. A pod on this host already counts with its current
-// resources; a locked file reserves its future resources. If the pod replaces another one, the owner
-// record belongs to the old pod until the old pod has been removed.
+// reserveTarget makes this command the owner of an admitted pod and reserves the pod's resources. For
+// a new pod, the checkpoint is the reservation. A pod on this host already counts with its current
+// resources, so reserveTarget reserves its future resources with a locked file. If the pod replaces
+// another one, the owner record belongs to the old pod until podrun has removed that pod.
 func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
 	if t.Refused() != nil {
 		return nil
@@ -68,9 +69,9 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 }
 
 // Reserve creates a pod's directory and writes its checkpoint: from then on, other admissions count the
-// pod's requests. The files are durable only after SyncReserved, which is called before the pod's first
-// container is created. Reserve syncs nothing, because the node's lock is held, which must not take
-// long.
+// pod's requests. The files are durable only after SyncReserved, which podrun calls before it creates
+// the pod's first container. Reserve itself syncs nothing, because the caller holds the node's lock and
+// must release it soon.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -84,8 +85,8 @@ func Reserve(p *prepare.Plan) error {
 	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
-// recordIDRange records the host IDs of the pod's user namespace. The caller holds the node's lock, but
-// another process may have held it since the plan was made.
+// recordIDRange records the host IDs of the pod's user namespace. The caller holds the node's lock.
+// Another process may have held it since the pod was planned.
 func recordIDRange(p *prepare.Plan) error {
 	first, has := p.IDRange()
 	if !has {
@@ -110,7 +111,7 @@ func recordIDRange(p *prepare.Plan) error {
 // unreserveTimeout limits the time for undoing reservations.
 const unreserveTimeout = 30 * time.Second
 
-// unreserve removes what reserve wrote for new pods, and releases the reservations of existing pods.
+// unreserve removes what reserve wrote for new pods, and the reservations of existing pods.
 func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
 	defer cancel()
@@ -124,8 +125,9 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	return errors.Join(errs...)
 }
 
-// HoldResources reserves the future requests of a pod on this host with a locked file, which other
-// admissions count until the file is released. The caller holds the node's lock.
+// HoldResources reserves the resources that a pod on this host will request. The reservation is a
+// locked file, which other admissions count until it is released. The caller holds the node's
+// lock.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {
@@ -168,14 +170,16 @@ func SyncReserved(p *prepare.Plan) error {
 		files = append(files, p.Layout.Devices(p.ID.UID))
 	}
 	for _, file := range files {
-		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // a pod of an older podrun version may not have this file
+		// A pod of an older podrun version may not have this file.
+		if err := hostfile.Sync(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("pod %s: %w", p.ID, err)
 		}
 	}
 	if err := store.SyncCheckpoint(p.Layout, p.ID); err != nil {
 		return err
 	}
-	for _, dir := range []string{p.Layout.PodsDir(), p.Layout.RootDir} { // RootDir contains PodsDir, which is created with the first pod
+	// RootDir contains PodsDir, which podrun creates with the first pod.
+	for _, dir := range []string{p.Layout.PodsDir(), p.Layout.RootDir} {
 		if err := hostfile.SyncDir(dir); err != nil {
 			return fmt.Errorf("pod %s: %w", p.ID, err)
 		}
@@ -197,10 +201,12 @@ func syncDevices(targets []prepare.Target) error {
 	return nil
 }
 
-// keepsDir reports whether a target reserves resources for a pod that keeps its existing directory.
+// keepsDir reports whether a target reserves resources for a pod whose directory already exists and
+// remains.
 func keepsDir(t prepare.Target) bool {
 	switch t.Change {
-	case prepare.ChangeNew, prepare.ChangeReplace: // a replacement has no directory yet
+	// A replacement does not have a directory yet.
+	case prepare.ChangeNew, prepare.ChangeReplace:
 		return false
 	case prepare.ChangeUnchanged:
 		return !t.Plan.Runs()

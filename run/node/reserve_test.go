@@ -37,8 +37,9 @@ func reservedPlan(t *testing.T) *prepare.Plan {
 	return p
 }
 
-// Host ID ranges and devices of a pod used to be synced under the node's lock, for which all other
-// commands wait. Now they, and the pod's directory, become durable together with the checkpoint.
+// podrun used to sync the host ID ranges and devices of a pod under the node's lock, for which all
+// other commands wait. Now these files, and the pod's directory, become durable together with the
+// checkpoint.
 func TestReservationsAreSyncedWithoutTheNodeLock(t *testing.T) {
 	p := reservedPlan(t)
 	var err error

@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// initEncoders makes encoding/json and protobuf inspect the types that are encoded and decoded when a
-// pod starts. They would do so at first use, which takes 1 to 2 ms; podrun does it while waiting for
-// the runtime's responses.
+// initEncoders makes encoding/json and protobuf inspect the types that podrun encodes and decodes
+// when a pod starts. Otherwise the packages would do so at first use, which takes 1 to 2 ms.
+// initEncoders does it while podrun waits for the runtime's responses.
 var initEncoders = sync.OnceFunc(func() {
 	runtime.Gosched() // the calls to the runtime have priority
 	manifest.StaticUID(&corev1.Pod{}, "", "")

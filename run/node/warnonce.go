@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WarnOnce sends a warning, unless n has sent it before: a problem in a file is found each time its pod
-// is observed. A supervisor runs for months and may warn about pods that were deleted long ago, so only
-// the last maxWarned warnings are remembered.
+// WarnOnce sends a warning, unless n has sent it before: podrun finds a problem in a file each time it
+// observes the file's pod. A supervisor runs for months and may warn about pods that were deleted long
+// ago, so n remembers only the last maxWarned warnings.
 func (n *Node) WarnOnce(p problem.Problem) {
 	if n.warned.add(p.String()) {
 		p.Warning = true
@@ -16,8 +16,8 @@ func (n *Node) WarnOnce(p problem.Problem) {
 	}
 }
 
-// maxWarned is the number of warnings that are remembered: far more than a host has problems at any
-// time.
+// maxWarned is the number of warnings that a Node remembers: far more than the problems that a host
+// has at any time.
 const maxWarned = 1024
 
 // recent contains the last maxWarned texts. The zero value is ready to use; it is safe for concurrent

@@ -10,9 +10,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The intervals at which a Hub lists the runtime's pods: fastestRelist while the state changes or while
-// a container's process cannot be watched, otherwise increasing to slowestRelist. While the runtime is
-// unavailable, the interval is fastestRetry at first and increases to slowestRetry.
+// The intervals at which a Hub lists the runtime's pods. It lists them at fastestRelist while the state
+// changes or while it cannot watch a container's process; otherwise the interval increases to
+// slowestRelist. While the runtime is unavailable, the interval is first fastestRetry and increases to
+// slowestRetry.
 const (
 	fastestRelist = time.Second
 	slowestRelist = 30 * time.Second
@@ -20,16 +21,16 @@ const (
 	slowestRetry  = 5 * time.Second
 )
 
-// Hub detects changes of many pods. It lists the runtime's pods once for all of them, uses a pidfd for
-// each container, and does not poll individual pods. It is safe for concurrent use.
+// Hub detects changes of many pods. It lists the runtime's pods once for all of them and uses a pidfd
+// for each container, so it does not poll individual pods. It is safe for concurrent use.
 type Hub struct {
-	// Report is called with the zero time when the runtime becomes unavailable, and, when the runtime
-	// is available again, with the time at which it had become unavailable. It may be nil, and must be
-	// set before Run.
+	// Report is called with the zero time when the runtime becomes unavailable. When the runtime is
+	// available again, it is called with the time at which the runtime had become unavailable. It may
+	// be nil, and must be set before Run.
 	Report func(down time.Time)
 
-	// Listed is called after each complete list, with its duration and the time since the previous list
-	// (0 if there was none). It may be nil, and must be set before Run.
+	// Listed is called after each complete list with the duration of the list and the time since the
+	// previous one (0 if there was none). It may be nil, and must be set before Run.
 	Listed func(at time.Time, took, interval time.Duration)
 
 	client *cri.Client
@@ -38,8 +39,8 @@ type Hub struct {
 	mu      sync.Mutex
 	watches map[*Watch]bool
 	up      chan struct{}  // closed while the runtime is available
-	down    time.Time      // when the runtime became unavailable; zero while it is available
-	noted   time.Time      // when the last list was complete
+	down    time.Time      // when the runtime became unavailable; zero if it is available
+	noted   time.Time      // when the last complete list was read
 	found   []Listed       // containers in the last list
 	ready   []identity.Pod // pods with a ready sandbox in the last list
 }
@@ -90,14 +91,15 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// Check lists the runtime's pods once, for at most firstList, so that an unavailable runtime is
-// detected before any worker calls it.
+// Check lists the runtime's pods once, for at most firstList, so that the hub knows that the
+// runtime is unavailable before any worker calls it.
 func (h *Hub) Check(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
 	listed, err := h.list(bounded)
 	switch {
-	case ctx.Err() != nil: // the error does not mean that the runtime is unavailable
+	// This error does not mean that the runtime is unavailable.
+	case ctx.Err() != nil:
 	case err != nil:
 		h.fail()
 	default:
@@ -143,7 +145,7 @@ func (s states) equal(other states) bool {
 	return true
 }
 
-// fail records that the runtime is unavailable. It reports whether the runtime was available before.
+// fail records that the runtime is unavailable, and reports whether it was available before.
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
 	if first = h.down.IsZero(); first {
@@ -156,15 +158,15 @@ func (h *Hub) fail() (first bool) {
 	return first
 }
 
-// Down returns when the runtime became unavailable; zero while it is available.
+// Down returns the time at which the runtime became unavailable; zero if it is available.
 func (h *Hub) Down() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.down
 }
 
-// AwaitRuntime waits until the runtime, which did not respond to a worker, is available again. The
-// error is the cause that ended ctx.
+// AwaitRuntime waits until the runtime, after it has failed to respond to a worker, is available
+// again. The error is the cause that ended ctx.
 func (h *Hub) AwaitRuntime(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause // the call failed because ctx ended

@@ -13,8 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// follow uses the runtime's events as hints, if the runtime sends any. They announce the exit of
-// containers that have no process on this host, such as containers in a virtual machine.
+// follow uses the runtime's events as hints, if the runtime sends events. Only events announce
+// the exit of a container that has no process on this host, such as a container in a virtual
+// machine.
 func (h *Hub) follow(ctx context.Context) {
 	for {
 		err := h.client.ContainerEvents(ctx, h.hint)
@@ -24,7 +25,8 @@ func (h *Hub) follow(ctx context.Context) {
 	}
 }
 
-// hint triggers an observation of a pod after one of its containers has stopped or was removed.
+// hint makes the worker of a pod observe it, because one of its containers has stopped or was
+// removed.
 func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 	if t := e.GetContainerEventType(); t != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && t != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
 		return
@@ -48,7 +50,7 @@ func (h *Hub) Relist() {
 	}
 }
 
-// list reads the states of all sandboxes and containers. The keys of the result are pod UIDs.
+// list reads the states of all sandboxes and containers, by pod UID.
 func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	begun := time.Now()
 	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
@@ -83,18 +85,19 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	return out, nil
 }
 
-// take compares a list with the states that waiting workers know, and reports whether the next list
-// should follow soon.
+// take compares a list with the states that the waiting workers know, and reports whether the hub
+// should list again soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	soon, down := h.compare(listed)
 	if !down.IsZero() && h.Report != nil {
-		h.Report(down) // without h.mu, because writing to stderr may block
+		// The hub does not hold h.mu here, because writing to stderr may block.
+		h.Report(down)
 	}
 	return soon
 }
 
-// compare is take without the call of Report. If the runtime has become available again, down is
-// when it had become unavailable; otherwise zero.
+// compare does what take does, except for the call of Report. If the runtime has become
+// available again, down is the time at which it had become unavailable; otherwise down is zero.
 func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,15 +13,15 @@ type Listed struct {
 	State lifecycle.State
 }
 
-// Inventory returns all containers in the last list, in any state, and all pods with a ready sandbox,
-// including those of other programs. The lists must not be changed.
+// Inventory returns all containers in the last list, whatever their states, and all pods with a ready
+// sandbox, including those of other programs. The caller must not change the lists.
 func (h *Hub) Inventory() (containers []Listed, ready []identity.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.found, h.ready
 }
 
-// note records a complete list that was begun at the given time.
+// note records a complete list, which the hub began to read at the given time.
 func (h *Hub) note(begun time.Time, containers []Listed, ready []identity.Pod) {
 	now := time.Now()
 	h.mu.Lock()

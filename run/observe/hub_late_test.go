@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestHubLateRecord: a container's process exits long after the last other event, and the runtime, as
-// on a busy host, records the exit only after settleTime.
+// TestHubLateRecord covers a container whose process exits long after the last other event. As on a
+// busy host, the runtime records the exit only after settleTime.
 func TestHubLateRecord(t *testing.T) {
 	for name, watched := range map[string]bool{"its process is watched": true, "its process is unknown": false} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +26,8 @@ func TestHubLateRecord(t *testing.T) {
 				defer cancel()
 				hub := NewHub(client)
 				go hub.Run(ctx)
-				time.Sleep(5 * time.Minute) // by now the hub lists every slowestRelist
+				// By now the hub's interval is slowestRelist.
+				time.Sleep(5 * time.Minute)
 				sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u"}}
 				sb, err := client.RunPodSandbox(ctx, sandbox, "")
 				if err != nil {

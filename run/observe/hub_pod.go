@@ -14,14 +14,16 @@ import (
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{}       // receives a value when a field below has been set
+	news chan struct{}       // receives a value when one of the fields below has been set
 	pids map[string]pidWatch // the watched processes, by container ID
 
 	// Guarded by hub.mu.
-	known     states   // the worker's known states while it waits; otherwise nil
-	unwatched int      // running containers without a pidfd
-	stale     bool     // the runtime's list differs from known
-	exited    []string // IDs of containers whose processes have exited
+	// the states that the worker knows while it waits; otherwise nil
+	known     states
+	unwatched int // running containers without a pidfd
+	// set if the runtime's list differs from known
+	stale  bool
+	exited []string // IDs of containers whose processes have exited
 }
 
 // Watch adds a pod to the hub. The caller must call Close.
@@ -44,7 +46,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// Hub returns the watch's hub.
+// Hub returns the hub of the watch.
 func (w *Watch) Hub() *Hub { return w.hub }
 
 // signal wakes the worker.
@@ -56,9 +58,9 @@ func (w *Watch) signal() {
 }
 
 // Await waits until a container of d.Watch exits, d.Until has passed, a value arrives on wake, or the
-// runtime's list differs from obs. It updates obs with the state of an exited container. If stale is
-// true, the list differed, and the pod must be observed again. The error is the cause that ended ctx,
-// or an error of the runtime.
+// runtime's list differs from obs. It updates obs with the state of an exited container. If the list
+// differed, Await returns stale, and the caller must observe the pod again. The error is the cause
+// that ended ctx, or an error of the runtime.
 func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}) (stale bool, err error) {
 	if err := w.arm(ctx, client, obs, d); err != nil {
 		return false, err
@@ -90,7 +92,8 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			w.unfollow(id) // the runtime has not recorded the exit yet: one of its next lists will show it
+			// The runtime has not recorded the exit yet, but one of its next lists will show it.
+			w.unfollow(id)
 		}
 	}
 	return stale, nil
@@ -108,8 +111,8 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 		running[c.ID] = true
 		if _, watched := w.pids[c.ID]; !watched {
 			if c.PID == 0 {
-				// The verbose response, which contains the pid, is much more expensive
-				// for the runtime: request it once per container.
+				// The verbose response, which contains the pid, is much more expensive for the runtime, so
+				// arm requests it once per container.
 				now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, true)
 				if err != nil {
 					return err
@@ -133,7 +136,8 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 	w.known, w.unwatched = statesOf(obs), unwatched
 	w.hub.mu.Unlock()
 	if more {
-		w.hub.Relist() // the hub may be listing at long intervals, and earlier lists did not include these containers
+		// The hub may be listing at long intervals, and its earlier lists did not include these containers.
+		w.hub.Relist()
 	}
 	return nil
 }
@@ -148,7 +152,7 @@ func (w *Watch) follow(id string, pid int) {
 }
 
 // unfollow stops watching a container's process. The hub then lists the pods at the interval
-// fastestRelist, which shows the exit.
+// fastestRelist, so that a list soon shows the exit.
 func (w *Watch) unfollow(id string) {
 	if p, followed := w.pids[id]; followed {
 		p.stop()
@@ -163,7 +167,7 @@ func (w *Watch) noteExit(id string) {
 	w.signal()
 }
 
-// disarm returns and clears the received events.
+// disarm returns the events that the watch has received, and clears them.
 func (w *Watch) disarm() (stale bool, exited []string) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -172,8 +176,8 @@ func (w *Watch) disarm() (stale bool, exited []string) {
 	return stale, exited
 }
 
-// awaitRecord waits until the runtime has recorded the exit of a container whose process has exited;
-// ended is false if that takes longer than settleTime.
+// awaitRecord waits until the runtime has recorded the exit of a container whose process has exited.
+// If that takes longer than settleTime, ended is false.
 func awaitRecord(ctx context.Context, client *cri.Client, c lifecycle.Container) (now lifecycle.Container, ended bool, err error) {
 	poll := settlePoll
 	for late := time.Now().Add(settleTime); ; poll = min(poll*3/2, slowestPoll) {

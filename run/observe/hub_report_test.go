@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestHubReport: workers can use the hub while it reports that the runtime is unavailable, or available
-// again, because writing the report to stderr may block.
+// TestHubReport checks that workers can use the hub while it reports that the runtime is unavailable,
+// or available again. Writing the report to stderr may block.
 func TestHubReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := critest.ForTest(t, critest.NoEvents())

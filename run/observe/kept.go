@@ -16,7 +16,7 @@ func ReadKept(l identity.Layout, uid string) lifecycle.Kept {
 	return s.Kept
 }
 
-// readImageFailures reads why containers wait for their images.
+// readImageFailures reads the reasons why containers wait for their images.
 func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.Failure {
 	var out map[string]lifecycle.Failure
 	for name, f := range imagepull.ReadFailures(l.ImageBackOff(), uid, time.Now()) {

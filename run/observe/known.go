@@ -11,30 +11,32 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Known is a pod of podrun that exists on this host: in the runtime, in the root directory, or both.
+// Known is a pod of podrun that exists on this host: in the runtime, in the root directory, or in
+// both.
 type Known struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // from the checkpoint; nil if the checkpoint is missing or corrupt
-	// Definition is the object that defines the pod; nil if there is no readable checkpoint, or an older
-	// release wrote it.
+	// Definition is the object that defines the pod; nil if the pod has no readable checkpoint, or if an
+	// older release wrote it.
 	Definition *manifest.Definition
 	// Broken explains why the checkpoint cannot be read, and how to fix it; nil if the checkpoint is
-	// readable or missing. Such a pod can only be shown and deleted.
+	// readable or missing. podrun can only show and delete such a pod.
 	Broken error
-	// LostSecrets is an error if the pod's Secrets were kept in memory only and are lost: no container
-	// of the pod can be started until the pod is applied again. Otherwise it is nil.
+	// LostSecrets is an error if podrun kept the pod's Secrets in memory only and has lost them:
+	// podrun cannot start a container of the pod until the pod is applied again. Otherwise LostSecrets
+	// is nil.
 	LostSecrets error
-	// Deletion is set if the pod is being removed, even if the command that began the removal was
-	// killed. ReadKnown does not set it.
+	// Deletion is set if a command has begun to remove the pod, even if that command was killed.
+	// ReadKnown does not set it.
 	Deletion *store.Deletion
 }
 
-// Leftover reports whether the pod has a sandbox but no definition, because it has no checkpoint. Such
-// a pod can only be shown and deleted.
+// Leftover reports whether the pod has a sandbox but no definition, because it has no checkpoint.
+// podrun can only show and delete such a pod.
 func (k Known) Leftover() bool { return k.Pod == nil && k.Broken == nil }
 
 // ReadKnown reads the checkpoint of a pod. The result shows whether the checkpoint is missing or
-// cannot be read.
+// podrun cannot read it.
 func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	c, err := store.ViewCheckpoint(layout, id.UID)
 	switch {

@@ -22,14 +22,16 @@ import (
 )
 
 // ReadPod reads the sandboxes and containers of the pod with this UID from the runtime, and the state
-// of its hooks and probes from its directory. The files in the directory are optional, and a corrupt
-// one is treated as missing (Observed.Unreadable). The observation is never nil; after an error it is
-// empty. The error is the runtime's, with its gRPC code, and does not name the pod.
+// of its hooks and probes from its directory. The files in the directory are optional. ReadPod treats
+// a corrupt file as missing (Observed.Unreadable). The observation is never nil; if ReadPod returns
+// an error, the observation is empty. The error is the runtime's, with its gRPC code and without the
+// pod's name.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{ReadAt: time.Now()}
 	group, gctx := errgroup.WithContext(ctx)
-	read := "" // the sandbox whose network was read while the containers were being read
+	// the sandbox whose network this function has read concurrently with the containers
+	read := ""
 	group.Go(func() (err error) {
 		if obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels); err != nil {
 			return err
@@ -91,9 +93,9 @@ func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layo
 	return out, nil
 }
 
-// addUnlisted adds sandboxes of observed containers that are missing in the list of sandboxes: the two
-// lists are read at different times, so one may be outdated, and a sandbox that is missing in the
-// observation would never be removed.
+// addUnlisted adds sandboxes that the observed containers name, but the list of sandboxes lacks. The
+// two lists are read at different times, so one may be outdated. Without this, podrun might never
+// remove such a sandbox.
 func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout, obs *lifecycle.Observed) error {
 	for _, c := range obs.Containers {
 		if slices.ContainsFunc(obs.Sandboxes, func(s lifecycle.Sandbox) bool { return s.ID == c.SandboxID }) {
@@ -180,7 +182,7 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 			if status.Code(err) == codes.NotFound {
 				// containerd has its own record of a container, in addition to the CRI plugin's. If another
 				// program removed containerd's record, containerd 1.6 and 1.7 respond only to the non-verbose
-				// call, which the kubelet makes; so the kubelet restarts such a container.
+				// call. The kubelet makes only that call, and so it restarts such a container.
 				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
 			}
 			if status.Code(err) == codes.NotFound {
@@ -194,7 +196,7 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 }
 
 // TerminationLog returns the path, on this host, of the file for the termination message of a
-// container with these mounts and annotations; "" if the container has no such file.
+// container with these mounts and annotations. It returns "" if the container has no such file.
 func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) string {
 	for _, m := range mounts {
 		if m.GetContainerPath() == annotations[identity.AnnotationTerminationMessagePath] {
@@ -235,7 +237,8 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 	}
 	c.ProcessExited = c.State == lifecycle.Running && c.PID > 0 && inHostPIDNamespace() && exitedPID(c.PID)
 	if cri.StartCanceled(st) {
-		// The exit code of a canceled start does not show whether the container must be restarted.
+		// If a start was canceled, the exit code does not show whether the container must be
+		// restarted.
 		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
 	}
 	c.TerminationLog = TerminationLog(st.GetMounts(), c.Annotations)
@@ -282,8 +285,9 @@ func stateOf(s runtimeapi.ContainerState) lifecycle.State {
 	return lifecycle.Unknown
 }
 
-// unixNano converts a time of the CRI; zero if the event has not happened. For a container that exited
-// before it was started, CRI-O reports Go's zero time, which is a negative number.
+// unixNano converts a time of the CRI; it returns the zero time if the event has not happened. For a
+// container that exited before it was started, CRI-O reports Go's zero time, which is a negative
+// number.
 func unixNano(ns int64) time.Time {
 	if ns <= 0 {
 		return time.Time{}

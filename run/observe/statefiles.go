@@ -47,14 +47,15 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		file := filepath.Join(l.HookMarks(uid), e.Name())
 		data, err := store.ReadState(file)
 		if os.IsNotExist(err) {
-			continue // removed since it was listed
+			// The file was removed after the directory was listed.
+			continue
 		}
 		state := lifecycle.HookState(data)
 		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
 			err = fmt.Errorf("the state is not one of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
 		}
 		if err != nil {
-			// The hook will run again: running it twice is better than never running it.
+			// The hook will run again, because running it twice is better than never running it.
 			state = lifecycle.HookPending
 			if !store.StateNewer(file) {
 				corrupt = fmt.Errorf("read the state file of a postStart hook: %w", store.InFile(file, err))

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Limits for a termination message, and for the end of the log that replaces a missing message
-// (kubelet, pkg/kubelet/container/runtime.go).
+// Limits for a termination message, and for the end of the log that is used if the message is
+// empty (kubelet, pkg/kubelet/container/runtime.go).
 const (
 	// TerminationMessageLimit is the number of bytes that are read from the end of the file.
 	TerminationMessageLimit = 4096
@@ -20,9 +20,9 @@ const (
 	terminationLogLines     = 80
 )
 
-// TerminationMessages returns the termination messages of exited containers, by ID. If the message of a
-// failed container with the policy FallbackToLogsOnError is empty, the result has the end of the
-// container's log instead. Messages that cannot be read are omitted.
+// TerminationMessages returns the termination messages of exited containers, by ID. If a container with
+// the policy FallbackToLogsOnError failed and its message is empty, the result has the end of the
+// container's log instead. It omits messages that podrun cannot read.
 func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {

@@ -22,7 +22,7 @@ type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
 	Handler string // the pod's runtime handler; "" is the default
-	// BackOff are the node's delays before an exited container is started again.
+	// BackOff are the node's delays before podrun starts an exited container again.
 	BackOff lifecycle.RestartBackOff
 }
 
@@ -35,9 +35,9 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// ViewOf returns the pod with its status. over is true if the pod was stopped and will not run until a
-// command starts it; started and ready are probe results by container ID. For a pod whose checkpoint is
-// missing or corrupt, it returns the runtime's data.
+// ViewOf returns the pod with its status. over is true if a command stopped the pod, which then does
+// not run until a command starts it. started and ready are probe results by container ID. If the pod's
+// checkpoint is missing or corrupt, ViewOf returns the runtime's data.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -86,14 +86,15 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	return pod
 }
 
-// IsStopped reports whether a pod was stopped and will not run until a command starts it.
+// IsStopped reports whether a command stopped the pod, which then does not run until a command
+// starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
-// WithoutCheckpoint returns a pod whose checkpoint cannot be read, with only the names and images of
-// its containers.
+// WithoutCheckpoint returns a pod whose checkpoint podrun cannot read. It contains only the names
+// and images of the pod's containers.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}
@@ -106,7 +107,7 @@ func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	return pod
 }
 
-// backingOff returns the containers in back-off, with their waiting state.
+// backingOff returns, for each container in back-off, its waiting state.
 func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.RestartBackOff, id identity.Pod) map[string]lifecycle.Waiting {
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {

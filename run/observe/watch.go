@@ -13,18 +13,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// podrun detects a container's exit as follows. A pidfd wakes podrun immediately; the runtime, which
-// podrun polls every settlePoll until then, reports the exit about 25 ms later. If no pid is known, the
-// runtime is polled at increasing intervals; with a pid, it is also polled every safeguardPoll.
+// podrun detects a container's exit as follows. A pidfd wakes podrun immediately. podrun then polls the
+// runtime every settlePoll until the runtime reports the exit, about 25 ms later. If no pid is known,
+// podrun polls the runtime at increasing intervals. If a pid is known, podrun also polls the runtime,
+// every safeguardPoll.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
 	firstPoll     = 5 * time.Millisecond
 	slowestPoll   = 15 * time.Millisecond
 	safeguardPoll = time.Second
-	// RelistAfter is the interval at which a pod is observed in any case.
+	// RelistAfter is the interval at which podrun observes a pod even if nothing has happened.
 	RelistAfter = 10 * time.Second
-	// OutagePoll is the interval at which an unavailable runtime is polled.
+	// OutagePoll is the interval at which podrun polls an unavailable runtime.
 	OutagePoll = 100 * time.Millisecond
 )
 
@@ -36,9 +37,9 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	poll := firstPoll
 	var settle, verboseAt time.Time
 	for {
-		// The verbose response is much more expensive than the plain one, both for the runtime to create
-		// and for podrun to decode: request it only if the pid is unknown, and not at each poll of a
-		// runtime that reports no pid.
+		// The verbose response is much more expensive than the plain one, both for the runtime and for
+		// podrun. So watchExit requests it only if the pid is unknown, and not at each poll if the
+		// runtime reports no pid.
 		verbose := c.PID == 0 && time.Since(verboseAt) >= safeguardPoll
 		if verbose {
 			verboseAt = time.Now()
@@ -48,8 +49,8 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 			return c, context.Cause(ctx)
 		}
 		if IsUnavailable(err) {
-			// Containers, and the watches on them, survive a restart of the runtime. The worker decides
-			// how long an outage may last (run/lease, longestOutage).
+			// Containers survive a restart of the runtime, and so do the watches on them. The worker
+			// decides how long an outage may last (run/lease, longestOutage).
 			if err := wait.Sleep(ctx, OutagePoll); err != nil {
 				return c, err
 			}
@@ -92,8 +93,8 @@ func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailabl
 
 // AwaitChange waits until a container in d.Watch exits, d.Until has passed, or a value arrives on wake. It
 // updates obs with the new states of containers. After the duration relist, it returns ErrRelist: the
-// caller must observe the pod again, because some changes are not announced. Other errors are the
-// runtime's, or the cause that ended ctx.
+// caller must observe the pod again, because the runtime does not announce every change. Other errors are
+// the runtime's, or the cause that ended ctx.
 func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,9 +160,9 @@ var (
 	ErrRelist = fmt.Errorf("the pod must be observed again")
 )
 
-// Settled reports whether a container whose stop failed has exited. containerd's StopContainer fails if
-// the container exits by itself at the same moment ("ttrpc: closed"); containerd records the exit up to
-// half a second later.
+// Settled reports whether a container has exited although podrun's call to stop it failed. containerd's
+// StopContainer fails if the container exits by itself at the same moment ("ttrpc: closed"). containerd
+// then records the exit up to half a second later.
 func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) bool {
 	for late := time.Now().Add(settleTime); ; {
 		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, false)

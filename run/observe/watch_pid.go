@@ -19,11 +19,11 @@ type pidWatch struct {
 	stop func()
 }
 
-// watchPID watches a container's process if the runtime reports its pid and the pid identifies a
-// process of the container on this host: a runtime in another PID namespace, or one that runs virtual
+// watchPID watches a container's process if the runtime reports its pid, and if the pid identifies a
+// process of the container on this host. A runtime in another PID namespace, or one that runs virtual
 // machines, reports pids that mean nothing on this host. When the process exits, watchPID calls onExit,
 // which may be nil, in another goroutine, but never after stop has returned. The caller must call stop,
-// without holding a lock that onExit acquires.
+// and must not then hold a lock that onExit acquires.
 func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {
@@ -32,7 +32,8 @@ func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		none.gone = errors.Is(err, unix.ESRCH)
-		return none // any other error means that the kernel does not support pidfd
+		// Any other error means that the kernel does not support pidfds.
+		return none
 	}
 	if readable(fd) {
 		unix.Close(fd)
@@ -46,11 +47,12 @@ func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	return none
 }
 
-// awaitPID watches in the background until the process exits or stop is called. It requires no thread:
-// the Go runtime polls the descriptor together with all others.
+// awaitPID watches a process in the background until the process exits or stop is called. It requires
+// no thread: the Go runtime polls the descriptor together with all others.
 func awaitPID(fd int, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
-	if err := unix.SetNonblock(fd, true); err != nil { // otherwise the Go runtime does not poll the descriptor
+	// The Go runtime polls a descriptor only if it is in non-blocking mode.
+	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return none
 	}
@@ -83,14 +85,15 @@ func awaitPID(fd int, onExit func()) pidWatch {
 	return w
 }
 
-// readable reports whether the process of a pidfd has exited; it may still be a zombie.
+// readable reports whether the process of a pidfd has exited. Such a process may still be a
+// zombie.
 func readable(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
-// runsIn reports whether a process is in a container's cgroup, whose name contains the container's ID
-// with every cgroup driver and runtime.
+// runsIn reports whether a process is in a container's cgroup: with every cgroup driver and runtime,
+// the cgroup's name contains the container's ID.
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && containerID != "" && strings.Contains(string(groups), containerID)
@@ -99,14 +102,15 @@ func runsIn(pid int, containerID string) bool {
 // initPIDNamespace is the inode of the host's PID namespace: PROC_PID_INIT_INO of the kernel.
 const initPIDNamespace = "pid:[4026531836]"
 
-// inHostPIDNamespace reports whether podrun runs in the host's PID namespace, in which a pid that the
-// runtime reports identifies the same process.
+// inHostPIDNamespace reports whether podrun runs in the host's PID namespace. Only there does a pid
+// that the runtime reports identify the same process.
 var inHostPIDNamespace = sync.OnceValue(func() bool {
 	ns, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && ns == initPIDNamespace
 })
 
-// exitedPID reports whether the process has certainly exited; it may still be a zombie.
+// exitedPID reports whether it is certain that the process has exited. Such a process may still
+// be a zombie.
 func exitedPID(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A process is watched only if it belongs to the container, whose ID the name of its cgroup contains.
-// The tests use "/" as the container ID, because every line of /proc/PID/cgroup contains it.
+// watchPID watches a process only if it belongs to the container: the name of its cgroup must contain
+// the container's ID. The tests use "/" as the container ID, because every line of /proc/PID/cgroup
+// contains it.
 func TestWatchPID(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -51,7 +52,8 @@ func TestWatchPID(t *testing.T) {
 	default:
 		t.Error("onExit was not called")
 	}
-	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil { // a zombie: its parent has not waited for it
+	// This is a zombie, because its parent has not waited for it.
+	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil {
 		t.Errorf("a zombie: gone %v, watched %v; want gone", w.gone, w.exited != nil)
 	}
 	child.Wait()
@@ -60,7 +62,7 @@ func TestWatchPID(t *testing.T) {
 	}
 }
 
-// A canceled watch ends immediately and reports no exit.
+// If a watch is canceled, it ends immediately and reports no exit.
 func TestWatchPIDStop(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -94,7 +96,8 @@ func TestExitedPID(t *testing.T) {
 		t.Error("a running process has exited")
 	}
 	stdin.Close()
-	for !exitedPID(cmd.Process.Pid) { // a zombie: cmd.Wait has not been called
+	// This is a zombie, because cmd.Wait has not been called.
+	for !exitedPID(cmd.Process.Pid) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestWatchOfUnknownPID waits for a container whose pid the runtime does not report. The
-// exit must be noticed within slowestPoll, and verbose requests must remain rare.
+// TestWatchOfUnknownPID waits for a container whose pid the runtime does not report. podrun
+// must notice the exit within slowestPoll, and must rarely make verbose requests.
 func TestWatchOfUnknownPID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := critest.ForTest(t, critest.AnyImage(), critest.NoEvents())

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// defaultGrace is the API's default for terminationGracePeriodSeconds. It applies if the pod's
-// definition is unknown and only its containers are known.
+// defaultGrace is the API's default for terminationGracePeriodSeconds. It applies if podrun
+// knows only the pod's containers, and not its definition.
 const defaultGrace = 30 * time.Second
 
 // GracePeriod returns the pod's termination grace period.

@@ -12,7 +12,7 @@ import (
 )
 
 // reportOOMs emits one event for each container that was OOM-killed, and returns the IDs of all
-// containers reported so far.
+// containers for which it has done so.
 func (p *Pod) reportOOMs() (reported []string) {
 	for _, c := range p.Observed.OOMKilled() {
 		if !slices.Contains(p.Observed.Kept.OOMKilled, c.ID) {
@@ -24,9 +24,9 @@ func (p *Pod) reportOOMs() (reported []string) {
 	return reported
 }
 
-// KeepStatus records the part of the pod's status that other processes cannot derive, if it has
-// changed: the transition times of its conditions, and how the pod ended. The pod's lock must be held,
-// and this command must own the pod.
+// If the part of the pod's status that other processes cannot derive has changed, KeepStatus records
+// it: the transition times of the conditions, and how the pod ended. The pod's lock must be held, and
+// this command must own the pod.
 func (p *Pod) KeepStatus(ending map[string]time.Time) error {
 	before := p.Observed.Kept
 	p.UpdateResizePending()

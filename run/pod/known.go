@@ -11,7 +11,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// Known returns the Pod of k with only the information that its removal requires; k.Pod may be nil.
+// Known returns a Pod with only the information about k that its removal requires; k.Pod may be
+// nil.
 func Known(n *node.Node, k observe.Known, facts host.Facts) *Pod {
 	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
 	if p.Pod == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// LockDir locks the pod's directory. Another command may still be creating the pod's volumes
-// without the pod's lock; it will end soon, because it no longer owns the pod.
+// LockDir locks the pod's directory. A command that no longer owns the pod may still be
+// creating its volumes without the pod's lock, but it will end soon.
 func (p *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
 	path := p.Plan.Layout.Pod(p.Plan.ID.UID)
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RecordRestarts records, before containers are killed, that they will be started again, and why. It
-// does nothing if cause is empty. The pod's lock must be held.
+// RecordRestarts records that podrun will start containers again, and why. Call it before podrun
+// kills them. It does nothing if cause is empty. The pod's lock must be held.
 func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error {
 	if cause == "" || len(ids) == 0 {
 		return nil
@@ -20,13 +20,13 @@ func (p *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error 
 }
 
 // EndRestarts removes pending restarts that are complete. The argument ending contains the
-// containers that are being stopped (store.OwnerRecord).
+// containers that podrun is stopping (store.OwnerRecord).
 func (p *Pod) EndRestarts(ending map[string]time.Time) error {
 	return p.keepRestarts(p.Observed.CurrentRestarts(ending))
 }
 
-// keepRestarts writes the pending restarts if they have changed. If the disk cannot be written, it
-// keeps them in this process, because an unhealthy container must be killed anyway.
+// keepRestarts writes the pending restarts if they have changed. If it cannot write the file, it
+// keeps them in this process, because podrun must kill an unhealthy container in any case.
 func (p *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	if maps.Equal(all, p.Observed.PendingRestarts) {
 		return nil

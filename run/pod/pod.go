@@ -15,34 +15,35 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Pod is the state of one pod on this host, and writes the pod's records to disk. Only the holder of
-// the pod's lease changes it. It is not safe for concurrent use, except for Emit.
+// Pod is the state of one pod on this host. Its methods write the pod's records to disk. Only the
+// holder of the pod's lease changes it. It is not safe for concurrent use, except for Emit.
 type Pod struct {
-	Node     *node.Node
-	Plan     *prepare.Plan
-	Observed *lifecycle.Observed // as last read from the runtime and the state files
+	Node *node.Node
+	Plan *prepare.Plan
+	// as podrun last read it from the runtime and the state files
+	Observed *lifecycle.Observed
 	Journal  *store.Journal
 	Prober   *probe.Prober // nil while no probes run
-	// WatchesGroup is true if the pod must be created again when its cgroup disappears after it was
-	// first seen (groupSeen).
+	// WatchesGroup is true if podrun must create the pod again when the pod's cgroup disappears
+	// after podrun has seen it (groupSeen).
 	WatchesGroup, groupSeen bool
-	// ResizePending describes a resize that is not possible yet.
+	// ResizePending describes a resize that is not possible now.
 	ResizePending PendingResize
-	// RemovedAtEnd is true if the command removes the pod when it ends, so hints must not
-	// refer to the pod.
+	// RemovedAtEnd is true if the command removes the pod when it ends. Hints must then not refer
+	// to the pod.
 	RemovedAtEnd bool
-	// unrecorded are pending restarts that could not be written; nil if they are on disk.
+	// unrecorded are pending restarts that podrun could not write; nil if they are on disk.
 	unrecorded map[string]lifecycle.PendingRestart
 }
 
-// PendingResize describes why the pod cannot be resized as its source defines it. Reason is nil if the
-// resize is possible. If Known is false, the recorded reason still applies.
+// PendingResize describes why podrun cannot resize the pod now as its source defines it. Reason is nil
+// if the resize is possible. If Known is false, the reason on disk still applies.
 type PendingResize struct {
 	Known  bool
 	Reason *lifecycle.ResizePending
 }
 
-// New returns a pod with only its plan.
+// New returns a Pod that contains only its plan.
 func New(n *node.Node, p *prepare.Plan) *Pod {
 	return &Pod{Node: n, Plan: p, Observed: &lifecycle.Observed{}, Journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
 }
@@ -78,7 +79,7 @@ func (p *Pod) RestartBackOff() lifecycle.RestartBackOff {
 }
 
 // Observe reads the pod from the runtime and its state files. If that fails, Observe keeps the
-// previous observation: podrun must never record conclusions from a failed one.
+// previous observation, because podrun must never record conclusions from a failed one.
 func (p *Pod) Observe(ctx context.Context) error {
 	seen, err := p.Node.Observe(ctx, p.Plan.ID.UID)
 	if err != nil {

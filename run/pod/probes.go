@@ -28,7 +28,8 @@ func (p *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lif
 }
 
 // KeepProbed stores probe results, by container ID, if they have changed. At the end of an
-// operation it also stores the time, which `get` shows. The caller holds the pod's lock.
+// operation it also stores the time of the results, which `get` shows. The caller holds the
+// pod's lock.
 func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 	same := maps.Equal(now, p.Observed.Probes)
 	if len(now) == 0 || same && !end {
@@ -39,7 +40,8 @@ func (p *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
 		s.Probes, s.ProbedAt = p.Observed.Probes, p.Observed.ProbedAt
 	})
 	if same || errors.Is(err, store.ErrNoPodDir) {
-		return nil // the pod was deleted, or `get` shows an earlier time, which does no harm
+		// The pod was deleted, or `get` shows an earlier time, which does no harm.
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: save the probe results: %w", p.Plan.ID, err)

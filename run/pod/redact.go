@@ -6,7 +6,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Redacted returns an error without the values of the container's Secrets.
+// Redacted returns an error in which the values of the container's Secrets are replaced.
 func (p *Pod) Redacted(name string, err error) error {
 	plan := p.Plan.Container(name)
 	if plan == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// BeginResize records the current resources of the pod's containers before the definition that changes
-// them is written.
+// BeginResize records the current resources of the pod's containers. Call it before podrun writes the
+// definition that changes them.
 func (p *Pod) BeginResize(was *corev1.Pod) error {
 	r := p.Observed.BeginResize(was, p.Spec(), time.Now())
 	if r == nil {
@@ -27,7 +27,8 @@ func (p *Pod) BeginResize(was *corev1.Pod) error {
 	return nil
 }
 
-// KeepResize records the progress of a resize; nil means none. The caller holds the pod's lock.
+// KeepResize records the progress of a resize; nil means that no resize is in progress. The
+// caller holds the pod's lock.
 func (p *Pod) KeepResize(r *lifecycle.Resize) error {
 	err := store.UpdatePodState(p.Plan.Layout, p.Plan.ID.UID, func(s *store.PodState) { s.Resize = r })
 	if err != nil && (r != nil || !errors.Is(err, store.ErrNoPodDir)) {

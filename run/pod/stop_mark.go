@@ -18,8 +18,8 @@ func (p *Pod) MarkStopped(why, hint string, interrupts bool) error {
 	return store.WriteState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID), mark.Bytes(), 0o600)
 }
 
-// WasStopped returns the error for a command whose pod was stopped before or during a wait; nil if it
-// was not stopped.
+// WasStopped returns the error for a command whose pod another command stopped before or during a
+// wait; nil if none did.
 func (p *Pod) WasStopped() error {
 	data, err := store.ReadState(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,8 @@ func (p *Pod) WasStopped() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + p.Plan.ID.String(), Err: errors.New(mark.Why), Hint: mark.Hint}
 }
 
-// ClearStopped removes the record that the pod was stopped, because it has been admitted again.
+// ClearStopped removes the record that the pod was stopped. Call it when the pod has been
+// admitted again.
 func (p *Pod) ClearStopped() error {
 	err := os.Remove(p.Plan.Layout.StoppedMark(p.Plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// corruptState returns warnings about corrupt state files, which planning ignores. It refuses no pod,
-// and does not warn about pods that the command replaces because their checkpoints are corrupt.
+// corruptState returns warnings about corrupt state files, which planning ignores. They are no reason
+// to refuse a pod. corruptState does not warn about pods that the command replaces because their
+// checkpoints are corrupt.
 func (in Input) corruptState() problem.List {
 	var out problem.List
 	for _, what := range in.Facts.Unreadable {
@@ -27,10 +28,10 @@ func (in Input) corruptState() problem.List {
 	return out
 }
 
-// definedBy returns the pods that pod replaces, at least one of which has an unreadable checkpoint. If
-// corrupt ones may be replaced, they get the definition of pod: of all known definitions, it is the
-// most likely to have their hooks and grace period. Pods that remain broken are refused
-// (brokenProblems).
+// definedBy returns the pods that pod replaces. At least one of them has an unreadable checkpoint. If
+// podrun may replace corrupt ones, they get the definition of pod: of all known definitions, it is the
+// most likely one to have the same hooks and grace period. podrun refuses to replace those that remain
+// broken (brokenProblems).
 func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	out := slices.Clone(here)
 	for i := range out {
@@ -41,7 +42,7 @@ func (in Input) definedBy(pod *corev1.Pod, here []ExistingPod) []ExistingPod {
 	return out
 }
 
-// brokenProblems refuses to replace a pod whose checkpoint is corrupt: the grace period and the
+// brokenProblems refuses to replace a pod whose checkpoint is corrupt. The grace period and the
 // preStop hooks of that pod are unknown, so the user has to decide.
 func (t Target) brokenProblems() problem.List {
 	var out problem.List

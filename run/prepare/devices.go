@@ -14,7 +14,7 @@ func (p *Plan) WithDevices(devices map[string][]string) {
 	}
 }
 
-// AssignedDevices returns the devices that are already assigned to the pod.
+// AssignedDevices returns the devices that the pod already has.
 func (p *Plan) AssignedDevices() map[string][]string {
 	at := slices.IndexFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID })
 	if at < 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // withEphemeral returns pod with in.Debug and with the ephemeral containers of the existing pod of the
-// same name, because a manifest need not list them.
+// same name, because manifests usually do not list them.
 func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	for _, h := range in.Existing {
 		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
@@ -18,8 +18,8 @@ func (in Input) withEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// withoutEphemeral returns pod without ephemeral containers if the target is created again, because
-// they belonged to the previous pod.
+// withoutEphemeral returns pod without ephemeral containers if podrun creates the pod again,
+// because they belonged to the previous pod.
 func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || len(pod.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -29,9 +29,9 @@ func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// ephemeralProblems refuses ephemeral containers as the API server does: if a manifest that creates a
-// pod contains any, or if an update of a running pod does anything other than add some. pod is the pod
-// of the input; will is that pod with the existing pod's ephemeral containers.
+// ephemeralProblems refuses ephemeral containers as the API server does. A manifest that creates a pod
+// must not contain any, and an update of a running pod may only add some. pod is the pod in the input;
+// will is that pod with the existing pod's ephemeral containers.
 func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.EphemeralContainer) problem.List {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || debug == nil && len(pod.Spec.EphemeralContainers) == 0 {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// groupProblem refuses a new pod if its cgroup belongs to a pod with the same UID of another root
-// directory. That pod may use another runtime, so no list of pods includes it. Both pods would be in
-// one cgroup, and deleting one would kill the other. generated is true if podrun generated the UID,
-// because the manifest has none.
+// groupProblem refuses a new pod if its cgroup belongs to a pod that has the same UID in another
+// root directory. That pod may use another runtime, so no list of pods includes it. Both pods would
+// be in one cgroup, and deleting one pod would kill the processes of the other. generated is true if
+// podrun generated the UID, because the manifest has none.
 func (p *Plan) groupProblem(holders map[string]string, generated bool) problem.List {
 	dir, held := holders[p.ID.UID]
 	if !held {

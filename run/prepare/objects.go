@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bindClaims returns the objects with their claims bound to their volumes. Unless claimDir is empty, claims
-// that the pods use and that match no volume are bound to directories below claimDir.
+// bindClaims returns the objects with their claims bound to their volumes. If claimDir is not empty and the
+// pods use a claim that matches no volume, bindClaims binds it to a directory below claimDir.
 func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
@@ -36,7 +36,8 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 			if claim != nil && out.Volumes[claim.Spec.VolumeName] != nil {
 				continue
 			}
-			if claim, pv, err := volume.Provision(claimDir, p.Object.Namespace, name, claim); err == nil { // else volume.New reports it
+			// Otherwise volume.New reports the problem.
+			if claim, pv, err := volume.Provision(claimDir, p.Object.Namespace, name, claim); err == nil {
 				out.Claims[key], out.Volumes[pv.Name] = claim, pv
 			}
 		}
@@ -44,9 +45,9 @@ func bindClaims(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
-// forPod returns the input for one pod. Volumes keep the names that they have in the existing pod of the same
-// name. With KeepReferred, objects of the existing pod that are missing in the input are added to it, and kept is
-// a warning that names them.
+// forPod returns the input for one pod. Volumes keep the names that they have in an existing pod of the same
+// name. With KeepReferred, forPod adds objects of the existing pod that the input lacks, and kept is a warning
+// that names them.
 func (in Input) forPod(pod *corev1.Pod) (of Input, kept problem.List) {
 	for _, h := range in.Existing {
 		if h.Pod == nil || h.ID.Namespace != pod.Namespace || h.ID.Name != pod.Name {
@@ -89,9 +90,9 @@ func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List
 	return out
 }
 
-// objectChanges adds to t the differences between the objects to which a pod refers and those of the existing
-// pod. A change of content that running containers receive without a restart is an update. rebuilt is true if
-// a claim is bound to a different volume, so that the pod must be replaced.
+// objectChanges compares the objects to which a pod refers with those of the existing pod, and adds the
+// differences to t. If running containers receive a change of content without a restart, the change is an
+// update. If a claim is bound to a different volume, rebuilt is true: podrun must replace the pod.
 func (t *Target) objectChanges(was ExistingPod, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
@@ -116,7 +117,8 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 			Message: name + ": data is immutable when `immutable` is set",
 			Hint:    "create an object with another name, or replace the pod with --force"})
 	}
-	if len(t.live) == 0 || was.Made.SecretsLost { // the changes are unknown
+	// podrun does not know what changed.
+	if len(t.live) == 0 || was.Made.SecretsLost {
 		return out
 	}
 	old := was.Made.Objects()
@@ -125,7 +127,8 @@ func (t Target) objectProblems(was ExistingPod) problem.List {
 		before := lifecycle.FindContainer(was.Pod, c.Container.Name).Container
 		plan := t.Plan.Container(c.Container.Name)
 		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
-			continue // the container is new, so it has the new values
+			// The container is new, so it has the new values.
+			continue
 		}
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
 			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
@@ -147,8 +150,8 @@ func (t Target) restartHint() string {
 	return fmt.Sprintf("run 'podrun restart %s -n %s' to use the new values", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
-// changedSource returns the changed object of which m mounts a subPath, or "". Such a mount shows the old
-// file or directory, whatever the volume contains now.
+// changedSource returns the changed object of which m mounts a subPath, or "" if there is none. Such a
+// mount keeps showing the old file or directory, whatever the volume contains now.
 func (t Target) changedSource(m corev1.VolumeMount) string {
 	if m.SubPath == "" && m.SubPathExpr == "" {
 		return ""

@@ -27,11 +27,10 @@ import (
 )
 
 // Plan contains everything that podrun does to run one pod, as determined before the first side effect.
-// Values that are known only later (the pod's addresses, its images) are added by
-// container.Plan.Config.
+// container.Plan.Config adds values that are known only later: the pod's addresses and its images.
 type Plan struct {
 	ID         identity.Pod
-	Pod        *corev1.Pod // defaulted, with UID and nodeName
+	Pod        *corev1.Pod // with default values, UID and nodeName
 	Layout     identity.Layout
 	Name       dns.Name
 	Cgroup     cgroup.Plan
@@ -40,7 +39,7 @@ type Plan struct {
 	Images     imagepull.Plan
 	Containers []container.Plan // init containers first, in the order of the spec
 	NodeIPs    []string
-	Runtime    string // the runtime's name, the prefix of container IDs
+	Runtime    string // the runtime's name, which is the prefix of container IDs
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
 	// StartOrder is the order in which app containers start (nodeconfig.StartOrders).
@@ -49,26 +48,26 @@ type Plan struct {
 	// Checkpoint contains the objects from which the pod was created, for later podrun processes.
 	Checkpoint manifest.Checkpoint
 
-	Facts host.Facts `json:"-"` // from which it was planned
+	Facts host.Facts `json:"-"` // the facts from which the pod was planned
 }
 
 // PlanInput is the input of NewPlan.
 type PlanInput struct {
 	Pod *corev1.Pod // defaulted and validated
 	UID string      // of the new pod
-	// Definition is the object that defines the pod; nil if it is not known.
+	// Definition is the object that defines the pod; nil if podrun does not know it.
 	Definition *manifest.Definition
 	Objects    *manifest.Objects
 	Facts      host.Facts
 	Settings   nodeconfig.Settings
-	Handler    string // the runtime handler of its RuntimeClass
+	Handler    string // the runtime handler of the pod's RuntimeClass
 	// Allocatable is the capacity of this host for pods (admission.Allocatable).
 	Allocatable corev1.ResourceList
 	Invocation  string // the random ID of this podrun process
 }
 
-// NewPlan plans one pod. It is pure. It returns all problems; a plan with a problem that is not a
-// warning must not be executed.
+// NewPlan plans one pod. It is pure. It returns all problems. The caller must not execute a plan
+// with a problem that is not a warning.
 func NewPlan(in PlanInput) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
@@ -101,7 +100,7 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	return p, append(problems, p.planPullSecrets()...)
 }
 
-// planPullSecrets adds the pod's imagePullSecrets to the plans of its images. As in the kubelet, a
+// planPullSecrets adds the pod's imagePullSecrets to the plans for its images. As in the kubelet, a
 // missing Secret is a warning, not an error: the image may be public, or the host may have credentials.
 // A Secret of another type is a warning, too.
 func (p *Plan) planPullSecrets() problem.List {
@@ -145,7 +144,7 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// dropMissingDNS drops the warning about the missing cluster DNS, for a pod whose dnsPolicy is
+// dropMissingDNS drops the warning about the missing cluster DNS if the pod has dnsPolicy
 // ClusterFirst only by default: on a host without a cluster, such a pod does not require cluster DNS.
 func (p *Plan) dropMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
@@ -177,8 +176,8 @@ func (p *Plan) planSandbox(in PlanInput) problem.List {
 
 func (p *Plan) planContainers(in PlanInput) problem.List {
 	var problems problem.List
-	// Values that all containers share are computed once, because a pod may have a thousand containers.
-	// This includes the QoS class, which Kubernetes reads from the status.
+	// NewPlan computes values that all containers share only once, because a pod may have a thousand
+	// containers. One of them is the QoS class, which Kubernetes' functions read from the status.
 	classed := *p.Pod
 	classed.Status.QOSClass = resource.QOSClass(p.Pod)
 	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
@@ -196,14 +195,15 @@ func (p *Plan) planContainers(in PlanInput) problem.List {
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
 		if p.text() > maxText {
-			break // All refuses the pod
+			// All then refuses the pod.
+			break
 		}
 	}
 	return problems
 }
 
-// ofNamespace returns the objects of one namespace. The keys of objects are namespace/name, those of
-// the result are names.
+// ofNamespace returns the objects of one namespace. The keys of objects are namespace/name; the keys
+// of the result are names. The keys of objects are namespace/name, those of the result are names.
 func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	out := map[string]T{}
 	for key, o := range objects {

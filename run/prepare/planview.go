@@ -24,7 +24,7 @@ type PlanView struct {
 	Change     Change             `json:"change"`
 	Changes    []string           `json:"changes,omitempty"` // the paths of the fields that differ from the existing pod
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
-	Preempts   []identity.Pod     `json:"preempts,omitempty"` // pods that are stopped to free resources
+	Preempts   []identity.Pod     `json:"preempts,omitempty"` // pods that podrun stops to free resources
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
 	Warnings   []event.Event      `json:"warnings,omitempty"`
 	Cgroup     cgroup.Plan        `json:"cgroup"`
@@ -45,12 +45,12 @@ type SandboxView struct {
 }
 
 // ContainerView is the request that creates a container, and the container's postStart hook. CreatedAhead
-// is true if the container is created while the previous app container starts, or while the previous init
-// container runs.
+// is true if podrun creates the container while the previous app container starts, or while the previous
+// init container runs.
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
-	Config    any                      `json:"config"` // null if it could not be created; the problems then explain why
+	Config    any                      `json:"config"` // null if podrun could not create it; the problems then explain why
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 
 	CreatedAhead bool `json:"createdAhead,omitempty"`
@@ -59,7 +59,7 @@ type ContainerView struct {
 // View returns the target in printable form, without the values of Secrets.
 func (t Target) View() (PlanView, error) { return t.view(container.Plan.Redacted) }
 
-// ViewSecrets is like View, but includes the values of Secrets.
+// ViewSecrets does what View does, but includes the values of Secrets.
 func (t Target) ViewSecrets() (PlanView, error) {
 	return t.view(func(c container.Plan) container.Plan { return c })
 }
@@ -86,7 +86,8 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		switch {
 		case err == nil:
 			view.Config = cri.Value(config)
-		case t.Refused() == nil: // otherwise the sandbox is absent, and the problems explain why
+		// Otherwise the sandbox is absent, and the problems explain why.
+		case t.Refused() == nil:
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
 		if spec := lifecycle.FindContainer(p.Pod, c.Name).Container; lifecycle.HasPostStart(spec) {

@@ -26,21 +26,22 @@ const (
 	ChangeNew       Change = "new"       // no pod of this name exists on this host
 	ChangeUnchanged Change = "unchanged" // the same pod exists
 	ChangeUpdate    Change = "update"    // the pod exists, and the API allows the change in place
-	ChangeReplace   Change = "replace"   // another pod of this name exists and is removed first
+	// another pod of this name exists, and podrun removes it first
+	ChangeReplace Change = "replace"
 )
 
 // ExistingPod is a podrun pod that exists on this host, as read from its checkpoint.
 type ExistingPod struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // as it was planned
-	// Made contains the objects from which it was created.
+	Pod *corev1.Pod // as podrun planned it
+	// Made contains the objects from which the pod was created.
 	Made manifest.Checkpoint
 	// Ending is true if a command has begun to remove the pod. Its containers may exit at any time,
 	// even if that command was killed.
 	Ending bool
-	// Observed is its state in the runtime; nil if it was not read.
+	// Observed is the pod's state in the runtime; nil if podrun did not read it.
 	Observed *lifecycle.Observed
-	// Ended is true if none of its containers is running or will run again.
+	// Ended is true if no container of the pod is running or will run again.
 	Ended bool
 	// Interrupted is true if a command stopped the pod before it had ended.
 	Interrupted bool
@@ -55,34 +56,35 @@ type Target struct {
 	Plan   *Plan
 	Change Change
 	Old    []ExistingPod // the pods that it replaces
-	// Preempts are the pods that are stopped to free resources for this one.
+	// Preempts are the pods that podrun stops to free resources for this one.
 	Preempts []identity.Pod
 	// Changes are the paths of fields that differ from the existing pod.
 	Changes []string
 	// Problems are the problems of this pod. The list that All returns includes them.
 	Problems problem.List
-	// Forced is true if the pod is replaced although it is unchanged.
+	// Forced is true if podrun replaces the pod although it is unchanged.
 	Forced bool
 
-	UID   string       // of the pod, determined before it is planned
+	UID   string       // of the pod, determined before the pod is planned
 	since *metav1.Time // creation time of the existing pod, if the pod keeps its UID
-	// live are the changed objects whose content a running pod gets without a restart; frozen are the
-	// immutable ones among them.
+	// live are the changed objects whose new content a running pod receives without a restart; frozen
+	// are the immutable ones among them.
 	live, frozen []string
-	// hostUsers explains why a new pod has no user namespace by default.
+	// hostUsers explains why a new pod does not have a user namespace by default.
 	hostUsers string
 	Was       ExistingPod // the existing pod, if the change is an update
 }
 
-// DefinitionChanged reports whether another object defines the same pod, or the object has changed
-// outside its pod template.
+// DefinitionChanged reports whether another object now defines the same pod, or the object has
+// changed outside its pod template.
 func (t Target) DefinitionChanged() bool {
 	is := t.Plan.Checkpoint.Definition
 	return is != nil && !is.Equal(t.Was.Made.Definition)
 }
 
-// definition returns the object that defines the pod. A Pod with the UID of the existing pod comes from
-// 'podrun get pod -o yaml': it does not replace the workload that defines the pod.
+// definition returns the object that defines the pod. If the input is a Pod with the UID of the
+// existing pod, it comes from 'podrun get pod -o yaml'. It then does not replace the workload that
+// defines the pod.
 func (t Target) definition(p manifest.Pod) *manifest.Definition {
 	was := t.Was.Made.Definition
 	if was != nil && p.Definition.DefinedBy("Pod") && p.Object.UID != "" && string(p.Object.UID) == t.Was.ID.UID {
@@ -96,9 +98,9 @@ type HostState struct {
 	Facts      host.Facts
 	Existing   []ExistingPod
 	Supervised bool // a supervisor is running, which enforces limits of local storage
-	// Holders maps the UID of each pod that has a cgroup on this host, but belongs to another root
-	// directory, to that directory; to "" if the pod was created by an older version of podrun, which
-	// did not record it.
+	// Holders contains the pods that have a cgroup on this host but belong to another root directory.
+	// It maps their UIDs to that directory, or to "" if an older version of podrun created the pod
+	// and did not record the directory.
 	Holders map[string]string
 }
 
@@ -116,21 +118,21 @@ type Input struct {
 	// KeepEnded updates a pod that has ended if the change is possible in place: its containers are not
 	// started again. Otherwise such a pod is replaced.
 	KeepEnded bool
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. It is set only if the source of the
-	// objects is known to define these pods.
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt. The caller sets it only if the
+	// source of the objects is known to define these pods.
 	ReplaceCorrupt bool
-	// KeepReferred adds ConfigMaps, Secrets, claims and RuntimeClasses that are missing in the objects, from
-	// the checkpoints of the existing pods. It is not set if the source of the objects defines the pods completely.
+	// KeepReferred takes ConfigMaps, Secrets, claims and RuntimeClasses that the objects lack from the checkpoints
+	// of the existing pods. The caller does not set it if the source of the objects defines the pods completely.
 	KeepReferred bool
-	// Debug is a container to add to the pods' ephemeral containers; nil if there is none.
+	// Debug is a container that is added to the pods' ephemeral containers; nil if there is none.
 	Debug *corev1.EphemeralContainer
-	// Now is the creation timestamp of new pods; if zero, it is not set.
+	// Now is the creation timestamp of new pods; if it is zero, they have none.
 	Now time.Time
 }
 
-// All plans and admits all pods of a command together, before the first side effect, and as if the pods
-// that they replace did not exist. It is pure. The list contains every problem of all pods and of the
-// settings. If the text in the plans exceeds maxText, it returns no targets.
+// All plans and admits all pods of a command together, before the first side effect. It plans them as
+// if the pods that they replace did not exist. It is pure. It is pure. The list contains every problem
+// of all pods and of the settings. If the text in the plans exceeds maxText, All returns no targets.
 func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
@@ -164,7 +166,8 @@ func All(in Input) ([]Target, problem.List) {
 			plan.Checkpoint.InMemory = len(plan.Checkpoint.Secrets) > 0
 		}
 		t.Plan = plan
-		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS) // the command's next pod needs another range
+		// The command's next pod needs another range.
+		in.Facts.UserNS = plan.withIDRange(in.Facts.UserNS)
 		text += plan.text()
 		for _, p := range slices.Concat(classed, kept, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
@@ -189,14 +192,15 @@ func All(in Input) ([]Target, problem.List) {
 	return targets, problems
 }
 
-// maxText limits the total size, in bytes, of the variables, arguments and supplemental groups of all
-// containers of a command, and of the file names of their volumes. A container may have 1.5 MiB of
-// them, and a pod may have 50,000 files from one ConfigMap that all its containers share.
+// maxText limits the total text of a command in bytes: the variables, arguments and supplemental
+// groups of all containers, and the names of the files in their volumes. Without this limit, the text
+// could be huge: a container may have 1.5 MiB of it, and all containers of a pod may share 50,000
+// files from one ConfigMap.
 const maxText = 64 << 20
 
 // text returns the size of the pod's variables, arguments, groups and file names, in bytes.
 func (p *Plan) text() int {
-	const file = 256 // bytes per file, without its content, which volumes share
+	const file = 256 // bytes per file, without the file's content, which volumes share
 	n := file * p.Volumes.FileCount()
 	for _, c := range p.Containers {
 		n += c.Text
@@ -213,8 +217,8 @@ func tooMuchText(bytes int) problem.List {
 		Hint:    "use fewer ConfigMap and Secret keys, or apply the pods one by one"}}
 }
 
-// withoutVaguer drops the problem "container cannot be created" if p has the same cause and names a
-// more specific field.
+// withoutVaguer drops the problem "container cannot be created" if p has the same cause and names
+// the field more precisely.
 func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	return slices.DeleteFunc(planning, func(q problem.Problem) bool {
 		return !p.Warning && q.Reason == "CreateContainerConfigError" && strings.HasPrefix(p.Field, q.Field+".")

@@ -11,11 +11,13 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// imageProblems returns the problems of images that are present and will not be pulled. Each start of a
-// container checks its image again, because an image can change (CVE-2019-11245).
+// imageProblems returns the problems of images that are present and that podrun will not pull. Each
+// start of a container checks the container's image again, because an image can change
+// (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
 	if p.Runs() {
-		return nil // its containers were started
+		// The pod's containers were started.
+		return nil
 	}
 	var out problem.List
 	for _, image := range p.Images.Images {
@@ -47,9 +49,9 @@ var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// RunsOnHost reports whether this host can run an image's programs: the image is for the host's
-// architecture or its 32-bit variant, or the host can emulate the image's architecture. It returns true
-// if the image's architecture is unknown.
+// RunsOnHost reports whether this host can run an image's programs. It can if the image is for the
+// host's architecture or its 32-bit variant, or if the host can emulate the image's architecture. It
+// returns true if the image's architecture is unknown.
 func RunsOnHost(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:

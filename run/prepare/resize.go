@@ -11,14 +11,14 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Resizes reports whether the existing pod can be changed into pod by an in-place resize (KEP-1287),
-// possibly together with an update.
+// Resizes reports whether an in-place resize (KEP-1287), possibly together with an update, can
+// change the existing pod into pod.
 func Resizes(here, pod *corev1.Pod) bool {
 	return manifest.InPlace(here, pod) && lifecycle.Resizes(here, pod)
 }
 
-// resizeProblems refuses an in-place resize that would have to change a container's swap limit, as the
-// kubelet does (disallowResizeForSwappableContainers).
+// resizeProblems refuses an in-place resize that would change a container's swap limit, as the kubelet
+// does (disallowResizeForSwappableContainers).
 func (t Target) resizeProblems(s nodeconfig.Settings) problem.List {
 	if t.Change != ChangeUpdate || s.SwapBehavior != "LimitedSwap" {
 		return nil

@@ -16,14 +16,15 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Wanted lists what planning some objects requires from this host.
+// Wanted lists the facts of this host that planning some objects requires.
 type Wanted struct {
-	Pods  map[string]bool  // existing pods with these names, as namespace/name
-	Facts discover.Options // facts that only some pods require and that take long to read
+	Pods map[string]bool // existing pods with these names, as namespace/name
+	// facts that only some pods require, and that take long to read
+	Facts discover.Options
 }
 
-// NewWanted determines what planning the objects requires. If allowKubelet is true, this does not
-// include the search for a running kubelet.
+// NewWanted determines which facts planning the objects requires. If allowKubelet is true, podrun
+// does not search for a running kubelet.
 func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bool) Wanted {
 	w := Wanted{Pods: map[string]bool{}, Facts: discover.Options{Kubelet: !allowKubelet}}
 	o := &w.Facts
@@ -79,7 +80,7 @@ func pathsOf(objects *manifest.Objects) []string {
 }
 
 // pathProblems returns the problems of the host paths in the pod's volumes. If planning had errors, it
-// returns none, because the plan is incomplete.
+// returns none, because the plan does not contain all volumes.
 func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List) problem.List {
 	if len(planning.Errors()) > 0 {
 		return nil

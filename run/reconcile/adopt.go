@@ -10,8 +10,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// ensureOwned ensures, under the lock, that this operation owns the pod, or follows the live command that owns
-// it. An error explains why neither is possible; store.ErrChanged means that the operation must decide again.
+// ensureOwned ensures, under the lock, that this operation owns the pod, or that it follows the live command
+// that owns the pod. An error explains why neither is possible. With store.ErrChanged, the operation must
+// decide again what to do.
 func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 	s, err := l.lease.CheckOwnership(ctx)
 	switch {
@@ -29,9 +30,9 @@ func (l *loop) ensureOwned(ctx context.Context) (owns bool, err error) {
 	return true, l.lease.Refresh(ctx)
 }
 
-// takeDefinition ensures that the plan matches the definition of the pod on this host, which another
-// command may have updated in place. A command that supervises the pod adopts the new definition; a command
-// that applied the old definition ends with an error.
+// takeDefinition ensures that the plan matches the definition of the pod on this host. Another command may
+// have updated that definition in place. If this command supervises the pod, it adopts the new definition.
+// If it was applying the old one, it ends with an error.
 func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
 	c, err := store.ReadCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID.UID)
 	if err != nil {
@@ -41,13 +42,14 @@ func (l *loop) takeDefinition(ctx context.Context, by *store.OwnerRecord) error 
 		return l.lease.Deleted()
 	}
 	if c.SecretsLost {
-		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false // as they were when this command planned the pod
+		// as they were when this command planned the pod
+		c.Secrets, c.SecretsLost = l.pod.Plan.Checkpoint.Secrets, false
 	}
 	live, bound, frozen := c.Diff(l.pod.Plan.Checkpoint)
 	if len(manifest.Changes(c.Pod, l.pod.Plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil
 	}
-	// Ephemeral containers that another command added are not a difference.
+	// Ephemeral containers that another command added do not count as a difference.
 	mine := manifest.WithEphemeral(l.pod.Plan.Checkpoint.Pod, c.Pod.Spec.EphemeralContainers)
 	if !l.policy.adopt && len(manifest.Changes(c.Pod, mine))+len(live)+len(bound)+len(frozen) > 0 {
 		return l.superseded(by)
@@ -72,13 +74,13 @@ type supersededError struct{ by string }
 func (e supersededError) Error() string { return "was changed by " + e.by }
 
 // IsSuperseded reports whether an error means that another command changed the definition of the pod
-// while the command was applying its own. It returns false for nil.
+// while this command was applying its own. It returns false for nil.
 func IsSuperseded(err error) bool {
 	_, ok := errors.AsType[supersededError](err)
 	return ok
 }
 
-// superseded returns the error for an apply of a pod that another command has changed.
+// superseded returns the error for a command whose pod another command has changed.
 func (l *loop) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + l.pod.Plan.ID.String(),
 		Err:  supersededError{by.Shown()},

@@ -22,9 +22,9 @@ import (
 
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
-	Timeout       time.Duration // of the whole operation; 0 means no limit
-	Spent         time.Duration // the part of Timeout that has passed already
-	KeepOnFailure bool          // keep the created objects of a pod that fails to start
+	Timeout       time.Duration // time limit of the whole operation; 0 means no limit
+	Spent         time.Duration // the part of Timeout that has already passed
+	KeepOnFailure bool          // if a pod fails to start, keep the objects that podrun created for it
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods if some are refused
@@ -35,25 +35,26 @@ type ApplyOptions struct {
 	// is the hint of the error.
 	New     bool
 	NewHint string
-	// FromCheckpoint is true if the pods come from their checkpoints. podrun keeps the checkpoint of
-	// such a pod even if the pod fails to start.
+	// FromCheckpoint is true if the pods come from their checkpoints. If such a pod fails to start,
+	// podrun still keeps its checkpoint.
 	FromCheckpoint bool
 	// Redefined is true if the command has changed the definitions in the pods' checkpoints. FromCheckpoint
-	// is then set as well, but the origin of the definitions is the command.
+	// is then set, too, but the recorded origin of the definitions is the command.
 	Redefined bool
-	// DefineOnly updates the definition of a pod that is not replaced, and neither starts a container nor
-	// waits for one: a pod that has ended or was stopped stays as it is.
+	// DefineOnly only updates the definition of a pod that podrun need not replace. It starts no
+	// container and waits for none, so a pod that has ended or was stopped remains so.
 	DefineOnly bool
-	// Debug is an ephemeral container to add to an existing pod; nil if there is none. Wait is then
-	// lifecycle.GoalDebugged with its name.
+	// Debug is an ephemeral container that is added to an existing pod; nil if there is none. Wait
+	// is then lifecycle.GoalDebugged with its name.
 	Debug  *corev1.EphemeralContainer
 	Origin store.Origin // where the pods' definitions come from; the zero value means apply
-	// Admitted is called once the pod's definition is on disk; it may be nil.
+	// Admitted is called when the pod's definition is on disk; it may be nil.
 	Admitted func() error
-	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; otherwise they are refused.
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; without it, such pods are
+	// refused.
 	ReplaceCorrupt bool
-	// Supervision makes the worker supervise the pod from its start; nil for a command, which ends when
-	// its goal is reached.
+	// Supervision makes the worker supervise the pod from its start. It is nil for a command, which
+	// ends when it reaches its goal.
 	Supervision *Supervision
 }
 
@@ -68,7 +69,7 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint && !o.Redefined}
 }
 
-// definesOnly reports whether a pod gets only a new definition.
+// definesOnly reports whether the operation only changes the pod's definition.
 func (o ApplyOptions) definesOnly(t prepare.Target) bool {
 	return o.DefineOnly && (t.Change == prepare.ChangeUpdate || t.Change == prepare.ChangeUnchanged)
 }
@@ -84,8 +85,8 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 }
 
 // Apply brings one pod to its goal. If another command takes over the pod before the goal is reached,
-// Apply admits the pod again in its new state. A failure before the first container was started is
-// rolled back.
+// Apply admits the pod again in its new state. If a failure occurs before the first container was
+// started, Apply rolls back its changes.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
 	defer w.lease.Lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
@@ -209,8 +210,8 @@ func (a *applying) applyTarget(ctx context.Context, t prepare.Target, o ApplyOpt
 	return a.outcome(t), nil
 }
 
-// observeTarget sets the observed state of the pod to the one that was read during admission, under the
-// same lock. For a new pod the state is empty, unless the facts contain the pod's UID.
+// observeTarget sets the observed state of the pod to the state that admission read under the same
+// lock. For a new pod the state is empty, unless the facts contain the pod's UID.
 func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	if t.Was.Observed != nil && t.Was.ID.UID == a.pod.Plan.ID.UID {
 		a.pod.Observed = t.Was.Observed
@@ -224,7 +225,7 @@ func (a *applying) observeTarget(ctx context.Context, t prepare.Target) (err err
 	return err
 }
 
-// outcomes are the outcomes of pods that have been started.
+// outcomes are the outcomes of pods that have been started, by the kind of change.
 var outcomes = map[prepare.Change]Outcome{
 	prepare.ChangeNew: OutcomeCreated, prepare.ChangeUnchanged: OutcomeUnchanged,
 	prepare.ChangeUpdate: OutcomeUpdated, prepare.ChangeReplace: OutcomeReplaced,
@@ -238,7 +239,7 @@ func (a *applying) outcome(t prepare.Target) Outcome {
 	return outcomes[t.Change]
 }
 
-// what lists details of an outcome.
+// what returns the details of an outcome.
 func (a *applying) what(t prepare.Target, o Outcome) []string {
 	switch o {
 	case OutcomeUpdated, OutcomeReplaced:
@@ -255,8 +256,9 @@ func (a *applying) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// endedBefore returns the outcome for a pod that ended before its goal was reached, or before the
-// command: the given outcome if the pod has succeeded, an error if it has failed.
+// endedBefore returns the outcome for a pod that ended before it reached its goal, or even before
+// the command began. This is the given outcome if the pod has succeeded, or an error if it has
+// failed.
 func (a *applying) endedBefore(succeeded Outcome) (Outcome, error) {
 	status := a.pod.Status()
 	if status.Phase != corev1.PodFailed {

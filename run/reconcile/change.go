@@ -16,10 +16,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// prepareChange prepares a changed pod. It pulls the new images first, so that a typo causes no
-// downtime. Then it records an in-place update, or removes the old pod and reserves the resources of
-// the new one. For an unchanged pod, it writes the checkpoint again if the storage of its Secrets has
-// changed.
+// prepareChange prepares a changed pod. It first pulls the new images, so that a misspelled name
+// causes no downtime. Then it either records an in-place update, or removes the old pod and reserves
+// the resources of the new one. If the pod is unchanged but the storage of its Secrets has changed,
+// prepareChange writes the checkpoint again.
 func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != a.pod.Plan.Checkpoint.InMemory) {
 		err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint)
@@ -42,7 +42,7 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 	}
 	a.keepRevision(t)
 	if t.Change == prepare.ChangeUpdate {
-		// Volumes are written before the definition: if podrun is interrupted in between, the next apply
+		// Write the volumes before the definition: if podrun is interrupted in between, the next apply
 		// still detects a change.
 		if err := a.loop.start.Volumes.Refresh(ctx); err != nil {
 			return err
@@ -60,8 +60,8 @@ func (a *applying) prepareChange(ctx context.Context, t prepare.Target, o ApplyO
 }
 
 // recordDefinition records another object that defines the same pod, such as a Deployment instead of a
-// Pod. A failure is only a warning: the record is used only to find pods by the names of workloads,
-// and applying an unchanged pod must succeed even on a full disk.
+// Pod. A failure is only a warning. podrun uses the record only to find pods by the names of
+// workloads, and applying an unchanged pod must succeed even on a full disk.
 func (a *applying) recordDefinition() {
 	if err := store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint); err != nil {
 		a.pod.Node.SendWarnings(problem.List{problem.WarningOf(err)})
@@ -69,7 +69,7 @@ func (a *applying) recordDefinition() {
 }
 
 // keepRevision adds the pod's current definition to the pod's history, unless its checkpoint could not
-// be read. A failure is a warning: it must not prevent a change, which may be what frees the disk.
+// be read. A failure is only a warning, because it must not prevent a change that may free disk space.
 func (a *applying) keepRevision(t prepare.Target) {
 	was := t.Was
 	if was.Pod == nil && len(t.Old) == 1 {
@@ -83,16 +83,17 @@ func (a *applying) keepRevision(t prepare.Target) {
 	}
 }
 
-// reserveReplacement reserves the resources of a pod whose predecessor was removed. If the pod is created
-// again from its checkpoint, the definition is kept even if the pod fails to start, because podrun has
-// the only copy.
+// reserveReplacement reserves the resources of a pod after its predecessor was removed. If podrun creates
+// the pod again from its checkpoint, it keeps the definition even if the pod fails to start, because the
+// checkpoint is the only copy.
 func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	a.pod.Observed = &lifecycle.Observed{}
 	if !again {
 		a.lease.Undo.Push("remove the pod's directory", a.remove.Dirs)
 	}
 	err := a.pod.Node.UnderNodeLock(ctx, func() error {
-		defer a.lease.Lock.Reservation.Release() // the new definition applies from now on
+		// From now on, the new definition applies.
+		defer a.lease.Lock.Reservation.Release()
 		return node.Reserve(a.pod.Plan)
 	})
 	if err == nil && again {
@@ -110,9 +111,9 @@ func (a *applying) reserveReplacement(ctx context.Context, again bool) error {
 	})
 }
 
-// update replaces the pod's definition by the definition of the command. The owner record must
-// never name a source whose definition the pod does not have: a supervisor would delete the pod
-// with its data.
+// update replaces the pod's definition with the definition of the command. The owner record
+// must never name a source whose definition the pod does not have yet: a supervisor could
+// delete the pod with its data.
 func (a *applying) update(o ApplyOptions) error {
 	checkpoint := func() error { return store.WriteCheckpoint(a.pod.Plan.Layout, a.pod.Plan.ID, a.pod.Plan.Checkpoint) }
 	origin := func() error { return a.lease.Lock.Update(a.lease.Lock.SetOrigin) }

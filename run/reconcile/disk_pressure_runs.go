@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RemoveDead removes earlier runs of the containers of this node's pods, with their logs, when the disk
-// is full. It keeps the newest run of each container, which determines its restart count, back-off and
-// status. The error joins those of individual containers.
+// RemoveDead removes earlier runs of the containers of this node's pods when the disk is full. It also
+// removes their logs. It keeps the newest run of each container, which determines its restart count,
+// back-off and status. The error joins those of individual containers.
 func RemoveDead(ctx context.Context, n *node.Node) error {
 	list, err := n.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -30,7 +30,8 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 	for _, c := range dead(list) {
 		id := identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}
 		if !identity.SafeUID(id.UID) || !store.HasCheckpoint(n.Layout(), id.UID) {
-			continue // belongs to another program
+			// It belongs to another program.
+			continue
 		}
 		if err := n.Client.RemoveContainer(ctx, c.Id); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: remove a previous instance of a container (%s): %w", id, observe.ShortID(c.Id), err))

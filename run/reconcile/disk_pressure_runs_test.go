@@ -24,7 +24,8 @@ func testDead(t *testing.T, step int64) {
 		state         runtimeapi.ContainerState
 	}{
 		{"a0", "p1", "a", exited}, {"a1", "p1", "a", exited}, {"a2", "p1", "a", running},
-		{"b0", "p1", "b", exited}, {"b1", "p1", "b", exited}, // in back-off: the newest run has the restart count
+		// The container is in back-off: its newest run has the restart count.
+		{"b0", "p1", "b", exited}, {"b1", "p1", "b", exited},
 		{"c0", "p1", "c", exited}, {"c1", "p1", "c", created}, // is being started
 		{"d0", "p2", "a", exited}, {"e0", "p2", "e", running},
 	} {

@@ -12,14 +12,15 @@ import (
 	"github.com/podrun/podrun/run/pod"
 )
 
-// waitError returns the error of a wait. It adds what the command was waiting for, unless err already
-// describes a problem of the pod.
+// waitError returns the error of a wait. It adds the state that the command was waiting for, unless
+// err already describes a problem of the pod.
 func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil && cri.Interrupted(err) {
-		err = cause // the interrupted call explains nothing
+		// The error of the interrupted call explains nothing.
+		err = cause
 	}
 	if waiting != "" {
 		err = fmt.Errorf("%w: %s", err, waiting)
@@ -30,7 +31,7 @@ func (l *loop) waitError(ctx context.Context, err error, waiting string) error {
 	return err
 }
 
-// missing describes why a goal does not hold, and which containers have exited.
+// missing describes why the pod has not reached a goal, and which containers have exited.
 func (l *loop) missing(goal lifecycle.Goal) string {
 	why := l.missingState(goal)
 	if exits := lifecycle.Exits(l.pod.Status()); why != "" && exits != "" {
@@ -39,7 +40,7 @@ func (l *loop) missing(goal lifecycle.Goal) string {
 	return why
 }
 
-// missingState describes which part of a goal does not hold.
+// missingState describes what the pod lacks to reach a goal.
 func (l *loop) missingState(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
 		return fmt.Sprintf("ephemeral container %s has not started", name)
@@ -64,8 +65,8 @@ func (l *loop) missingState(goal lifecycle.Goal) string {
 	return "its readiness probes have not succeeded since the command began"
 }
 
-// ReadHostError returns the error of a step that does not concern one pod in particular; nil if err is nil.
-// If ctx has ended, the error includes the cause, and is of kind Deadline after a timeout.
+// ReadHostError returns the error of a step that does not concern one particular pod; nil if err is nil. If
+// ctx has ended, the error includes the cause, and is of kind Deadline after a timeout.
 func ReadHostError(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -79,14 +80,15 @@ func ReadHostError(ctx context.Context, err error) error {
 }
 
 // explain returns the error of an operation on the pod that ended with err. Failures of containers take
-// precedence. Otherwise, if the context has ended, the error is its cause, because the cancellation of
-// a call explains nothing.
+// precedence. Otherwise, if the context has ended, the error is the cause of that, because the error of
+// a canceled call explains nothing.
 func (l *loop) explain(ctx context.Context, err error) error {
 	if err != nil && len(l.start.Failures) > 0 {
 		return errors.Join(l.start.Failures...)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
-		return err // it explains why the image could not be pulled
+		// The error explains why the image could not be pulled.
+		return err
 	}
 	if err != nil && timedOut(ctx) {
 		if trouble := l.start.Images.PullError(); trouble != nil {
@@ -96,7 +98,8 @@ func (l *loop) explain(ctx context.Context, err error) error {
 	return l.suggestExitFrom(explain(ctx, l.pod, err))
 }
 
-// suggestExitFrom adds a hint to the timeout of a run in which one container has exited and another has not.
+// suggestExitFrom adds a hint to the error of a run that timed out after one container had exited and while
+// another was still running.
 func (l *loop) suggestExitFrom(err error) error {
 	late, ok := errors.AsType[*problem.Error](err)
 	if !ok || late.Kind != problem.Deadline || !l.policy.exitFrom || l.endsWith != "" {
@@ -114,7 +117,7 @@ func timedOut(ctx context.Context) bool {
 	return timeout
 }
 
-// explain is like loop.explain, for an operation that starts no containers.
+// explain does what loop.explain does, for an operation that starts no containers.
 func explain(ctx context.Context, p *pod.Pod, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil {

@@ -18,26 +18,29 @@ import (
 
 // Eviction describes why and how a pod is evicted.
 type Eviction struct {
-	Grace   time.Duration // replaces the pod's grace period
-	Message string        // the message of the event and in the pod's status
-	ForNode bool          // the node is short of a resource; otherwise the pod exceeds a limit
-	// Shutdown is the reason if the pod is stopped because the node shuts down: the pod then keeps its
-	// data, and runs again after the shutdown. It is empty for an eviction.
+	Grace time.Duration // replaces the pod's grace period
+	// the message of the event and of the pod's status
+	Message string
+	ForNode bool // true if the node is short of a resource, false if the pod exceeds a limit
+	// Shutdown is the reason if podrun stops the pod because the node shuts down. The pod then keeps
+	// its data, and runs again after the shutdown. It is empty for an eviction.
 	Shutdown string
 }
 
 // Evict stops a pod permanently. The pod is Failed with reason Evicted, as in the kubelet (evictPod in
-// pkg/kubelet/eviction), and its containers with their layers and the content of its emptyDirs are
-// removed. Its logs are kept, and its status records the exits of its containers. A pod that is stopped
-// because the node shuts down keeps all of these (nodeshutdown in pkg/kubelet). The caller holds the
-// pod's lock. The error is of kind Runtime, or the cause that ended ctx; if Evict could not stop the
-// pod, the next owner stops it.
+// pkg/kubelet/eviction). Evict removes its containers with their layers, and the content of its
+// emptyDirs. It keeps the logs, and records how the containers exited in the pod's status. If podrun
+// stops the pod because the node shuts down, it keeps all of these (nodeshutdown in pkg/kubelet). The
+// caller holds the pod's lock. The error is of kind Runtime, or the cause that ended ctx. If Evict
+// could not stop the pod, the pod's next owner stops it.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
 	w, err := Resume(ctx, n, id, lock)
 	if err != nil {
 		return err
 	}
-	lock.Removal = true // an eviction must work on a disk that cannot be written: a full disk may be its reason
+	// An eviction must work even if podrun cannot write to the disk: a full disk may be the reason for the
+	// eviction.
+	lock.Removal = true
 	return errors.Join(w.loop.explain(ctx, w.evict(ctx, e)), w.Close())
 }
 
@@ -46,9 +49,10 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return err
 	}
 	if w.pod.Observed.Kept.Terminal() {
-		return nil // it ended before it was locked
+		// The pod ended before it was locked.
+		return nil
 	}
-	// This is recorded first, so that the next process does not start the pod if this process is
+	// Record this first, so that the next process does not start the pod if this process is
 	// killed.
 	if e.Shutdown != "" {
 		if err := w.recordEviction(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
@@ -64,13 +68,14 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return w.pod.OfRuntime(err)
 	}
 	if w.lease.Lock.Held == nil || !w.lease.Lock.Owned() {
-		return nil // another command stops or removes it
+		// Another command is stopping or removing the pod.
+		return nil
 	}
 	return w.pod.OfRuntime(w.clear(ctx))
 }
 
-// recordEviction records an eviction. It ignores a disk that cannot be written, because that may be the
-// reason for the eviction.
+// recordEviction records an eviction. It ignores an error if the disk is not writable, because that may
+// be the reason for the eviction.
 func (w *Worker) recordEviction(kept lifecycle.Kept) error {
 	err := w.pod.Keep(kept)
 	if store.CannotWrite(err) {
@@ -79,8 +84,8 @@ func (w *Worker) recordEviction(kept lifecycle.Kept) error {
 	return err
 }
 
-// clear removes an evicted pod's containers and volumes after it has recorded the exits of the
-// containers.
+// clear records how the containers of an evicted pod exited, and then removes the containers
+// and volumes.
 func (w *Worker) clear(ctx context.Context) error {
 	seen, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
@@ -98,8 +103,10 @@ func (w *Worker) clear(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err))
 		}
 	}
-	if len(errs) == 0 { // a remaining container may use the pod's volumes
-		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // now that disk space is free, this can be recorded
+	// If a container remains, it may still use the pod's volumes.
+	if len(errs) == 0 {
+		// Now that disk space is free, podrun can record this.
+		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept))
 	}
 	return errors.Join(errs...)
 }

@@ -14,22 +14,24 @@ import (
 )
 
 // execute executes the actions in order, except delayed ones, and reports whether it executed any. An
-// error ends the worker's loop. If a single container fails, it records the failure and executes the
-// next action, as the kubelet does.
+// error ends the worker's loop. If a single container fails, execute records the failure and
+// continues with the next action, as the kubelet does.
 func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
 	now := l.retries.begin()
 	if l.retries.held(podStep, now) {
 		return false, nil
 	}
 	l.start.BeginPass()
-	var parallel []lifecycle.Action // starts of containers that can run in parallel
+	// the starts of containers that can run in parallel
+	var parallel []lifecycle.Action
 	flush := func() error {
 		all := parallel
 		parallel = nil
 		return l.startParallel(ctx, all)
 	}
-	defer l.start.Ahead.Drop(ctx) // if the turn of a container that was created ahead does not come
-	last := len(actions)          // index of the first deferred action
+	// in case the turn of a container that was created ahead does not come
+	defer l.start.Ahead.Drop(ctx)
+	last := len(actions) // index of the first deferred action
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
@@ -47,7 +49,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 			}
 		case a.Verb == lifecycle.StartContainer:
 			if len(parallel) > 0 && l.start.Images.Waiter.Waits(a.Container) {
-				if err := flush(); err != nil { // before waiting for a pull, start the containers whose images are present
+				// Before waiting for a pull, start the containers whose images are present.
+				if err := flush(); err != nil {
 					return did, err
 				}
 			}
@@ -74,7 +77,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 		}
 		failed, err := l.executeAndRecord(ctx, a, l.nextAhead(actions[min(i, last):last], now))
 		if err != nil {
-			return did, err // ErrChanged: another process executed it, or another action is required
+			// With ErrChanged, another process has executed the action, or another action is required.
+			return did, err
 		}
 		if failed && l.startsInit(a) {
 			return did, nil
@@ -87,8 +91,8 @@ func (l *loop) execute(ctx context.Context, actions []lifecycle.Action) (did boo
 	return did, nil
 }
 
-// nextAhead returns the second action if its container is created while the container of the first action
-// starts; otherwise nil. Both actions are executed without a wait in between.
+// nextAhead returns the second action if podrun creates its container while the container of the first
+// action starts; otherwise nil. Both actions are executed without a wait in between.
 func (l *loop) nextAhead(actions []lifecycle.Action, now time.Time) *lifecycle.Action {
 	if len(actions) < 2 || actions[0].Verb != lifecycle.StartContainer || actions[1].Verb != lifecycle.StartContainer {
 		return nil
@@ -106,8 +110,8 @@ func (l *loop) startsInit(a lifecycle.Action) bool {
 	return a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(l.pod.Spec(), a.Container).Init
 }
 
-// executeAndRecord executes one action; next is the container that is created concurrently, or nil. It
-// reports whether a container failed, in which case the next attempt is delayed.
+// executeAndRecord executes one action. The container of next, if it is not nil, is created
+// concurrently. executeAndRecord reports whether a container failed; the next attempt is then delayed.
 func (l *loop) executeAndRecord(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) (failed bool, err error) {
 	before := len(l.start.Failures)
 	if err := l.executeOne(ctx, a, next); err != nil {
@@ -148,7 +152,8 @@ func (l *loop) startParallel(ctx context.Context, actions []lifecycle.Action) er
 	return nil
 }
 
-// executeOne executes one action; next is the container that is created concurrently, or nil.
+// executeOne executes one action. The container of next, if it is not nil, is created
+// concurrently.
 func (l *loop) executeOne(ctx context.Context, a lifecycle.Action, next *lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), l.objectOf(a))()
 	switch a.Verb {
@@ -198,7 +203,7 @@ func (l *loop) graceOf(a lifecycle.Action) time.Duration {
 	return l.pod.GracePeriod()
 }
 
-// restartAll stops every container, and records that earlier containers no longer count.
+// restartAll stops every container, and records that the runs so far no longer count.
 func (l *loop) restartAll(ctx context.Context) error {
 	if err := l.stop.Containers(ctx, l.pod.GracePeriod()); err != nil {
 		return l.pod.OfRuntime(err)

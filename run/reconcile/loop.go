@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// loop brings one pod to a goal: it observes the pod, calls lifecycle.Next, executes the actions, and
-// repeats. Its view of the pod's state is a copy of what the runtime reported.
+// loop brings one pod to a goal: it observes the pod, asks lifecycle.Next for actions, executes them,
+// and repeats. It knows the pod's state only from the runtime.
 type loop struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
@@ -30,19 +30,20 @@ type loop struct {
 	goal    lifecycle.Goal
 	// endsWith is the container whose exit ends the pod; "" if there is none (RunOptions.ExitFrom).
 	endsWith string
-	acted    bool            // an action was executed on the pod
+	acted    bool            // set if an action was executed on the pod
 	mine     map[string]bool // IDs of the containers that this process started
-	// reportedBackOff are the IDs of containers whose back-off was reported.
+	// reportedBackOff are the IDs of containers whose back-off podrun has reported.
 	reportedBackOff map[string]bool
 	logs            logStreams
-	// corrupt is set when the pod's checkpoint is found to be corrupt; it may be nil
-	// (Supervision.Corrupt).
-	corrupt       *atomic.Bool
-	reportedError string // the last error of a supervised pod that was reported
+	// corrupt becomes true when the pod's checkpoint is found to be corrupt; the pointer may be
+	// nil (Supervision.Corrupt).
+	corrupt *atomic.Bool
+	// the last error of a supervised pod that podrun reported
+	reportedError string
 }
 
-// until works on the pod until the goal holds, the pod has ended, or an error occurs. ended reports
-// whether the pod has ended. While another command owns the pod, it only observes.
+// until works on the pod until the pod reaches the goal, the pod has ended, or an error occurs.
+// ended reports whether the pod has ended. While another command owns the pod, it only observes.
 func (l *loop) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	if l.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
 		return false, store.LostSecrets(l.pod.Plan.ID)
@@ -147,7 +148,8 @@ func (l *loop) ephemeral() []string {
 	return names
 }
 
-// resumeAfterShutdown starts a pod again that was stopped because the node shut down (policy.resume).
+// resumeAfterShutdown starts a pod again that podrun stopped because the node shut down
+// (policy.resume).
 func (l *loop) resumeAfterShutdown() error {
 	stopped := l.pod.Observed.Kept
 	if stopped.ShutDown.IsZero() || !l.policy.resume {
@@ -155,16 +157,17 @@ func (l *loop) resumeAfterShutdown() error {
 	}
 	l.pod.Observed.Kept = stopped.AfterShutdown()
 	if lifecycle.Next(l.pod.Spec(), l.pod.World()).Ended {
-		l.pod.Observed.Kept = stopped // the pod has ended, so it stays stopped
+		// The pod has ended, so it remains stopped.
+		l.pod.Observed.Kept = stopped
 		return nil
 	}
 	return l.pod.Keep(l.pod.Observed.Kept)
 }
 
-// holds reports whether a goal is reached and, for a readiness goal, can be relied on: this command
-// confirms it if it owns the pod, and no container may be crash looping. In the latter case, d requires
-// another decision when the containers have run long enough. If they have, holds observes the pod
-// again: the runtime may report an exit late.
+// holds reports whether a goal is reached. A readiness goal must also be reliable: if this command owns
+// the pod, it must itself have confirmed the readiness, and no container may be crash looping. If a
+// container may be crash looping, d requires another decision when the containers have run long enough.
+// When they have, holds observes the pod again, because the runtime may report an exit late.
 func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lifecycle.Decision) (bool, error) {
 	for {
 		if !l.reached(goal) || owns && !l.confirms(goal) {
@@ -188,7 +191,7 @@ func (l *loop) holds(ctx context.Context, goal lifecycle.Goal, owns bool, d *lif
 	}
 }
 
-// unsettled returns a container that may be crash looping, if the goal is that the pod is ready; otherwise nil.
+// If the goal is that the pod is ready, unsettled returns a container that may be crash looping; otherwise nil.
 func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
 	if ready, is := goal.Readiness(); !is || !ready {
 		return nil
@@ -196,7 +199,7 @@ func (l *loop) unsettled(goal lifecycle.Goal) *lifecycle.Unsettled {
 	return lifecycle.FindUnsettled(l.pod.Spec(), l.pod.Observed, time.Now())
 }
 
-// reached reports whether a goal is reached according to the last observation.
+// reached reports whether the pod has reached a goal according to the last observation.
 func (l *loop) reached(goal lifecycle.Goal) bool {
 	if name := goal.Debugs(); name != "" {
 		have := l.pod.Observed.Newest(name)
@@ -217,14 +220,14 @@ func (l *loop) reached(goal lifecycle.Goal) bool {
 }
 
 // confirms reports whether this command itself has run the probes on whose results a readiness goal
-// depends. Results recorded by other processes may be outdated.
+// depends. Results that other processes have recorded may be outdated.
 func (l *loop) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
 	return !is || l.probing.confirmed(ready)
 }
 
-// await waits, without the pod's lock, for the next event that requires a decision. A command that does
-// not own the pod observes the pod again after followPoll.
+// await waits, without the pod's lock, for the next event that requires a decision. If the command does
+// not own the pod, it observes the pod again after followPoll.
 func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	waiter := l.waiter
 	if owns {
@@ -245,7 +248,8 @@ func (l *loop) await(ctx context.Context, d lifecycle.Decision, owns bool) error
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		return nil // the loop just decides again; if it returned this error, Apply would admit the pod again
+		// The loop then decides again. If await returned this error, Apply would admit the pod again.
+		return nil
 	case err != nil || !relist:
 		return err
 	}
@@ -262,7 +266,7 @@ func (l *loop) awaitRuntime(ctx context.Context) error {
 	return l.lease.Refresh(ctx)
 }
 
-// emitBackOff reports containers that are in back-off, once for each exit.
+// emitBackOff emits an event for each container that is in back-off, once for each exit.
 func (l *loop) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
 		c := l.pod.Observed.Container(name)

@@ -6,24 +6,25 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// A policy describes how an operation works on its pod until a goal holds. There is one for each kind
-// of operation.
+// A policy describes how an operation works on its pod until it has reached its goal. There is one
+// for each kind of operation.
 type policy struct {
-	// adopt is true if the operation adopts a definition of the pod from another command. Otherwise
-	// such a definition ends the operation.
+	// adopt is true if the operation continues with a new definition of the pod that another
+	// command has applied. Otherwise a new definition ends the operation.
 	adopt bool
 	// follow is true if the operation observes the pod while another command owns it. Otherwise it ends
 	// with ErrOwned.
 	follow bool
-	// retry is true if failed steps are reported and retried forever. Otherwise they end the operation.
+	// retry is true if the operation reports failed steps and retries them forever. Otherwise a failed
+	// step ends the operation.
 	retry bool
-	// resume is true if the operation restarts a pod that was stopped because the node shut down,
-	// provided that its restart policy allows that. No supervisor works on the pod while the node shuts
-	// down.
+	// resume is true if the operation starts a pod again that podrun stopped because the node shut
+	// down, provided that the pod's restart policy allows that. While the node shuts down, no
+	// supervisor works on the pod.
 	resume bool
-	// ephemeral returns the pod whose ephemeral containers the operation starts; nil if it starts none.
-	// A command starts only those in its input: it must not fail because of others that cannot be
-	// started.
+	// ephemeral returns the pod whose ephemeral containers the operation starts; nil if the operation
+	// starts none. A command starts only the ephemeral containers in its input, so that it does not
+	// fail because of others that cannot be started.
 	ephemeral func() *corev1.Pod
 	// exitFrom is true if the command has the flag --exit-code-from.
 	exitFrom bool

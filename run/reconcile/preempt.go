@@ -17,13 +17,14 @@ import (
 // (pkg/kubelet/preemption).
 const Preempted = "Preempted in order to admit critical pod"
 
-// preemptTimeout is how long a critical pod waits for a command that works on one of its victims. The
-// timeout resolves a deadlock with a command that waits for this one.
+// preemptTimeout is how long a critical pod waits for another command that works on one of its
+// victims. It resolves the deadlock if that command in turn waits for this one.
 const preemptTimeout = 2 * time.Minute
 
-// preempt stops the victims, within their grace periods and without this pod's lock, so that this pod
-// can use their resources. No other pod can use these, because they were reserved for this pod under
-// the node's lock. The victims remain as stopped pods; applying a victim again admits it again.
+// preempt stops the victims so that this pod can use their resources. It observes their grace periods
+// and does not hold this pod's lock. No other pod can use these resources, because admission reserved
+// them for this pod under the node's lock. The victims remain as stopped pods. If a victim is applied
+// again, it is admitted again.
 func (a *applying) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil

@@ -13,22 +13,23 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probeSettle is how long a container runs before its first probe. A kubelet detects up to a second
-// after the start that the container is running. Without a delay, a probe with failureThreshold 1 would
-// kill a container that has not opened its port yet.
+// probeSettle is how long a container runs before podrun probes it for the first time. A kubelet
+// detects only up to a second after the start that a container is running. Without a similar delay, a
+// probe with failureThreshold 1 would kill a container that has not opened its port yet.
 const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
 type probes struct {
 	pod      *pod.Pod
 	lease    *lease.Lease
-	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if none run
+	probing  atomic.Pointer[store.Generation] // the generation under which probes run; nil if no probes run
 	reported sync.Map                         // IDs of the containers whose probes have had a result
 	answered sync.Map                         // container name → whether the last readiness probe by this command succeeded
-	wake     chan struct{}                    // ends the worker's wait when there is a probe result
+	wake     chan struct{}                    // ends the worker's wait when a probe has a result
 }
 
-// startProbing starts probing the pod's containers. Probes run only while a command works on the pod.
+// startProbing starts probing the pod's containers. Probes run only while the operation works on the
+// pod.
 func (ps *probes) startProbing() {
 	ps.pod.Prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
@@ -54,7 +55,7 @@ func (ps *probes) startProbing() {
 	})
 }
 
-// ownsProbes reports whether this command still owns the pod that it probes.
+// ownsProbes reports whether this operation still owns the pod that it probes.
 func (ps *probes) ownsProbes() bool {
 	g := ps.probing.Load()
 	if g == nil {
@@ -72,8 +73,8 @@ func (ps *probes) wakeUp() {
 	}
 }
 
-// stopProbing stops the probes and records their results and the resulting status, for `get` and later
-// commands.
+// stopProbing stops the probes and records their results and the status that follows from them, for
+// `get` and later commands.
 func (ps *probes) stopProbing() error {
 	ps.pod.Prober.Stop()
 	owns := ps.lease.Lock.Held != nil && ps.lease.Lock.Owned()
@@ -94,10 +95,11 @@ func (ps *probes) pause() {
 	ps.pod.Prober.Set(nil)
 }
 
-// probe updates the probed containers to those that are currently running.
+// probe makes the prober probe the containers that are currently running.
 func (ps *probes) probe() {
 	if mine := ps.lease.Lock.Mine; ps.probing.Load() == nil || *ps.probing.Load() != mine {
-		ps.pod.Prober.Set(nil) // stops probes of an earlier ownership
+		// This stops the probes of an earlier ownership.
+		ps.pod.Prober.Set(nil)
 		ps.probing.Store(&mine)
 	}
 	sb := ps.pod.Observed.Sandbox()
@@ -124,8 +126,8 @@ func (ps *probes) probe() {
 }
 
 // confirmed reports whether the readiness of the running containers is known from probes of this
-// command, not from recorded results. Ready is the required result: a container is ready only if its
-// last probe succeeded.
+// command, as opposed to recorded results. Ready is the required result: a container is ready only
+// if its last probe succeeded.
 func (ps *probes) confirmed(ready bool) bool {
 	started, _, _ := ps.pod.Probed()
 	for _, c := range lifecycle.SpecContainers(ps.pod.Spec()) {
@@ -142,9 +144,9 @@ func (ps *probes) confirmed(ready bool) bool {
 	return true
 }
 
-// keepProbed records the current probe results, if they have changed, for `get` and later commands. At
-// the end of the command it records all results. Before that, a container whose probes have no result
-// yet keeps the result that an earlier command recorded.
+// keepProbed records the current probe results, for `get` and later commands, if they have changed. At
+// the end of the command it records all results. Before that, if the probes of a container have no
+// result yet, the result that an earlier command recorded remains.
 func (ps *probes) keepProbed(end bool) error {
 	results := ps.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}

@@ -14,8 +14,8 @@ import (
 
 // Remove removes a pod and everything that podrun created for it; k.Pod may be nil. An interrupted
 // removal can be repeated. The result has the pod's status after all containers had stopped. The
-// result's error is of kind Refused if podrun did not create the sandbox, otherwise of kind Runtime,
-// or the cause that ended ctx.
+// error in the result is of kind Refused if podrun did not create the sandbox. Otherwise it is of
+// kind Runtime, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o stop.RemoveOptions) Result {
 	r := stop.NewRemover(pod.Known(n, k, facts), lock)
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
@@ -29,10 +29,10 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 	return result
 }
 
-// RemoveStored removes a pod without the runtime, which was stopped with all its containers: it
-// kills the remaining processes in the pod's cgroup, and removes the cgroup, the logs and the
-// directory. It can be repeated. k.Pod may be nil. The error is of kind Runtime, or the cause that
-// ended ctx.
+// RemoveStored removes a pod after the runtime was stopped with all its containers. It kills the
+// processes that remain in the pod's cgroup, and removes the cgroup, the logs and the directory. A
+// caller can repeat it. k.Pod may be nil. The error is of kind Runtime, or the cause that ended
+// ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
 	err := stop.NewRemover(pod.Known(n, k, facts), lock).Stored(ctx)
 	if err == nil {

@@ -12,8 +12,9 @@ type Outcome string
 
 // The outcomes of apply and delete.
 const (
-	OutcomeCreated   Outcome = "created"
-	OutcomeRestarted Outcome = "restarted" // exited containers were started again
+	OutcomeCreated Outcome = "created"
+	// podrun started exited containers again
+	OutcomeRestarted Outcome = "restarted"
 	OutcomeReplaced  Outcome = "replaced"
 	OutcomeUpdated   Outcome = "updated"
 	OutcomeUnchanged Outcome = "unchanged"
@@ -27,9 +28,10 @@ const (
 type Result struct {
 	ID      identity.Pod
 	Outcome Outcome
-	What    []string // details of the outcome: the changed fields, the restarted containers
-	Status  corev1.PodStatus
-	// Containers describe the exits of the containers, if the pod was run to completion or deleted.
+	// details of the outcome: the changed fields or the restarted containers
+	What   []string
+	Status corev1.PodStatus
+	// Containers describe how the containers exited, if the pod was run to completion or deleted.
 	Containers []lifecycle.Ended
 	Err        error
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The delay before a failed step is retried: 1 s at first, then doubling up to the kubelet's delay of
-// 10 s (backOffPeriod in pkg/kubelet).
+// The delay before podrun retries a failed step. It is 1 s at first, and doubles up to the kubelet's
+// delay of 10 s (backOffPeriod in pkg/kubelet).
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
 )
 
-// The names of the steps that are retried. The step that starts a container has the name of the
-// container.
+// The names of the steps that podrun retries. The step that starts a container has the name of
+// the container.
 const (
 	podStep        = ""            // any step of the pod itself
 	resizeStep     = "/resize"     // not a valid container name
-	checkpointStep = "/checkpoint" // writes a corrupt checkpoint again
+	checkpointStep = "/checkpoint" // writes the checkpoint again if it is corrupt
 )
 
 // stepOf returns the name of the step to which an action belongs.
@@ -30,10 +30,10 @@ func stepOf(a lifecycle.Action) string {
 }
 
 // retries contains the delayed steps of a supervised pod. The zero value, which commands use, delays
-// nothing: a step of a command that fails is not retried.
+// nothing: if a step of a command fails, the command does not retry it.
 type retries struct {
 	steps   map[string]retry
-	decided time.Time // when the actions that may be delayed were decided
+	decided time.Time // when the worker last decided which actions to execute
 }
 
 type retry struct {
@@ -41,7 +41,7 @@ type retry struct {
 	delay time.Duration
 }
 
-// begin records that actions are decided now.
+// begin records that the worker decides now which actions to execute.
 func (r *retries) begin() time.Time {
 	r.decided = time.Now()
 	return r.decided
@@ -69,14 +69,14 @@ func (r *retries) forget(name string) { delete(r.steps, name) }
 func (r *retries) held(name string, now time.Time) bool { return now.Before(r.steps[name].at) }
 
 // delay reports whether a start or a resize must wait for the next attempt of its step. Other actions
-// are never delayed: if a container is running although its last start failed, podrun stops it, or runs
-// its hook, immediately.
+// are never delayed. For example, if a container is running although its last start failed, podrun
+// stops it or runs its hook immediately.
 func (r *retries) delay(a lifecycle.Action, now time.Time) bool {
 	return (a.Verb == lifecycle.StartContainer || a.Verb == lifecycle.ResizePod) && r.held(stepOf(a), now)
 }
 
-// next returns when to retry the first step that was delayed when the actions were decided; zero if
-// there is none. On a busy host, that time may already have passed.
+// next returns the time at which the first of the steps that were delayed by the last decision may
+// be retried; zero if none was. On a busy host, that time may already have passed.
 func (r *retries) next() time.Time {
 	var next time.Time
 	for _, one := range r.steps {

@@ -14,7 +14,7 @@ import (
 )
 
 // rollback removes the objects of a pod that failed to start. If no container of the pod was started,
-// it removes the whole pod, regardless of which command created it, unless another running command
+// it removes the whole pod, even if another command created the pod, unless another running command
 // requires the pod. Otherwise, if this command owns the pod, it removes the objects that this command
 // created. It uses a separate context, because the command's context may have ended.
 func (a *applying) rollback(ctx context.Context) error {
@@ -54,8 +54,8 @@ func (a *applying) rollback(ctx context.Context) error {
 	return err
 }
 
-// mayUndo reports whether this command may remove the created objects: it owns the pod, or no container
-// of this incarnation of the pod was started.
+// mayUndo reports whether this command may remove the created objects: either it owns the pod, or no
+// container of this incarnation of the pod was started.
 func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	if r == nil || a.lease.Lock.Incarnation == "" || r.Incarnation != a.lease.Lock.Incarnation {
 		return false
@@ -63,8 +63,8 @@ func (a *applying) mayUndo(r *store.OwnerRecord) bool {
 	return r.Generation == a.lease.Lock.Mine && (r.Fresh || !a.lease.Undo.Empty()) || r.Fresh && !r.Ends()
 }
 
-// removeUnstarted removes a pod if none of its containers was started, and also the owner record if
-// nothing else of the pod remains.
+// removeUnstarted removes a pod if none of its containers was started. If nothing else of the pod
+// remains, it also removes the owner record.
 func (a *applying) removeUnstarted(ctx context.Context) error {
 	o := stop.NewRemover(pod.New(a.pod.Node, a.pod.Plan), a.lease.Lock)
 	o.Stop.Removes = false // another command may still take over the pod
@@ -75,7 +75,7 @@ func (a *applying) removeUnstarted(ctx context.Context) error {
 	return a.lease.Lock.Disown()
 }
 
-// undoDebug removes an ephemeral container that was not started. It keeps the pod, regardless of which
+// undoDebug removes an ephemeral container that was not started. It keeps the pod, even if this
 // command created it.
 func (a *applying) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout)
@@ -89,7 +89,8 @@ func (a *applying) undoDebug(ctx context.Context) error {
 		}
 	}
 	if !a.lease.Lock.Owned() {
-		return nil // the new owner has adopted the container
+		// The new owner has adopted the container.
+		return nil
 	}
 	return a.lease.Undo.Run(ctx)
 }

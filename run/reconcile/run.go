@@ -22,12 +22,12 @@ type RunOptions struct {
 	ExitFrom string
 	// Over is called when the pod has ended and is about to be removed; it may be nil.
 	Over func()
-	// Hurry is closed when this process is about to be killed: containers that are being stopped are
-	// then killed after hurryGrace. It may be nil.
+	// Hurry is closed when this process will soon be killed. podrun then kills the containers that
+	// it is stopping after hurryGrace. Hurry may be nil.
 	Hurry <-chan struct{}
 	// Started is called for each container that starts, with a channel that is closed when the
-	// container has exited. The function that it returns is called before the pod is removed, and waits
-	// until the container's log has been read.
+	// container has exited. It returns a function that waits until the container's log has been read.
+	// Run calls that function before it removes the pod.
 	Started func(Log, <-chan struct{}) (drained func())
 }
 
@@ -37,8 +37,8 @@ type RunResult struct{ Result }
 // ErrRunOver ends the context of a run's pods once the container of RunOptions.ExitFrom has exited.
 var ErrRunOver = errors.New("the run has ended")
 
-// Run runs an admitted pod to completion and removes it, unless o.Keep is set. The result's error joins the
-// pod's error and that of the removal.
+// Run runs an admitted pod to completion and removes it, unless o.Keep is set. The error of the result
+// joins the pod's error and the error of the removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
 	w.loop.logs.open, w.loop.policy, w.stop.Hurry, w.loop.endsWith, w.pod.RemovedAtEnd = o.Started, runPolicy(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
@@ -50,7 +50,8 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 		o.Over()
 	}
 	err := w.finish(ctx, &result, o)
-	w.loop.logs.allExited() // needed if another command now owns the pod
+	// Required if another command now owns the pod.
+	w.loop.logs.allExited()
 	w.loop.logs.drain()
 	if err != nil {
 		result.Err = errors.Join(result.Err, leftBehind(w.pod.Plan.ID, err))
@@ -58,7 +59,8 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	return result
 }
 
-// finish removes the pod or, if the pod is kept and the exit of one container ended the run, stops it.
+// finish removes the pod. If o.Keep is set, it keeps the pod, and stops it if the exit of one
+// container ended the run.
 func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) error {
 	stop := o.ExitFrom != "" && result.Err == nil
 	if !o.Keep {
@@ -83,8 +85,9 @@ func (w *Worker) finish(ctx context.Context, result *RunResult, o RunOptions) er
 	return err
 }
 
-// stopAndRemove stops the remaining containers, with a separate context, waits until their logs have been
-// read, and removes the pod. If all is true, the result includes the exits of containers that it stopped.
+// stopAndRemove stops the remaining containers, waits until their logs have been read, and removes the
+// pod. It uses a separate context. If all is true, the result includes how the containers exited that it
+// stopped.
 func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
@@ -114,9 +117,9 @@ func (w *Worker) stopAndRemove(ctx context.Context, result *RunResult, all bool)
 	return err
 }
 
-// ownedByOther reports whether the pod of a completed run now belongs to another command, or no longer
-// exists. It waits for a command that has taken over the pod, because if that command fails, no other process
-// would remove the pod.
+// ownedByOther reports whether the pod of a completed run belongs to another command by now, or no longer
+// exists. If another command has taken over the pod, ownedByOther waits for that command: should it fail, no
+// other process would remove the pod.
 func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil
@@ -145,8 +148,8 @@ func (w *Worker) ownedByOther(ctx context.Context) (bool, error) {
 	}
 }
 
-// startedByOther reports whether the last owner of the pod, which has ended, applied or started the pod, and
-// the pod is running.
+// startedByOther reports whether the pod is running because its last owner, whose process has ended, applied
+// or started it.
 func (w *Worker) startedByOther(ctx context.Context, r *store.OwnerRecord) (bool, error) {
 	if r.Origin != nil && r.Origin.Command == store.OriginRun {
 		return false, nil
@@ -161,7 +164,7 @@ func (w *Worker) startedByOther(ctx context.Context, r *store.OwnerRecord) (bool
 	return running, nil
 }
 
-// warnTakenOver warns that the pod remains because its owner took it over.
+// warnTakenOver warns that the pod remains on this host because another command took it over.
 func (w *Worker) warnTakenOver(r *store.OwnerRecord) {
 	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " took it over"}})
 }

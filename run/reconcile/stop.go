@@ -10,8 +10,8 @@ import (
 )
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and the records of its
-// containers. grace replaces the pod's grace period if it is not nil. The error is of kind Runtime or
-// Deadline, or the cause that ended ctx.
+// containers. If grace is not nil, it replaces the pod's grace period. The error is of kind Runtime
+// or Deadline, or the cause that ended ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	if err := w.lease.Acquire(store.PurposeStop); err != nil {
 		return err

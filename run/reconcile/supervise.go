@@ -19,28 +19,30 @@ import (
 )
 
 // Supervision is the additional state of a worker that supervises its pod. The worker waits with a hub
-// that all workers share, and works until its context, the pod or its ownership ends.
+// that all workers share. It works until its context ends, the pod ends, or it loses the ownership.
 type Supervision struct {
 	Hub *observe.Hub
-	// OwnerChanged receives a value when the pod's owner may have changed; OwnerPoll is the interval at
-	// which the worker checks the owner in any case.
+	// OwnerChanged receives a value when the pod's owner may have changed. Without such a value, the
+	// worker checks the owner at the interval OwnerPoll.
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
 	Progress     *lease.Progress // may be nil
-	// Corrupt is set when the pod's checkpoint is found to be corrupt; OwnerChanged then wakes the
-	// worker, which writes the checkpoint again from the definition that it has. Corrupt may be nil.
+	// Corrupt becomes true when the pod's checkpoint is found to be corrupt. OwnerChanged then wakes
+	// the worker, which writes the checkpoint again from the definition that it has. Corrupt may be
+	// nil.
 	Corrupt *atomic.Bool
-	// ResizePending is why a resize requested by the pod's source cannot be done; nil if no resize is
-	// requested, or it can be done.
+	// ResizePending is the reason why podrun cannot do a resize that the pod's source requests; nil
+	// if the source requests none, or podrun can do it.
 	ResizePending *lifecycle.ResizePending
 }
 
 // ErrOwned reports that another command works on a supervised pod.
 var ErrOwned = errors.New("another command is working on the pod")
 
-// Supervise keeps a pod on this host running as defined until ctx ends or the pod has ended. It adopts
-// updates by other commands. The error explains why the pod can no longer be supervised: it was stopped
-// or deleted, or its definition cannot be planned.
+// Supervise keeps a pod on this host running as defined until ctx ends or the pod has ended. If another
+// command updates the pod, Supervise continues with the new definition. The error explains why
+// Supervise can no longer supervise the pod: the pod was stopped or deleted, or its definition cannot
+// be planned.
 func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err error) {
 	w.lease.Attends = true
 	if err := w.pod.WasStopped(); err != nil {
@@ -52,7 +54,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 	return ended, w.loop.explain(ctx, err)
 }
 
-// supervised switches the worker to the supervision of its pod until the returned function is called.
+// supervised makes the worker supervise its pod until the returned function is called.
 func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	watch := s.Hub.Watch(l.pod.Plan.ID.UID)
 	l.policy, l.waiter = servePolicy(l.pod.Spec), watching{l.pod, s.Hub, watch}
@@ -70,8 +72,8 @@ func (l *loop) supervised(ctx context.Context, s *Supervision) (end func()) {
 	}
 }
 
-// pace returns the Pace of a supervisor's worker, which is woken by a watch of owner records that all
-// workers share.
+// pace returns the Pace of a supervisor's worker. A watch of owner records, which all workers share,
+// wakes the worker.
 func (s *Supervision) pace() lease.Pace {
 	return lease.Pace{
 		Next: func(ctx context.Context) error {
@@ -91,7 +93,8 @@ func (s *Supervision) pace() lease.Pace {
 	}
 }
 
-// trim drops data that only planning requires, because a supervisor has many long-lived workers.
+// trim drops data that only planning requires, because a supervisor has many workers that live
+// long.
 func (l *loop) trim() {
 	f := l.pod.Plan.Facts
 	l.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
@@ -121,7 +124,8 @@ func (l *loop) retryLater(ctx context.Context, err error) error {
 // report reports an error of a supervised pod, unless it is the same as the last one.
 func (l *loop) report(err error) {
 	if observe.IsUnavailable(err) {
-		return // the supervisor reports it, once for all pods
+		// The supervisor reports this error once for all pods.
+		return
 	}
 	p := problem.WarningOf(err)
 	if l.reportedError == p.String() {
@@ -131,9 +135,9 @@ func (l *loop) report(err error) {
 	l.pod.Node.SendWarnings(problem.List{p})
 }
 
-// restoreCheckpoint writes a corrupt checkpoint again. If that fails, for example on a full disk, it is
-// retried. Without the checkpoint, the next supervisor could not supervise the pod. The pod's lock must
-// be held.
+// restoreCheckpoint writes the checkpoint again if it is corrupt. If that fails, for example on a full
+// disk, it is retried later. Without the checkpoint, the next supervisor could not supervise the pod.
+// The pod's lock must be held.
 func (l *loop) restoreCheckpoint() {
 	if l.corrupt == nil {
 		return
@@ -150,7 +154,9 @@ func (l *loop) restoreCheckpoint() {
 	}
 	if err := store.WriteCheckpoint(l.pod.Plan.Layout, l.pod.Plan.ID, l.pod.Plan.Checkpoint); err != nil {
 		l.retries.after(checkpointStep, now)
-		if !failed { // reported only once, because each error names another temporary file
+		// Report this only once: each error names another temporary file, so report would not find two errors
+		// equal.
+		if !failed {
 			l.report(err)
 		}
 		return
@@ -160,8 +166,8 @@ func (l *loop) restoreCheckpoint() {
 		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
 
-// forgetRemoved discards the state of removed containers: a crashing container may be started several
-// hundred thousand times a year.
+// forgetRemoved discards the state of removed containers: podrun may start a crashing container
+// several hundred thousand times a year.
 func (l *loop) forgetRemoved() {
 	here := make(map[string]bool, len(l.pod.Observed.Containers))
 	for i := range l.pod.Observed.Containers {

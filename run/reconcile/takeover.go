@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// admitAgain admits a pod again after the operation of the command that took it over has ended. It
+// admitAgain admits a pod again after the command that took it over has ended its operation. It
 // fails if that command removed the pod or changed its definition.
 func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
 	a.lease.Undo.Forget()
@@ -35,11 +35,11 @@ func (a *applying) admitAgain(ctx context.Context, t prepare.Target, o ApplyOpti
 	return t, nil
 }
 
-// otherOwner waits until the operation of the command that took over the pod has ended, and returns
-// the pod's owner record; nil if that command removed the pod. By then, a supervisor may own the pod:
-// otherOwner does not wait for a supervisor, whose operation does not end. As soon as another
-// definition is in effect, otherOwner returns the error from superseded, because that command may run
-// the pod to completion.
+// otherOwner waits until the command that took over the pod has ended its operation. It returns the
+// pod's owner record, or nil if that command removed the pod. By then, a supervisor may own the pod.
+// otherOwner does not wait for a supervisor, because its operation does not end. When another
+// definition takes effect, otherOwner immediately returns the error from superseded, because that
+// command may run the pod to completion.
 func (a *applying) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
 		r, err := a.lease.Lock.Owner()

@@ -15,10 +15,11 @@ import (
 )
 
 // A waiter waits, without the pod's lock, for changes after which lifecycle.Next must decide again. The
-// implementation for commands polls; that for a supervisor's workers uses a shared hub.
+// waiter of a command polls; that of a supervisor's worker uses a hub that all workers share.
 type waiter interface {
-	// change returns when the pod may have changed, or a value arrives on wake. It updates the
-	// observation with the changes that it detected; relist is true if the pod must be observed again.
+	// change returns when the pod may have changed, or when a value arrives on wake. It updates the
+	// observation with the changes that it detected. If relist is true, the caller must observe the
+	// pod again.
 	change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error)
 	// runtime waits until an unavailable runtime may be available again.
 	runtime(ctx context.Context) error
@@ -27,7 +28,7 @@ type waiter interface {
 // poll is the waiter of a command.
 type poll struct {
 	pod   *pod.Pod
-	every time.Duration // interval at which the pod is observed in any case
+	every time.Duration // interval at which the caller must observe the pod even if nothing has happened
 }
 
 // followPoll is the interval at which a command observes a pod that another command owns.
@@ -35,7 +36,8 @@ const followPoll = 500 * time.Millisecond
 
 func (p poll) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every)
-	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound { // the pod's owner removed the container
+	// The pod's owner has removed the container.
+	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound {
 		return true, nil
 	}
 	return false, err
@@ -53,7 +55,8 @@ type watching struct {
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
 	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
 	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
-		return true, nil // the next observation reports it
+		// The next observation reports the error.
+		return true, nil
 	}
 	return relist, err
 }

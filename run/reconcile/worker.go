@@ -19,7 +19,7 @@ import (
 )
 
 // NewWorkers returns the workers of a command's pods, in the order of targets. They share a puller.
-// Each must be released.
+// The caller must release each of them.
 func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
 	out := make([]*Worker, len(targets))
 	puller := n.NewPuller()
@@ -86,7 +86,8 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	plan, problems := pod.Replan(n, c, facts, n.AppliedSettings(owner))
-	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // loop.until reports lost Secrets
+	// If Secrets are lost, loop.until reports it.
+	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost {
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)

@@ -15,7 +15,7 @@ import (
 )
 
 // Ahead creates containers before their turn, one at a time. Only the process that created such a
-// container starts it: any other process removes it, and creates the container again.
+// container starts it. Any other process removes the container and creates it again.
 type Ahead struct {
 	pod     *pod.Pod
 	lease   *lease.Lease
@@ -26,11 +26,12 @@ type Ahead struct {
 	// sandboxConfig returns the config of the pod's current sandbox.
 	sandboxConfig func() *runtimeapi.PodSandboxConfig
 	pending       *createdAhead   // nil if no container was created before its turn
-	failed        map[string]bool // the containers that could not be created before their turn
+	failed        map[string]bool // the containers that podrun failed to create before their turn
 }
 
 // createdAhead is a container that is created before its turn, with the inputs of its creation. If
-// any input has changed when its turn comes, the container is created again.
+// any of these inputs has changed when the container's turn comes, podrun creates the container
+// again.
 type createdAhead struct {
 	starting
 	plan       *prepare.Plan
@@ -38,11 +39,11 @@ type createdAhead struct {
 	sandboxID  string
 
 	done     chan struct{} // closed when created.ID or err is set
-	observed bool          // Observed contains the container
+	observed bool          // Observed already contains the container
 }
 
 // dropTimeout limits the removal of a container whose turn did not come. If the removal fails, the next
-// start of the container repeats it.
+// start of the container repeats the removal.
 const dropTimeout = 2 * time.Second
 
 // ID returns the ID of an init container that was created before its turn; "" if there is none.
@@ -53,17 +54,17 @@ func (h *Ahead) ID() string {
 	return h.pending.created.ID
 }
 
-// Can reports whether a container can be created during the turn of another container: if it was never
-// created, its image is available, no earlier attempt has failed, and no third container waits for its
-// turn.
+// Can reports whether podrun can create a container during the turn of another one. The container must
+// never have been created, its image must be available, no earlier attempt may have failed, and no
+// third container may be waiting for its turn.
 func (h *Ahead) Can(turn, name string) bool {
 	_, present := h.images.Waiter.present(name)
 	free := h.pending == nil || h.pending.action.Container == turn
 	return present && free && !h.failed[name] && h.volumes.made && h.pod.Observed.Newest(name) == nil
 }
 
-// Create creates an init container while the previous one runs. A failure is not reported, because the
-// container is created again in its turn.
+// Create creates an init container while the previous one runs. It does not report a failure, because
+// podrun creates the container again when its turn comes.
 func (h *Ahead) Create(ctx context.Context, a lifecycle.Action) error {
 	if !h.begin(ctx, a) {
 		h.failed[a.Container] = true
@@ -89,8 +90,8 @@ func (h *Ahead) Remove(ctx context.Context, a lifecycle.Action) error {
 	return nil
 }
 
-// Drop removes an app container whose turn did not come because an error or the end of ctx has ended the
-// pass. The removal does not depend on ctx.
+// Drop removes an app container if an error or the end of ctx ended the pass before the container's turn
+// came. The removal does not depend on ctx.
 func (h *Ahead) Drop(ctx context.Context) {
 	c := h.pending
 	if c == nil || c.observed {
@@ -106,8 +107,8 @@ func (h *Ahead) Drop(ctx context.Context) {
 	h.pending = nil
 }
 
-// begin starts to create a container, and returns while the runtime creates it. It returns false if the
-// container cannot be created now.
+// begin starts to create a container, and returns while the runtime is still creating it. It returns
+// false if podrun cannot create the container now.
 func (h *Ahead) begin(ctx context.Context, a lifecycle.Action) bool {
 	image, present := h.images.Waiter.present(a.Container)
 	sb := h.pod.Observed.Sandbox()
@@ -130,7 +131,7 @@ func (h *Ahead) begin(ctx context.Context, a lifecycle.Action) bool {
 
 func (h *Ahead) generation() string { return h.lease.Lock.Mine.String() }
 
-// await waits until the runtime has created the container, or failed to.
+// await waits until the runtime has created the container or has failed to create it.
 func (h *Ahead) await() {
 	<-h.pending.done
 	if h.pending.err != nil {
@@ -144,9 +145,9 @@ func (h *Ahead) observe() {
 	h.pod.Observed.Put(h.pending.asCreated(h.pod, h.pending.sandboxID))
 }
 
-// take adds to s the container that was created before its turn, and reports whether it exists and can
-// be started. If it exists but cannot be started, take adds it to the observation, so that it is removed
-// before the container is created again.
+// take adds to s the container that podrun created before its turn, and reports whether the container
+// exists and can be started. If it exists but cannot be started, take adds it to the observation, so
+// that podrun removes it before it creates the container again.
 func (h *Ahead) take(s *starting) bool {
 	c := h.pending
 	if c == nil || c.action.Container != s.action.Container {

@@ -16,13 +16,13 @@ type BackgroundImages struct {
 	starter *Starter
 	wake    func()
 	ctx     context.Context
-	byName  map[string]*imageWait // by container or image volume
+	byName  map[string]*imageWait // by the name of the container or the image volume
 	all     sync.WaitGroup
 }
 
 // imageWait is the wait for one image.
 type imageWait struct {
-	plan     imagepull.Plan // of this image only
+	plan     imagepull.Plan // plan for this image only
 	done     chan struct{}  // closed when result and err are set
 	backsOff chan struct{}  // closed when the first pull has failed
 	cancel   context.CancelFunc
@@ -31,7 +31,7 @@ type imageWait struct {
 }
 
 // NewBackgroundImages returns a supervisor's waiter for the starter's pod; the caller must close it. Its
-// waits end with ctx. It calls wake when an image is available, or when the pull of an image has failed.
+// waits end with ctx. It calls wake when an image is available, or when a pull has failed.
 func NewBackgroundImages(ctx context.Context, s *Starter, wake func()) *BackgroundImages {
 	return &BackgroundImages{starter: s, wake: wake, ctx: ctx, byName: map[string]*imageWait{}}
 }
@@ -81,7 +81,8 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	ctx, wait.cancel = context.WithCancel(i.ctx)
 	ended := i.starter.Images.fromFirst(name) && i.starter.Images.first.Done(name)
 	pulls, end := i.starter.Images.pullsFor(ctx, name, i.starter.pod.Plan.Images)
-	if ended { // return the result at once, so that the worker does not need another pass
+	// Return the result at once, so that the worker does not need another pass.
+	if ended {
 		wait.result, wait.err = pulls.Wait(ctx, name)
 		wait.cancel()
 		close(wait.done)
@@ -101,7 +102,8 @@ func (i *BackgroundImages) await(name string) *imageWait {
 	return wait
 }
 
-// present also returns an image for which Turn has waited.
+// If Turn has started waiting for the image, present returns the result of that wait when it
+// has ended; otherwise it returns the result of Images.present.
 func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	wait := i.byName[name]
 	if wait == nil {
@@ -115,7 +117,7 @@ func (i *BackgroundImages) present(name string) (imagepull.Result, bool) {
 	}
 }
 
-// take returns an image that Turn has waited for.
+// take returns an image for which Turn has waited.
 func (i *BackgroundImages) take(_ context.Context, name string) (imagepull.Result, error) {
 	wait := i.byName[name]
 	if wait == nil {

@@ -8,19 +8,20 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// BeginPass records the container states on which the decision about the following actions is based. The
-// lease may observe the pod again while one of the actions waits, for example for an image.
+// BeginPass records the container states on which podrun bases its decision about the following actions.
+// The lease may observe the pod again while one of the actions waits, for example for an image.
 func (st *Starter) BeginPass() {
 	st.decidedOn = map[string]lifecycle.Container{}
-	for _, c := range slices.Backward(st.pod.Observed.Containers) { // the newest one of each name remains
+	// The newest container of each name remains.
+	for _, c := range slices.Backward(st.pod.Observed.Containers) {
 		st.decidedOn[c.Name] = c
 	}
 }
 
 // checkDecision returns store.ErrChanged if the decision to start the containers is outdated: the sandbox has
-// ended, for example while images were pulled, or one of the containers was started. The runtime may start a
-// container for a podrun process that was killed: without a new decision, a second container of that name
-// would run, or a container that has completed would run again.
+// ended, for example while images were pulled, or one of the containers has been started. The runtime may
+// still start a container for a podrun process that was killed. Without a new decision, a second container of
+// that name would run, or a container that has completed would run again.
 func (st *Starter) checkDecision(_ context.Context, b *batch) error {
 	if len(b.all) == 0 {
 		return nil
@@ -36,13 +37,14 @@ func (st *Starter) checkDecision(_ context.Context, b *batch) error {
 	return nil
 }
 
-// startedSinceDecision reports whether a container was started after the actions of this pass were decided. A
-// container that ran at that time and has exited was killed by an earlier action of the pass.
+// startedSinceDecision reports whether a container was started after the actions of this pass were decided.
+// If a container ran at that time and has exited, an earlier action of the pass killed it, so it does not
+// count.
 func (st *Starter) startedSinceDecision(name string) bool {
 	now := st.pod.Observed.Container(name)
 	if now == nil || now.State != lifecycle.Exited {
 		return now != nil && now.State == lifecycle.Running
 	}
-	before := st.decidedOn[name] // the zero value if there was none
+	before := st.decidedOn[name] // the zero value if there was no container
 	return before.ID != now.ID || before.State != lifecycle.Exited && before.State != lifecycle.Running
 }

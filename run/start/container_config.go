@@ -22,8 +22,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// configs completes the configs of containers with values that are known only when the containers are
-// created.
+// configs completes the configs of containers with values that are known only now, when the
+// containers are created.
 type configs struct {
 	pod   *pod.Pod
 	lease *lease.Lease
@@ -54,14 +54,14 @@ func (c configs) configOf(ctx context.Context, a lifecycle.Action, image imagepu
 	return config, nil
 }
 
-// late computes the values that are missing in the container's config.
+// late computes the values that are still missing in the container's config.
 func (c configs) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := c.pod.Plan.ID.UID
 	if err := volume.MakeContainerDir(c.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
-	// The user is verified before the log is created: as in the kubelet, a refused container leaves no
-	// log behind.
+	// Verify the user before creating the log: as in the kubelet, a refused container leaves no log
+	// behind.
 	if err := c.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
@@ -126,8 +126,8 @@ func (c configs) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 	return out, nil
 }
 
-// failedStep is a failed step of a container's start: its name in messages, the reason of the event,
-// and the reason why the container then waits.
+// failedStep is a failed step of a container's start. It has the step's name in messages, the reason
+// of the event, and the reason for which the container then waits.
 type failedStep struct{ op, event, waiting string }
 
 var (
@@ -153,8 +153,8 @@ func (st *Starter) containerFailed(ctx context.Context, name string, step failed
 	return st.pod.KeepStartFailure(name, step.waiting, why)
 }
 
-// commandFailed converts the failure of a container into an error about the container's command, if the
-// command could not be executed. As in a shell, the exit code is 127 or 126.
+// If the container failed because its command could not be executed, commandFailed returns an error
+// about the command instead. As in a shell, its exit code is 127 or 126.
 func commandFailed(failure *problem.Error) *problem.Error {
 	why, absent, ok := cri.CommandFailure(failure.Err)
 	if !ok {

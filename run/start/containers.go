@@ -33,12 +33,12 @@ type starting struct {
 	mounted map[string]imagepull.Result
 	config  *runtimeapi.ContainerConfig
 	created lifecycle.Container
-	err     error // of the last call to the runtime
+	err     error // error of the last call to the runtime
 }
 
-// StartsInParallel reports whether a container may be started in parallel with its neighbors: it is an app
-// container without a postStart hook, in a pod with parallel start. A postStart hook must finish before the
-// next container is created (k/k#81450).
+// StartsInParallel reports whether podrun may start a container in parallel with its neighbors. It may if
+// the container is an app container without a postStart hook, and the pod has the start order parallel. A
+// postStart hook must finish before the next container is created (k/k#81450).
 func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 	if a.Verb != lifecycle.StartContainer || st.pod.Plan.StartOrder != nodeconfig.StartParallel {
 		return false
@@ -47,7 +47,7 @@ func (st *Starter) StartsInParallel(a lifecycle.Action) bool {
 	return !c.Init && !c.Ephemeral && !lifecycle.HasPostStart(c.Container)
 }
 
-// A batch contains the containers that are started together: one, or several in parallel.
+// A batch contains the containers that podrun starts together: one, or several in parallel.
 type batch struct {
 	actions []lifecycle.Action
 	next    *lifecycle.Action // the container to create while this batch starts; nil if there is none
@@ -55,13 +55,13 @@ type batch struct {
 	failed  []string          // the others
 }
 
-// created returns the containers that were created and have not failed to start.
+// created returns the containers that podrun has created and that have not failed to start.
 func (b *batch) created() []*starting {
 	return slices.DeleteFunc(slices.Clone(b.all), func(s *starting) bool { return s.err != nil })
 }
 
-// withPostStart returns the container with a postStart hook, which is never started in parallel; nil if there
-// is none.
+// withPostStart returns the container of the batch that has a postStart hook; nil if there is none. Such a
+// container is the only one in its batch.
 func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 	for _, s := range b.created() {
 		if lifecycle.HasPostStart(lifecycle.FindContainer(pod, s.action.Container).Container) {
@@ -74,8 +74,8 @@ func (b *batch) withPostStart(pod *corev1.Pod) *starting {
 // ensureVolumes creates the volumes if they do not exist.
 func (st *Starter) ensureVolumes(ctx context.Context, _ *batch) error { return st.Volumes.ensure(ctx) }
 
-// syncCheckpoint makes the checkpoint of a new pod durable if an earlier podrun process ended after it had
-// created the sandbox, but before it made the checkpoint durable and started a container.
+// If an earlier podrun process ended after it had created the sandbox of a new pod, but before it made the
+// checkpoint durable and started a container, syncCheckpoint makes the checkpoint durable.
 func (st *Starter) syncCheckpoint(context.Context, *batch) error {
 	if st.durable {
 		return nil
@@ -105,7 +105,7 @@ func (st *Starter) awaitAllImages(ctx context.Context, b *batch) error {
 }
 
 // awaitImages waits for the images of a container: its own image, and those of its image volumes. If an image
-// is not available, it records the failure and returns nil without an error.
+// is not available, awaitImages records the failure, and returns nil without an error.
 func (st *Starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
@@ -155,7 +155,8 @@ func (st *Starter) createAll(ctx context.Context, b *batch) error {
 		name := s.action.Container
 		s.created = s.asCreated(st.pod, sb.ID)
 		if s.config == nil {
-			s.created.SandboxID = "" // the runtime was not called
+			// podrun has not called the runtime.
+			s.created.SandboxID = ""
 		}
 		if s.err != nil {
 			s.created.LogPath = filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath())
@@ -189,7 +190,7 @@ func (st *Starter) markHook(_ context.Context, b *batch) error {
 	return nil
 }
 
-// noteStart records that from now on a failure must not remove the pod.
+// noteStart records that from now on, a failure must not remove the pod.
 func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	if len(b.created()) == 0 {
 		return nil
@@ -200,7 +201,7 @@ func (st *Starter) noteStart(ctx context.Context, b *batch) error {
 	return st.lease.BeforeStart()
 }
 
-// startAll starts the containers that were created, and begins to create the next one.
+// startAll starts the containers that podrun has created, and begins to create the next one.
 func (st *Starter) startAll(ctx context.Context, b *batch) error {
 	all := b.created()
 	var starts sync.WaitGroup
@@ -212,7 +213,8 @@ func (st *Starter) startAll(ctx context.Context, b *batch) error {
 		})
 	}
 	if b.next != nil && len(all) > 0 {
-		st.Ahead.begin(ctx, *b.next) // otherwise it is created in its turn
+		// If this fails, podrun creates the container in its turn.
+		st.Ahead.begin(ctx, *b.next)
 	}
 	starts.Wait()
 	var interrupted error
@@ -242,7 +244,8 @@ func (st *Starter) started(s *starting) {
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	st.pod.Observed.Put(c)
 	st.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
-	if err := st.logs.link(c, s.config); err != nil { // as in the kubelet, the container runs without the link
+	// As in the kubelet, the container runs even if the link is missing.
+	if err := st.logs.link(c, s.config); err != nil {
 		st.pod.Node.SendWarnings(problem.List{{Object: "pod " + st.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	st.onStart(c, filepath.Join(st.pod.Plan.Layout.Logs(st.pod.Plan.ID), s.config.GetLogPath()))

@@ -17,7 +17,7 @@ const (
 )
 
 // notCreated records a container that could not be created. CRI-O executes a container's program when
-// it creates the container, so it fails to create a container whose program is missing, while
+// it creates the container. So if the program is missing, CRI-O fails to create the container, while
 // containerd creates it and reports it as exited. podrun records what containerd would report.
 func (st *Starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
 	if c.SandboxID == "" {

@@ -20,8 +20,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// A podrun process that was killed after it had created the sandbox may not have synced the checkpoint.
-// The next owner started containers without that sync: after a power failure, they had no checkpoint.
+// If a podrun process was killed after it had created the sandbox, it may not have synced the
+// checkpoint. The next owner used to start containers without syncing it: after a power failure, these
+// containers had no checkpoint.
 func TestCheckpointIsDurableBeforeTheFirstContainer(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	layout := identity.Layout{RootDir: t.TempDir(), RunDir: t.TempDir()}
@@ -59,7 +60,8 @@ func TestCheckpointIsDurableBeforeTheFirstContainer(t *testing.T) {
 		if err := lock.Update(func(r *store.OwnerRecord) { r.Fresh = tc.fresh }); err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []bool{tc.want, false} { // before the first container and the second
+		// before the first container is started, and before the second
+		for i, want := range []bool{tc.want, false} {
 			synced := treetest.Syncs(t, func() { err = tc.st.syncCheckpoint(t.Context(), nil) })
 			if got := slices.Contains(synced, layout.Checkpoint("u")); err != nil || got != want {
 				t.Errorf("%s: before container %d: synced %q, %v", tc.name, i+1, synced, err)

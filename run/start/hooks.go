@@ -24,23 +24,23 @@ type Hooks struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	stop  *stop.Stopper
-	// fail records that one container has failed.
+	// fail records that the container has failed, so that the pass continues with the others.
 	fail func(error)
-	// EndDecides is true if a failed hook does not make the operation fail, because the exits of the
-	// containers determine the result.
+	// EndDecides is true if the exits of the containers determine the result of the operation. A
+	// failed hook then does not make the operation fail.
 	EndDecides bool
 }
 
-// PostStart runs the container's postStart hook. If the hook fails, it kills the container, and the
-// pod's next container is started.
+// PostStart runs the container's postStart hook. If the hook fails, PostStart kills the container, and
+// podrun continues with the pod's next container.
 //
-// A hook may run forever, so it runs without the pod's lock: other commands, such as delete, are not
-// blocked. Instead, PostStart locks the hook's marker file, so that another podrun process that finds
-// the hook pending does not run it again. The marker is written under the pod's lock, while the pod is
-// known to exist.
+// A hook may run forever, so PostStart runs it without the pod's lock: other commands, such as delete,
+// need not wait. Instead, it locks the hook's marker file, so that another podrun process that finds
+// the hook pending does not run the hook again. It writes the marker under the pod's lock, while the
+// pod is known to exist.
 //
-// If another command takes over the pod while the hook runs, the hook's result is still recorded for
-// this container. Acting on a failure is then up to the new owner.
+// If another command takes over the pod while the hook runs, PostStart still records the hook's result
+// for this container. The new owner must then act on a failure.
 func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	found := h.pod.Observed.Container(name)
 	if found == nil {
@@ -73,7 +73,8 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 		return lost
 	}
 	if now := h.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
-		return lost // the container was stopped during the hook
+		// The container was stopped during the hook.
+		return lost
 	}
 	if canceled {
 		return store.ErrChanged
@@ -91,8 +92,8 @@ func (h *Hooks) PostStart(ctx context.Context, name string) error {
 	return lost
 }
 
-// failHook reports a failed hook and kills its container. Before that, it records the hook as failed:
-// if the kill fails or is interrupted, the next pass or the next command kills the container.
+// failHook reports a failed hook and kills the hook's container. It first records that the hook has
+// failed: if the kill fails or is interrupted, the next pass or the next command kills the container.
 func (h *Hooks) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
 	if err := h.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (h *Hooks) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	return store.ErrChanged
 }
 
-// hookFree returns once no process is running the container's hook.
+// hookFree returns when no process is running the container's hook.
 func (h *Hooks) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(h.hookMark(id))
@@ -139,8 +140,8 @@ func (h *Hooks) hookMark(containerID string) string {
 	return filepath.Join(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), containerID)
 }
 
-// makeMarks creates the directory for the marker files of hooks. It is called under the pod's lock each
-// time, because a user may have removed the pod's directory.
+// makeMarks creates the directory for the marker files of hooks. It must be called under the pod's
+// lock, and again for each hook, because a user may have removed the pod's directory.
 func (h *Hooks) makeMarks() error {
 	if err := hostfile.MakeDirsDurable(h.pod.Plan.Layout.HookMarks(h.pod.Plan.ID.UID), 0o750); err != nil {
 		return fmt.Errorf("pod %s: save the state of a hook: %w", h.pod.Plan.ID, err)

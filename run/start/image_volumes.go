@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// lateVolumes adds values from volumes that are known only when the container is created: the images
+// lateVolumes adds values that volumes provide only when podrun creates the container: the images
 // that the container mounts, and variables that init containers wrote to files.
 func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
@@ -39,8 +39,8 @@ func (c configs) lateVolumes(ctx context.Context, plan *container.Plan, spec *co
 	return nil
 }
 
-// subpathError describes a mount that cannot be prepared. It omits the path that a subPathExpr expands
-// to, which may contain a Secret.
+// subpathError describes a mount that cannot be prepared. It omits the path to which a subPathExpr
+// expands, because the path may contain a Secret.
 func subpathError(spec *corev1.Container, index int, err error) error {
 	m := spec.VolumeMounts[index]
 	if m.SubPathExpr == "" {

@@ -10,11 +10,11 @@ import (
 )
 
 // Images manages the images of a pod's containers: the first pulls, which begin when the pod is admitted,
-// and later pulls, which restarts request.
+// and the later pulls for restarts.
 type Images struct {
 	puller *node.Puller // nil for an operation that starts no containers
 	first  *imagepull.Pulls
-	taken  map[string]bool // the containers whose image was taken from first
+	taken  map[string]bool // the containers that have used the result of their first pull
 	Waiter ImageWaiter
 }
 
@@ -22,10 +22,11 @@ type Images struct {
 func (i *Images) Begin(ctx context.Context, plan imagepull.Plan) (end func()) {
 	first := i.puller.Start(ctx, plan)
 	i.first = first
-	return first.Stop // even after a Reset
+	// even if Reset was called in between
+	return first.Stop
 }
 
-// Forget stops sending the events of pulls to the pod's journal.
+// Forget ends the delivery of pull events to the pod's journal.
 func (i *Images) Forget(j *store.Journal) {
 	if i.puller != nil {
 		i.puller.Forget(j)
@@ -41,7 +42,7 @@ func (i *Images) Reset() {
 	i.Waiter.reset()
 }
 
-// PullError returns why a first pull has not succeeded yet; nil if none has failed.
+// PullError returns why one of the first pulls has not succeeded yet; nil if none has failed.
 func (i *Images) PullError() error {
 	if i.first == nil {
 		return nil
@@ -49,8 +50,8 @@ func (i *Images) PullError() error {
 	return i.first.BackOffError()
 }
 
-// present returns a container's image if the container must get it from the first pulls, and its
-// first pull has succeeded.
+// If a container must use the first pulls and its own has succeeded, present returns the
+// container's image.
 func (i *Images) present(name string) (imagepull.Result, bool) {
 	if !i.fromFirst(name) {
 		return imagepull.Result{}, false
@@ -58,11 +59,11 @@ func (i *Images) present(name string) (imagepull.Result, bool) {
 	return i.first.Present(name)
 }
 
-// fromFirst reports whether a container must get its image from the first pulls.
+// fromFirst reports whether a container must use the first pulls to get its image.
 func (i *Images) fromFirst(name string) bool { return i.first != nil && !i.taken[name] }
 
 // pullsFor returns the pulls for a container's image, and a function that ends them. The first start
-// uses the first pulls; a restart requests the image again.
+// of a container uses the first pulls; a restart requests the image again.
 func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan) (*imagepull.Pulls, func()) {
 	first := i.fromFirst(name)
 	i.taken[name] = true
@@ -73,24 +74,27 @@ func (i *Images) pullsFor(ctx context.Context, name string, plan imagepull.Plan)
 	return pulls, pulls.Stop
 }
 
-// A Turn determines when a container is started, once all actions before it have been executed.
+// A Turn determines when podrun starts a container, after it has executed all actions before
+// it.
 type Turn int
 
 const (
-	Now           Turn = iota
-	AfterOthers        // after all other containers of this pass, because the image pull is in back-off
-	Later              // in a later pass; the following containers need not wait for this container's image
-	LaterWithRest      // in a later pass, with all following containers, because the kubelet starts them in order
+	Now Turn = iota
+	// after all other containers of this pass, because the pull of its image is in back-off
+	AfterOthers
+	Later // in a later pass; the following containers need not wait for this container's image
+	// in a later pass, and so are all following containers, because the kubelet starts them in order
+	LaterWithRest
 )
 
 // ImageWaiter waits for the images of containers. A command's implementation (ForegroundImages) waits when
-// it is the container's turn. A supervisor's implementation (BackgroundImages) never blocks; it wakes the
-// worker.
+// the turn of the container has come. A supervisor's implementation (BackgroundImages) never blocks; it
+// wakes the worker.
 type ImageWaiter interface {
 	// Waits reports whether turn or take may wait for a container's own image.
 	Waits(name string) bool
-	// Turn decides when a container is started. If last is true, it never returns AfterOthers. An error
-	// ends the pass.
+	// Turn decides when a container is started. If last is true, it never returns AfterOthers. If it
+	// returns an error, the pass ends.
 	Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error)
 	// present returns a container's image if take would return it without waiting. It emits no event.
 	present(name string) (imagepull.Result, bool)
@@ -100,8 +104,8 @@ type ImageWaiter interface {
 	reset()
 }
 
-// ForegroundImages waits for images without the pod's lock, because a pull may take long and other commands
-// may act on the pod.
+// ForegroundImages waits for images without the pod's lock, because a pull may take long, and other
+// commands may need to act on the pod.
 type ForegroundImages struct{ starter *Starter }
 
 func (i ForegroundImages) reset() {}
@@ -115,8 +119,9 @@ func (i ForegroundImages) present(name string) (imagepull.Result, bool) {
 	return i.starter.Images.present(name)
 }
 
-// Turn waits for the first attempt of the first pull of an app container's image. If the attempt fails,
-// the next container is started first, as in the kubelet, which retries this one later.
+// Turn waits for the first attempt to pull an app container's image, if the pull is one of the first
+// pulls. If the attempt fails, podrun starts the next container first and this one later, as the
+// kubelet does.
 func (i ForegroundImages) Turn(ctx context.Context, a lifecycle.Action, last bool) (Turn, error) {
 	if last || !i.Waits(a.Container) || lifecycle.FindContainer(i.starter.pod.Spec(), a.Container).Init {
 		return Now, nil
@@ -139,7 +144,8 @@ func (i ForegroundImages) take(ctx context.Context, name string) (image imagepul
 		image, err = pulls.Wait(ctx, name)
 		return err
 	}
-	if i.starter.Images.fromFirst(name) && !i.Waits(name) { // the pull has finished
+	// The pull has finished.
+	if i.starter.Images.fromFirst(name) && !i.Waits(name) {
 		err = wait(ctx)
 	} else {
 		err = i.starter.lease.Do(ctx, i.starter.lease.StartedByOther, wait)

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestOldRunsArePruned: the last run that exited is kept for its log and its last state; containers
-// that were never started are removed.
+// TestOldRunsArePruned checks that podrun keeps the last run that exited, for its log and its last
+// state, and removes containers that were never started.
 func TestOldRunsArePruned(t *testing.T) {
 	s := New(lease.New(pod.New(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}), nil), nil, nil, nil, nil)
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

@@ -17,7 +17,7 @@ import (
 // logs links and removes the log files of a pod's containers.
 type logs struct{ pod *pod.Pod }
 
-// link creates the link with which log collectors find the container's log.
+// link creates the link by which log collectors find the container's log.
 func (l logs) link(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	faultpoint.At("log/link")
 	layout, id := l.pod.Plan.Layout, l.pod.Plan.ID
@@ -35,12 +35,13 @@ func (l logs) link(c lifecycle.Container, config *runtimeapi.ContainerConfig) er
 	return err
 }
 
-// remove removes the log of a removed container and the link to the log, as the kubelet does: a
-// container that crashes for months must not fill the disk with logs.
+// remove removes the log of a removed container and the link to the log, as the kubelet does.
+// Otherwise a container that crashes for months would fill the disk with logs.
 func (l logs) remove(c lifecycle.Container) error {
 	layout, id := l.pod.Plan.Layout, l.pod.Plan.ID
 	if !strings.HasPrefix(c.LogPath, layout.Logs(id)+"/") {
-		return nil // the container has no log, or the runtime reports another path
+		// The container has no log, or the runtime reports another path for it.
+		return nil
 	}
 	err := os.Remove(layout.LegacyLog(id, c.Name, c.ID))
 	if err != nil && !os.IsNotExist(err) {

@@ -26,7 +26,8 @@ type Resizer struct {
 // kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime): first increases of the pod's cgroup,
 // then the containers, then decreases of the pod's cgroup. Unlike the kubelet, it sets CPU and memory
 // of a container with one call. It returns an error only for an interruption. If the runtime or the
-// kernel refuses, it records the failure in the pod's status and retries the resize later.
+// kernel refuses a change, Resize records the failure in the pod's status, and podrun retries the
+// resize later.
 func (r *Resizer) Resize(ctx context.Context) error {
 	err := r.tryResize(ctx)
 	if cause := context.Cause(ctx); cause != nil {
@@ -76,8 +77,8 @@ func (r *Resizer) tryResize(ctx context.Context) error {
 	return r.pod.KeepResize(&done)
 }
 
-// growth returns by how many bytes the memory limit of a container increases; negative if it decreases.
-// Containers that shrink are resized first.
+// growth returns the number of bytes by which the memory limit of a container increases; it is negative
+// if the limit decreases. Resize begins with the containers that shrink.
 func (r *Resizer) growth(c lifecycle.Container) int64 {
 	want := lifecycle.ResourcesOf(r.pod.Spec(), lifecycle.FindContainer(r.pod.Spec(), c.Name).Container)
 	return want.MemoryLimit - r.pod.Observed.Resize.Containers[c.ID].MemoryLimit
@@ -105,8 +106,8 @@ func (r *Resizer) resizeContainer(ctx context.Context, c lifecycle.Container) er
 }
 
 // checkUsage refuses to lower a memory limit below the current usage, as the kubelet does
-// (validateMemoryResizeAction). Otherwise the kernel would kill processes (cgroup v2) or refuse the
-// limit (v1) after the resize has been partly applied.
+// (validateMemoryResizeAction). With a lower limit, the kernel would kill processes (cgroup v2), or
+// would refuse the limit after parts of the resize are done (v1).
 func (r *Resizer) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {

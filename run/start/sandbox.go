@@ -30,10 +30,10 @@ import (
 // A newSandbox is a sandbox that is being created.
 type newSandbox struct {
 	attempt uint32
-	fresh   bool // no container of the pod has been started yet; set by makeVolumesFirst
+	fresh   bool // no container of the pod has been started yet (makeVolumesFirst sets this)
 }
 
-// announceSandbox reports that the sandbox is being replaced.
+// announceSandbox reports that podrun is replacing the sandbox.
 func (st *Starter) announceSandbox(_ context.Context, n *newSandbox) error {
 	if n.attempt > 0 {
 		st.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
@@ -50,10 +50,11 @@ func (st *Starter) undoLogs(_ context.Context, n *newSandbox) error {
 }
 
 // makeVolumesFirst creates the volumes that must exist before the sandbox. If no container of the pod
-// has been started yet, volumes may be created concurrently with the sandbox (Volumes.ensure checks
-// them). Otherwise they must be created first: a podrun process that finds a sandbox assumes that its
-// volumes exist. Slow volumes are created first, without the
-// pod's lock, and so are host volumes, because the sandbox must not be created if they are missing.
+// has been started yet, podrun may create volumes concurrently with the sandbox, because
+// Volumes.ensure checks them later. Otherwise it must create them first: a podrun process that finds
+// a sandbox assumes that the sandbox's volumes exist. It always creates two kinds of volumes first:
+// slow ones, which it creates without the pod's lock, and host volumes, because podrun must not
+// create the sandbox if they are missing.
 func (st *Starter) makeVolumesFirst(ctx context.Context, n *newSandbox) (err error) {
 	n.fresh, err = st.lease.Fresh()
 	if err != nil || n.fresh && n.attempt == 0 && !st.pod.Plan.Volumes.Slow() && !st.pod.Plan.Volumes.DependsOnHost() {
@@ -81,7 +82,7 @@ func (st *Starter) makeSandboxAndVolumes(ctx context.Context, n *newSandbox) err
 }
 
 // joinErrors joins the errors of two concurrent steps. If the context has ended, both errors
-// report only that, so it returns one of them.
+// only report that, so joinErrors returns one of them.
 func joinErrors(ctx context.Context, concurrent, err error) error {
 	if ctx.Err() != nil && err != nil {
 		return err
@@ -89,8 +90,9 @@ func joinErrors(ctx context.Context, concurrent, err error) error {
 	return errors.Join(concurrent, err)
 }
 
-// syncAndMakeVolumes performs the steps that do not require the sandbox while the runtime creates it: it
-// makes the checkpoint durable if durable is true, and creates the volumes. It uses no field of st that changes.
+// syncAndMakeVolumes performs the steps that do not require the sandbox, while the runtime creates it. If
+// durable is true, it makes the checkpoint durable. It then creates the volumes. It uses no field of st that
+// the creation of the sandbox changes.
 func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "checkpoint and volumes, while the sandbox is created", st.pod.Plan.ID.String())()
 	var synced error
@@ -105,8 +107,9 @@ func (st *Starter) syncAndMakeVolumes(ctx context.Context, durable, volumes bool
 	return errors.Join(synced, err)
 }
 
-// makeSandbox creates the pod's sandbox. It makes up to three attempts while it is unknown whether the
-// sandbox was created. Each undo step is registered before the call that it undoes.
+// makeSandbox creates the pod's sandbox. It makes up to three attempts, as long as it is unknown
+// whether the runtime has created the sandbox. It registers each undo step before the call that the
+// step undoes.
 func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	plan := st.sandboxPlan(attempt)
 	for try := 0; ; try++ {
@@ -119,7 +122,8 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 		}
 		if err == nil {
 			st.addSandbox(plan, made)
-			st.lease.Lock.Reservation.Release() // from now on, admission counts the sandbox itself
+			// From now on, admission counts the sandbox itself.
+			st.lease.Lock.Reservation.Release()
 			if err := st.removeDead(ctx); err != nil {
 				return err
 			}
@@ -140,7 +144,8 @@ func (st *Starter) makeSandbox(ctx context.Context, attempt uint32) error {
 	}
 }
 
-// maxSandboxTries is the number of attempts to create a sandbox while the result is unknown.
+// maxSandboxTries is the number of attempts to create a sandbox while it is unknown whether the
+// runtime has created it.
 const maxSandboxTries = 3
 
 func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
@@ -154,8 +159,8 @@ func (st *Starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.S
 	return sandbox.Apply(ctx, st.pod.Node.Client, plan)
 }
 
-// sandboxError returns the error for a sandbox that could not be created. cleanup is the error from
-// removing what the attempt left behind, or nil.
+// sandboxError returns the error for a sandbox that could not be created. cleanup is the error that
+// occurred when podrun removed the leftovers of the attempt, or nil.
 func (st *Starter) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + st.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, st.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
@@ -195,7 +200,8 @@ func (st *Starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	config := st.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
 	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
-		delete(config.Annotations, identity.AnnotationGeneration) // the sandbox was created by an older version of podrun
+		// An older version of podrun created the sandbox.
+		delete(config.Annotations, identity.AnnotationGeneration)
 	}
 	return config
 }
@@ -225,7 +231,8 @@ func (st *Starter) makeGroups(ctx context.Context, _ *newSandbox) error {
 	return nil
 }
 
-// sandboxHint returns a hint for runtime errors that are known to be hard to understand; "" for others.
+// sandboxHint returns a hint for errors of runtimes that are known to be hard to understand; "" for
+// other errors.
 func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// sandboxImage returns the sandbox image whose missing pull prevented the creation of a sandbox; "" if
-// there was another reason.
+// If a sandbox could not be created because the runtime could not pull its sandbox image, sandboxImage
+// returns that image; otherwise "".
 func sandboxImage(err error) string {
 	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
 		return m[1] + m[2]

@@ -15,7 +15,8 @@ type Starter struct {
 	stop   *stop.Stopper
 	remove *stop.Remover
 	Images Images
-	// Failures are the errors of individual containers, which do not prevent the start of the others.
+	// Failures are the errors of individual containers. They do not prevent the start of the other
+	// containers.
 	Failures []error
 	Volumes  Volumes
 	Hooks    Hooks
@@ -23,11 +24,12 @@ type Starter struct {
 	Ahead    Ahead
 	configs  configs
 	logs     logs
-	// durable is true if the checkpoint is durable, as far as this process is responsible for it.
+	// durable is true if this process need not make the checkpoint durable, or has done so.
 	durable bool
-	// decidedOn contains the newest containers, by name, when the actions of the current pass were decided.
+	// decidedOn contains the newest containers, by name, at the time when podrun decided on the actions of
+	// the current pass.
 	decidedOn map[string]lifecycle.Container
-	// onStart is called for each container that was started, with the path of its log.
+	// onStart is called with the path of the log for each container that was started.
 	onStart func(c lifecycle.Container, log string)
 }
 
@@ -35,7 +37,7 @@ type Starter struct {
 func (st *Starter) fail(err error) { st.Failures = append(st.Failures, pod.OfPod(st.pod.Plan.ID, err)) }
 
 // New returns the starter of the lease's pod. Puller is nil for an operation that starts no containers.
-// onStart is called for each started container with the path of its log.
+// onStart is called with the path of the log for each container that was started.
 func New(l *lease.Lease, s *stop.Stopper, r *stop.Remover, puller *node.Puller, onStart func(lifecycle.Container, string)) *Starter {
 	st := &Starter{pod: l.Pod, lease: l, stop: s, remove: r, onStart: onStart}
 	st.Images = Images{puller: puller, taken: map[string]bool{}, Waiter: ForegroundImages{st}}

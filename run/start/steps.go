@@ -1,7 +1,7 @@
 package start
 
 // sandboxSteps are the steps of lifecycle.CreateSandbox, in order (kubelet: SyncPod, steps 1 to 5). The
-// step "sandbox" registers an undo for each attempt.
+// step "sandbox" itself registers an undo for each attempt.
 var sandboxSteps = []step[*newSandbox]{
 	{"remove the pod's logs", (*Starter).announceSandbox, (*Starter).undoLogs},
 	{"remove control group", (*Starter).makeGroups, (*Starter).undoGroups},
@@ -10,8 +10,8 @@ var sandboxSteps = []step[*newSandbox]{
 }
 
 // containerSteps are the steps of lifecycle.StartContainer, in order (kubelet: startContainer): volumes
-// and images, create, start, postStart hook. The first two complete what an earlier podrun process began.
-// Nothing is undone once a container has been started.
+// and images, create, start, postStart hook. Volumes and images complete what an earlier podrun process
+// began. After a container has been started, podrun undoes nothing.
 var containerSteps = []step[*batch]{
 	{"volumes", (*Starter).ensureVolumes, nil},
 	{"checkpoint", (*Starter).syncCheckpoint, nil},

@@ -15,13 +15,13 @@ import (
 type Volumes struct {
 	pod   *pod.Pod
 	lease *lease.Lease
-	// made is true if the volumes exist, because this process created them or containers of the pod
-	// have been started.
+	// made is true if the volumes exist: either this process has created them, or containers of the
+	// pod have been started.
 	made bool
 }
 
-// ensure creates the volumes of a pod if an earlier podrun process ended after it had created the
-// sandbox, but before it created the volumes and started a container.
+// If an earlier podrun process ended after it had created the sandbox, but before it created the
+// volumes and started a container, ensure creates the volumes.
 func (v *Volumes) ensure(ctx context.Context) error {
 	if v.made {
 		return nil
@@ -62,9 +62,9 @@ func mountErrors(err error) []*volume.MountError {
 	return nil
 }
 
-// make creates the pod's volumes. If creating one of them may take long, it does so without the pod's
-// lock. It then locks the pod's directory, so that no other command creates or removes volumes
-// concurrently.
+// make creates the pod's volumes. If the creation of a volume may take long, make creates it without
+// the pod's lock. It then locks the pod's directory, so that no other command creates or removes
+// volumes at the same time.
 func (v *Volumes) make(ctx context.Context) error {
 	if !v.pod.Plan.Volumes.Slow() {
 		return volume.Apply(ctx, v.pod.Plan.Volumes)
@@ -88,8 +88,8 @@ func (v *Volumes) make(ctx context.Context) error {
 	return lost
 }
 
-// Refresh updates the volume files that podrun writes, while the pod's containers are running. It does
-// nothing for a pod without a sandbox, whose volumes are created with the sandbox.
+// Refresh updates the files that podrun writes into volumes while the pod's containers are running. It
+// does nothing if the pod has no sandbox, because podrun creates the volumes with the sandbox.
 func (v *Volumes) Refresh(ctx context.Context) error {
 	if v.pod.Observed.Sandbox() == nil {
 		return nil

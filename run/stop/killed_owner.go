@@ -14,25 +14,25 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// Calls that the runtime executes for a podrun process may complete after that process was killed: the
-// runtime cancels them, but a call that is almost complete still takes effect. The owner record shows
-// that an owner was killed a short time ago (store.PodLock.Killed); only then do later owners wait for
-// such effects.
+// A call that the runtime executes for a podrun process may complete after that process was killed:
+// the runtime cancels the call, but if the call is almost complete, it still has its effect. The owner
+// record shows whether an owner was killed a short time ago (store.PodLock.Killed). Only then do later
+// owners wait for such effects.
 
-// quietFor is how long no new object of a removed pod must appear until podrun considers the pod
-// removed. containerd lists a sandbox once its network has been set up, which takes far less than a
-// second.
+// quietFor is the time for which no new object of a removed pod must appear before podrun considers
+// the pod removed. containerd lists a sandbox when the sandbox's network has been set up, which
+// takes far less than a second.
 const quietFor = 2 * time.Second
 
 // quietPoll is the interval at which podrun polls the runtime for such objects.
 const quietPoll = 200 * time.Millisecond
 
-// releaseFor is how long the runtime may take to release the network of a sandbox whose
-// creation it cancels.
+// releaseFor is how long the runtime may take to release the network of a sandbox after it
+// canceled the creation of the sandbox.
 const releaseFor = 5 * time.Second
 
-// removeLate removes objects of the pod that the runtime still creates for a killed podrun process,
-// until no more appear.
+// removeLate removes objects of the pod that the runtime is still creating for a killed podrun
+// process, until no more appear.
 func (r *Remover) removeLate(ctx context.Context) error {
 	if !r.lease.Lock.Killed {
 		return nil
@@ -73,8 +73,9 @@ func (r *Remover) removeLate(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork removes what network plugins left behind for the pod's sandboxes, all of which have
-// been removed. Killing podrun may also kill the plugin that is releasing a network.
+// removeNetwork removes what network plugins left behind for the pod's sandboxes. Call it when all
+// sandboxes have been removed. Leftovers exist because a kill of podrun may also kill a plugin that
+// is releasing a network.
 func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 	all, err := r.attachments(ctx)
 	if err != nil {
@@ -84,8 +85,8 @@ func (r *Remover) removeNetwork(ctx context.Context, gone []string) error {
 }
 
 // awaitRelease waits up to releaseFor until the runtime has released the networks of the pod's
-// sandboxes. If podrun removed their firewall rules before that, the plugins' DEL would fail, and the
-// runtime would keep the network namespace.
+// sandboxes. If podrun removed the firewall rules of a sandbox before that, the plugins' DEL would
+// fail, and the runtime would keep the network namespace.
 func (r *Remover) awaitRelease(ctx context.Context) error {
 	return cri.RetryWhile(ctx, releaseFor, func() (again bool, err error) {
 		left, err := r.attachments(ctx)
@@ -101,9 +102,10 @@ func (r *Remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	}), err
 }
 
-// removeUnreleased removes what network plugins left behind for removed sandboxes whose stop was
-// interrupted. A DEL during a later stop succeeds, but does not remove these leftovers: the bridge
-// plugin reads the address for its rule from the interface, which its first DEL has removed.
+// removeUnreleased removes what network plugins left behind for sandboxes whose stop was
+// interrupted and that have been removed. The DEL of a later stop succeeds, but does not remove
+// these leftovers: to find its rule, the bridge plugin reads the address from the interface, and
+// the first DEL has already removed the interface.
 func (r *Remover) removeUnreleased(ctx context.Context) error {
 	if len(r.lease.Lock.Unreleased) == 0 {
 		return nil

@@ -38,15 +38,15 @@ func RemoverWith(s *Stopper) *Remover { return &Remover{Pod: s.pod, lease: s.lea
 type RemoveOptions struct {
 	Grace    *time.Duration // replaces the pod's grace period; nil keeps it
 	KeepLogs bool
-	// DeleteClaims are the directories of claims to delete with the pod, except those that another pod
-	// has started to use.
+	// DeleteClaims are the directories of claims that Remove deletes with the pod, except those that
+	// another pod has started to use.
 	DeleteClaims []string
 	Stopped      func() // called when all containers have stopped, before they are removed
-	// Unstarted keeps a pod if any of its containers was started.
+	// Unstarted keeps a pod if one of its containers has been started.
 	Unstarted bool
 }
 
-// NewRemover returns a remover of a pod, whose lock must be held.
+// NewRemover returns a remover of a pod. The pod's lock must be held.
 func NewRemover(p *pod.Pod, lock *store.PodLock) *Remover {
 	l := lease.New(p, lock)
 	l.Ending = true
@@ -55,7 +55,7 @@ func NewRemover(p *pod.Pod, lock *store.PodLock) *Remover {
 	return RemoverWith(s)
 }
 
-// Stored removes those parts of a pod whose removal does not require the runtime: the processes in the
+// Stored removes the parts of a pod whose removal does not require the runtime: the processes in the
 // pod's cgroup, the cgroup, the logs and the directory.
 func (r *Remover) Stored(ctx context.Context) error {
 	err := r.lease.Acquire(store.PurposeRemove)
@@ -72,8 +72,8 @@ func (r *Remover) Stored(ctx context.Context) error {
 }
 
 // Owned makes this command the owner of a pod and removes it. If another command takes over the pod,
-// Owned waits for it; if that command has not removed the pod, Owned takes the pod over again. It
-// returns nil if this incarnation of the pod was removed, even if a new pod has its name.
+// Owned waits for that command. If the pod still exists after that, Owned takes the pod over again.
+// It returns nil when this incarnation of the pod has been removed, even if a new pod has its name.
 func (r *Remover) Owned(ctx context.Context, o RemoveOptions) error {
 	for {
 		if err := r.lease.Acquire(store.PurposeRemove); err != nil {
@@ -116,9 +116,9 @@ func (r *Remover) removedByOther(ctx context.Context) (bool, error) {
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
-// Remove stops and removes the pod, in an order that allows it to be repeated after any failure: the
-// directory, by which the pod is found, is removed last. The error is store.ErrChanged if another
-// command took over the pod.
+// Remove stops and removes the pod, in an order that allows a repetition after any failure: it
+// removes the directory last, because podrun finds the pod by it. The error is store.ErrChanged if
+// another command took over the pod.
 func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	var err error
 	if r.Pod.Observed, err = r.Pod.Node.Observe(ctx, r.Pod.Plan.ID.UID); err != nil {
@@ -158,9 +158,9 @@ func (r *Remover) Remove(ctx context.Context, o RemoveOptions) error {
 	return r.removeFiles(ctx, o)
 }
 
-// keepRemoved records the exits of a stopped pod's containers, because the runtime forgets them before
-// the pod's directory is removed. It ignores a file system that is not writable and a state file of a
-// newer podrun version, because neither must prevent a removal.
+// keepRemoved records how the containers of a stopped pod exited, because the removal deletes them
+// from the runtime before it removes the pod's directory. It ignores two errors, because they must not
+// prevent a removal: the file system is not writable, or a newer podrun version wrote the state file.
 func (r *Remover) keepRemoved() error {
 	if !r.Stop.Removes || len(r.Pod.Observed.Containers) == 0 {
 		return nil
@@ -172,9 +172,9 @@ func (r *Remover) keepRemoved() error {
 	return err
 }
 
-// removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups: the kubelet does
+// removeObjects removes the sandboxes of a stopped pod and, concurrently, its cgroups. The kubelet does
 // not wait for the sandboxes either (SyncTerminatedPod in pkg/kubelet). If the last owner was killed,
-// the groups are removed last, because the runtime may still create a sandbox in them.
+// removeObjects removes the cgroups last, because the runtime may still create a sandbox in them.
 func (r *Remover) removeObjects(ctx context.Context) error {
 	var groups error
 	removeGroups := func() {
@@ -201,7 +201,8 @@ func (r *Remover) removeObjects(ctx context.Context) error {
 		return pod.RuntimeError(r.Pod.Plan.ID, err)
 	}
 	if cause := context.Cause(ctx); cause != nil && groups == nil {
-		return cause // the last call may have completed although ctx has ended
+		// The last call may have completed although ctx has ended.
+		return cause
 	}
 	if late {
 		removeGroups()
@@ -219,11 +220,13 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.KeepLogs {
 		errs = append(errs, r.Logs())
 	}
-	if !o.Unstarted { // a pod that is applied again keeps the back-off of its image pulls
+	// If podrun applies the pod again, the back-off of its image pulls remains.
+	if !o.Unstarted {
 		errs = append(errs, imagepull.ForgetBackOff(r.Pod.Plan.Layout.ImageBackOff(), r.Pod.Plan.ID.UID))
 	}
 	switch {
-	case r.Stop.Recreates: // the pod's definition remains on disk
+	// The pod's definition remains on disk.
+	case r.Stop.Recreates:
 		errs = append(errs, r.underDirLock(ctx, volume.RemoveForRecreate))
 	case len(o.DeleteClaims) > 0:
 		errs = append(errs, r.removeClaims(ctx, o.DeleteClaims))
@@ -239,10 +242,10 @@ func (r *Remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	return nil
 }
 
-// removeClaims removes the pod's directory. Before that, while the pod can still be found if the
-// removal is interrupted, it removes the directories of its claims that no other pod uses. Before that,
-// it empties the pod's volumes: the rest of the removal locks the directory of all claims, and must be
-// short.
+// removeClaims first empties the pod's volumes, then removes the directories of those claims that no
+// other pod uses, and at last the pod's directory. The pod's directory is last, so that podrun still
+// finds the pod if the removal is interrupted. The volumes are first, because the other steps lock the
+// directory of all claims and must be short.
 func (r *Remover) removeClaims(ctx context.Context, paths []string) error {
 	return r.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
 		if err := volume.RemoveForRecreate(ctx, layout, uid); err != nil {
@@ -282,7 +285,8 @@ func (r *Remover) Logs() error {
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
-			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may have removed it
+			// Another process may have removed the link.
+			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}
 		}
@@ -298,8 +302,8 @@ func (r *Remover) Dirs(ctx context.Context) error {
 	return r.underDirLock(ctx, store.RemovePod)
 }
 
-// underDirLock calls remove, which removes the pod's directory or the directory's content
-// (volume.Empty), while the directory is locked.
+// underDirLock locks the directory of the pod and calls remove, which removes the directory or
+// its content (volume.Empty).
 func (r *Remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
 	dir, err := r.Pod.LockDir(ctx)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/podrun/podrun/run/observe"
 )
 
-// stopRetryTimeout is how long a failed call that stops or removes an object is retried; the kubelet retries
-// forever. If a container's shim does not respond, containerd on a busy machine takes seconds to detect that
-// the container has exited: more than 5 s in a virtual machine with a third of a CPU. The pauses between
-// attempts double, because calls fail immediately while the runtime restarts.
+// stopRetryTimeout is how long podrun retries a failed call that stops or removes an object. (The kubelet
+// retries forever.) If a container's shim does not respond, containerd on a busy machine takes seconds to
+// detect that the container has exited: more than 5 s in a virtual machine with a third of a CPU. The pauses
+// between attempts double, because calls fail immediately while the runtime is restarting.
 const (
 	stopRetryTimeout = 15 * time.Second
 	firstStopPause   = 100 * time.Millisecond
@@ -20,12 +20,12 @@ const (
 
 // retries paces the attempts of one call. The zero value is ready for use.
 type retries struct {
-	end   time.Time // stopRetryTimeout after the first failure
+	end   time.Time // the time of the first failure plus stopRetryTimeout
 	pause time.Duration
 }
 
-// failed is called after each failed attempt. It waits until the next attempt, or until ctx ends, and returns
-// true; it returns false if no time for attempts is left.
+// failed must be called after each failed attempt. It waits until the next attempt is due, or until ctx ends,
+// and returns true. If no time for attempts is left, it returns false.
 func (r *retries) failed(ctx context.Context) bool {
 	if r.end.IsZero() {
 		r.end, r.pause = time.Now().Add(stopRetryTimeout), firstStopPause

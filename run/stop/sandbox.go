@@ -30,11 +30,12 @@ func (s *Stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 }
 
 // stopSandbox stops a sandbox. If the last owner was killed, the runtime may not have started the
-// sandbox's task; stopSandbox then deletes the task.
+// sandbox's task. In that case, stopSandbox deletes the task.
 func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	err := DuringOutage(ctx, func() error {
 		err := s.pod.Node.Client.StopPodSandbox(ctx, id)
-		if err != nil { // the next attempt does not remove what an interrupted network plugin left behind
+		// The next attempt does not remove what an interrupted network plugin left behind.
+		if err != nil {
 			s.lease.Lock.NoteUnreleased([]string{id})
 		}
 		return err
@@ -48,9 +49,9 @@ func (s *Stopper) stopSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// recordEndingSandboxes records that the pod's sandboxes are about to be stopped. If this process is
-// killed during the stop, the runtime reports them as ready for a while, although nothing can be
-// started in them. The error is store.ErrChanged if another command owns the pod.
+// recordEndingSandboxes records that podrun is about to stop the pod's sandboxes. If this process is
+// killed during the stop, the runtime reports them as ready for a while, although no container can
+// be started in them. The error is store.ErrChanged if another command owns the pod.
 func (s *Stopper) recordEndingSandboxes() error {
 	if err := s.lease.Lock.CheckOwned(); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *Stopper) recordEndingSandboxes() error {
 	})
 }
 
-// endingSandboxes returns the ready sandboxes that are not in noted.
+// endingSandboxes returns the ready sandboxes that noted does not contain.
 func (s *Stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
 	for _, sb := range s.pod.Observed.Sandboxes {

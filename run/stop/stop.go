@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// hurryGrace is how long containers may take to stop once podrun is about to be killed. GitHub's runner
-// sends SIGKILL 2.5 s after SIGTERM; the remaining time is for removing the pod.
+// hurryGrace is how long containers may take to stop when podrun will soon be killed. GitHub's runner
+// sends SIGKILL 2.5 s after SIGTERM, and podrun needs the rest of this time to remove the pod.
 const hurryGrace = 1500 * time.Millisecond
 
 // Stopper stops a pod's containers.
@@ -27,16 +27,16 @@ type Stopper struct {
 	pod   *pod.Pod
 	lease *lease.Lease
 	Hurry <-chan struct{} // RunOptions.Hurry
-	// Removes is true if the pod is removed after the stop; Recreates is true if the pod is then
-	// created again from its checkpoint.
+	// Removes is true if podrun removes the pod after the stop. Recreates is true if podrun then
+	// creates the pod again from its checkpoint.
 	Removes, Recreates bool
 }
 
 // NewStopper returns the stopper of the lease's pod.
 func NewStopper(l *lease.Lease) *Stopper { return &Stopper{pod: l.Pod, lease: l} }
 
-// hurried returns a context that is canceled hurryGrace after Hurry announces that podrun will be
-// killed.
+// hurried returns a context that is canceled hurryGrace after Hurry has announced that podrun
+// will be killed.
 func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if s.Hurry == nil {
@@ -57,10 +57,10 @@ func (s *Stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// Pod stops the whole pod: app containers concurrently, then sidecars in reverse order with the rest of
-// the grace period, then the sandboxes. It removes init containers that were created ahead of their turn,
-// unless the pod is removed after the stop. The error is store.ErrChanged if another command took over the
-// pod.
+// Pod stops the whole pod: first the app containers, concurrently; then the sidecars in reverse order,
+// with the rest of the grace period; then the sandboxes. It removes init containers that podrun created
+// before their turn, unless podrun removes the pod after the stop. The error is store.ErrChanged if
+// another command took over the pod.
 func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.Containers(ctx, grace)}
 	if s.lease.Lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
@@ -75,8 +75,8 @@ func (s *Stopper) Pod(ctx context.Context, grace time.Duration) error {
 	return errors.Join(append(errs, s.stopSandboxes(ctx, func(lifecycle.Sandbox) bool { return true }))...)
 }
 
-// Owned makes this command the owner of a pod and stops it. If another command takes over the pod in
-// order to stop or remove it, Owned waits for that command.
+// Owned makes this command the owner of a pod and stops it. If another command takes over the pod to
+// stop or remove it, Owned waits for that command.
 func (s *Stopper) Owned(ctx context.Context, grace time.Duration) error {
 	s.lease.Ending = true
 	for first := true; ; first = false {
@@ -86,7 +86,8 @@ func (s *Stopper) Owned(ctx context.Context, grace time.Duration) error {
 			return err
 		case first:
 		case r == nil || r.Incarnation != s.lease.Lock.Incarnation:
-			return nil // another command has removed the pod
+			// Another command has removed the pod.
+			return nil
 		case !s.lease.Lock.Owned() && s.lease.Operates(r):
 			if err := s.lease.AwaitEnd(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 				return err
@@ -104,15 +105,15 @@ func (s *Stopper) Owned(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// Containers stops all containers, the sidecars last.
+// Containers stops all containers. It stops the sidecars last.
 func (s *Stopper) Containers(ctx context.Context, grace time.Duration) error {
 	apps, sidecars := s.running()
 	slices.Reverse(sidecars)
 	return s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
 }
 
-// removeUnstartedInits removes the init containers that were created but not started: podrun creates an
-// init container while the previous one runs, unlike the kubelet.
+// removeUnstartedInits removes the init containers that podrun created but has not started. They exist
+// because podrun, unlike the kubelet, creates an init container while the previous one runs.
 func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 	var errs []error
 	for _, c := range slices.Clone(s.pod.Observed.Containers) {
@@ -124,7 +125,8 @@ func (s *Stopper) removeUnstartedInits(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnstarted removes a container that was created but not started, also from the observation.
+// RemoveUnstarted removes a container that podrun created but has not started. It also removes it
+// from the observation.
 func (s *Stopper) RemoveUnstarted(ctx context.Context, name, id string) error {
 	remove := func() error { return s.pod.Node.Client.RemoveContainer(ctx, id) }
 	if err := DuringOutage(ctx, remove); err != nil {
@@ -159,9 +161,9 @@ func (s *Stopper) running() (apps, sidecars []lifecycle.Container) {
 }
 
 // stopAll stops containers without the pod's lock. It stops list[:together] concurrently, and the
-// others one after the other. As in the kubelet, all Killing events are emitted, and all preStop hooks
-// started, at the beginning. If the grace period is 0, it stops all containers concurrently. The error
-// is store.ErrChanged if another command took over the pod.
+// others one after the other. As in the kubelet, it emits all Killing events and starts all preStop
+// hooks at the beginning. If the grace period is 0, it stops all containers concurrently. The error is
+// store.ErrChanged if another command took over the pod.
 func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.recordEnding(list, grace); err != nil || len(list) == 0 {
@@ -197,7 +199,8 @@ func (s *Stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		}
 	}
 	if lost != nil && ctx.Err() == nil {
-		return lost // explains why the stops did not complete
+		// This explains why the stops did not complete.
+		return lost
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -219,8 +222,8 @@ func (s *Stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	return out
 }
 
-// Finish stops the containers and sandboxes that an earlier owner asked to stop: they may exit at any
-// time, so they must not be treated as running.
+// Finish stops the containers and sandboxes that an earlier owner asked to stop. They may exit at any
+// time, so podrun must not treat them as running.
 func (s *Stopper) Finish(ctx context.Context) error {
 	if len(s.lease.Lock.Ending) == 0 {
 		return nil
@@ -245,8 +248,8 @@ func (s *Stopper) Finish(ctx context.Context) error {
 	return s.pod.OfRuntime(s.stopAll(ctx, list, len(list), s.pod.GracePeriod()))
 }
 
-// recordEnding records the containers that are about to be asked to stop, and the ends of their grace
-// periods. For a removal, it also records the pod's sandboxes, and that the pod is being removed.
+// recordEnding records the containers that podrun is about to ask to stop, and the ends of their
+// grace periods. If podrun removes the pod, recordEnding also records that, and the pod's sandboxes.
 func (s *Stopper) recordEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.Removes {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is the minimum time that a container gets to stop when its preStop hook, or the
+// minimumGrace is the minimum time that a container gets to stop, even if its preStop hook, or the
 // containers before it, have used up the pod's grace period (kubelet, minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
 
@@ -109,7 +109,8 @@ func (s *Stopper) stopWithRetries(ctx, hurried context.Context, st stop, start t
 		case err == nil || observe.Settled(ctx, s.pod.Node.Client, st.Container):
 			return nil
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
-			continue // the next iteration kills the container
+			// The next iteration kills the container.
+			continue
 		case ctx.Err() != nil && cri.Interrupted(err):
 			return fmt.Errorf("container %s (%s) has not exited yet", st.Name, observe.ShortID(st.ID))
 		case ctx.Err() != nil || !r.failed(within):

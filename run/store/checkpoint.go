@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// WriteCheckpoint writes a pod's checkpoint. The schema version follows the first line, the head, which is
-// the same in all versions. If c is InMemory, the complete checkpoint is in a file in memory. The file on
-// disk does not contain the data of Secrets, but the name of the file in memory, so the two always match,
-// even if podrun is killed between the writes. The error is of kind Refused if the checkpoint is larger than
-// identity.MaxCheckpoint or the file system in memory is full.
+// WriteCheckpoint writes a pod's checkpoint. The file contains the schema version after its first line, the
+// head, which is the same in all versions. If c is InMemory, WriteCheckpoint writes the complete checkpoint
+// to a file in memory. The file on disk then has no data of Secrets, but the name of the file in memory. So
+// the two files always match, even if podrun is killed between the two writes. The error is of kind Refused
+// if the checkpoint is larger than identity.MaxCheckpoint, or if the file system in memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if err := ReserveCheckpoint(layout, id, c); err != nil {
 		return err
@@ -40,9 +40,9 @@ func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// ReserveCheckpoint is WriteCheckpoint for a new pod, without a sync: other processes see what the pod
-// reserves, but the checkpoint is not durable until SyncCheckpoint is called. A sync takes milliseconds, and
-// the node's lock must not be held that long.
+// ReserveCheckpoint does what WriteCheckpoint does, for a new pod and without a sync. Other processes see
+// what the pod reserves, but the checkpoint is not durable until SyncCheckpoint is called. A sync takes
+// milliseconds, and podrun must not hold the node's lock that long.
 func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if c.SecretsLost {
 		return LostSecrets(id)
@@ -79,9 +79,9 @@ func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Check
 	return nil
 }
 
-// ReadCheckpoint reads a pod's checkpoint in order to change the pod. It returns nil if there is none. The
-// error is of kind Refused if a newer version of podrun wrote one of the pod's state files; other errors are
-// those of ViewCheckpoint.
+// ReadCheckpoint reads a pod's checkpoint for a caller that will change the pod. It returns nil if there is
+// none. The error is of kind Refused if a newer version of podrun wrote one of the pod's state files; other
+// errors are those of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
 		return nil, err
@@ -89,11 +89,11 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return ViewCheckpoint(layout, uid)
 }
 
-// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod. It returns nil if there
-// is none. If a newer version of podrun wrote the checkpoint, it returns the fields that this version
-// supports. It sets the objects' defaults, because the version that wrote them may have had fewer defaults.
-// It sets SecretsLost if the pod's Secrets were in memory and are lost. An error, of kind Runtime, means
-// that the checkpoint is corrupt; other pods are not affected.
+// ViewCheckpoint reads a pod's checkpoint for a caller that will show or remove the pod. It returns nil if
+// there is none. If a newer version of podrun wrote the checkpoint, it returns the fields that this version
+// supports. It sets the objects' defaults, because an older version that wrote them may have had fewer
+// defaults. It sets SecretsLost if podrun kept the pod's Secrets in memory and has lost them. An error, of
+// kind Runtime, means that the checkpoint is corrupt; other pods are not affected.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	c, err := viewCheckpoint(layout, uid)
 	for range 2 {
@@ -114,7 +114,7 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return c, nil
 }
 
-// viewCheckpoint is like ViewCheckpoint, but does not set defaults or wrap the error.
+// viewCheckpoint does what ViewCheckpoint does, but does not set defaults or wrap the error.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	path := layout.Checkpoint(uid)
 	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
@@ -164,8 +164,8 @@ func BrokenCause(err error) error {
 }
 
 // IsCorrupt reports whether an error of ReadCheckpoint means that the content of the checkpoint is
-// lost. A temporary failure to read the file, such as EMFILE, does not count: the content may be
-// intact.
+// lost. If the file temporarily cannot be read, for example because of EMFILE, IsCorrupt returns
+// false: the content may be intact.
 func IsCorrupt(err error) bool {
 	if err == nil || IsNewer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -186,7 +186,8 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	var pods []identity.Pod
 	for _, e := range entries {
 		if !identity.SafeUID(e.Name()) {
-			continue // podrun does not create directories with such names
+			// podrun does not create directories with such names.
+			continue
 		}
 		if id, ok := discover.StoredPod(context.Background(), layout, e.Name()); ok {
 			pods = append(pods, id)
@@ -195,9 +196,10 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// StoredNamed lists the pods with this namespace and name that have a checkpoint; it may list other
-// pods as well. It reads only the directory of the pod in the owner record, which is written before the
-// directory is created and removed after it. Without such a record or directory, it returns StoredPods.
+// StoredNamed lists the pods with this namespace and name that have a checkpoint. It may list other
+// pods, too. It reads only the directory of the pod in the owner record. This suffices because podrun
+// writes the record before it creates the directory, and removes the directory first. Without such a
+// record or directory, it returns StoredPods.
 func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error) {
 	r, err := ReadOwner(layout, id)
 	if err != nil || r == nil || !identity.SafeUID(r.UID) {
@@ -210,10 +212,10 @@ func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error
 	return []identity.Pod{stored}, nil
 }
 
-// Sweep removes leftovers of killed podrun processes: empty pod directories without a
-// checkpoint, which no command finds, and the locks, owner records, claims and
-// reservations of pods and processes that no longer exist. The caller holds the node's
-// lock, which covers the creation of every pod's directory.
+// Sweep removes leftovers of killed podrun processes. These are empty pod directories without a
+// checkpoint, which no command finds, and the locks, owner records, claims and reservations of
+// pods and processes that no longer exist. The caller must hold the node's lock, because podrun
+// creates every pod's directory under that lock.
 func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -228,9 +230,9 @@ func Sweep(layout identity.Layout) error {
 	return SweepDirs(layout, dirs)
 }
 
-// SweepDirs is like Sweep, but uses the pod directories from the host's facts, which must have been read
-// after the caller acquired the node's lock. Reading thousands of directories again would take a tenth of
-// the CPU time of an apply.
+// SweepDirs does what Sweep does with the pod directories in the host's facts. The caller must have read
+// these facts after it acquired the node's lock. Another read of thousands of directories would take a
+// tenth of the CPU time of an apply.
 func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	count, err := sweepDirs(layout, dirs)
 	if err != nil {
@@ -239,7 +241,8 @@ func SweepDirs(layout identity.Layout, dirs host.PodDirs) error {
 	if err := sweepLocks(layout, count); err != nil {
 		return err
 	}
-	removeTemporary(layout.Reservations(), ".") // these files are created under the node's lock
+	// podrun creates these files under the node's lock.
+	removeTemporary(layout.Reservations(), ".")
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 
@@ -267,11 +270,13 @@ func sweepDirs(layout identity.Layout, dirs host.PodDirs) (count int, err error)
 func sweepPodDir(dir string) (removed bool, err error) {
 	inner, err := os.ReadDir(dir)
 	if err != nil {
-		return false, nil // removed by another process
+		// Another process has removed it.
+		return false, nil
 	}
 	for _, i := range inner {
 		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-			_ = os.Remove(filepath.Join(dir, i.Name())) // fails if the directory is not empty: the pod directory then stays, too
+			// This fails if the directory is not empty; the pod directory then remains, too.
+			_ = os.Remove(filepath.Join(dir, i.Name()))
 		}
 	}
 	err = os.Remove(dir)
@@ -281,14 +286,14 @@ func sweepPodDir(dir string) (removed bool, err error) {
 	return err == nil, nil
 }
 
-// sweepShare limits how often sweepLocks reads the names of all pods, which it requires to find leftover
-// locks: it tolerates one leftover lock for each sweepShare pods, so that an apply does not read the names
-// only because of the lock of its own new pod.
+// sweepShare limits how often sweepLocks reads the names of all pods, which it needs to find leftover
+// locks. It tolerates one leftover lock for each sweepShare pods. Otherwise each apply would read the
+// names only because of the lock of its own new pod.
 const sweepShare = 50
 
-// sweepLocks removes the locks, owner records and histories of pods that are no longer on this host; otherwise
-// every run with a generated name would leave a lock behind. It keeps locks that a process holds. The caller
-// holds the node's lock, which covers the creation of every pod's directory.
+// sweepLocks removes the locks, owner records and histories of pods that are no longer on this host. Otherwise
+// every run with a generated name would leave a lock behind. It keeps a lock if a process holds it. The caller
+// must hold the node's lock, because podrun creates every pod's directory under that lock.
 func sweepLocks(layout identity.Layout, count int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners(), layout.Histories()} {
@@ -297,7 +302,8 @@ func sweepLocks(layout identity.Layout, count int) error {
 		}
 	}
 	if len(names) <= count+1+count/sweepShare {
-		return nil // there are only the node's lock, and one lock for each pod on this host
+		// There are only the node's lock and one lock for each pod on this host.
+		return nil
 	}
 	pods, err := StoredPods(layout)
 	if err != nil {
@@ -325,14 +331,15 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	}
 	defer f.Close()
 	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
-		_ = removeOwner(layout, id) // if this fails, a later sweep tries again
+		// If this fails, a later sweep tries again.
+		_ = removeOwner(layout, id)
 		_ = os.Remove(layout.PodLock(id))
 	}
 	return nil
 }
 
-// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. It returns true if the file
-// system fails to look up the file.
+// HasCheckpoint reports whether a pod has a checkpoint file, valid or not. If the file system fails to
+// look up the file, it returns true.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return !errors.Is(err, fs.ErrNotExist)

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// ProvisionedClaims returns the claims of a stored pod for which podrun provisioned directories
+// ProvisionedClaims returns the claims of a stored pod for which podrun created directories
 // (volume.Provision), by path. An error means that the pod's checkpoint is corrupt.
 func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.PersistentVolumeClaim, error) {
 	c, err := ViewCheckpoint(layout, uid)
@@ -34,10 +34,10 @@ func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.P
 	return out, nil
 }
 
-// ClaimsOfOthers maps the path of each claim directory that stored pods use to one of these pods. It
-// omits the pod id itself, pods of other namespaces, and pods whose UID is in except. The error is of
-// kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the pod is in
-// except.
+// ClaimsOfOthers maps the path of each claim directory that other stored pods use to one of these
+// pods. It omits the pod id itself, pods of other namespaces, and pods whose UID is in except. The
+// error is of kind Refused if the checkpoint of a pod of this namespace cannot be read, even if the
+// pod is in except.
 func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]bool) (map[string]identity.Pod, error) {
 	pods, err := StoredPods(layout)
 	if err != nil {
@@ -63,8 +63,8 @@ func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]b
 	return out, nil
 }
 
-// KeptClaims returns the claims that have directories in dir, by path; only their names are set. It
-// returns no claims if dir is "" or does not exist.
+// KeptClaims returns the claims that have directories in dir, by path. The claims contain only
+// their names. It returns no claims if dir is "" or does not exist.
 func KeptClaims(dir string) (map[string]*corev1.PersistentVolumeClaim, error) {
 	if dir == "" {
 		return nil, nil

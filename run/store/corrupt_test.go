@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestIsCorrupt: a checkpoint is corrupt only if its content is lost, not if it temporarily cannot be
-// read.
+// TestIsCorrupt checks that a checkpoint is corrupt only if its content is lost, and not if it
+// temporarily cannot be read.
 func TestIsCorrupt(t *testing.T) {
 	path := func(err error) error { return &fs.PathError{Op: "open", Path: "pod.yaml", Err: err} }
 	for err, want := range map[error]bool{

@@ -11,13 +11,13 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// The first state file of its kind was synced, but not the entry of its directory: after a power
-// failure, the directory was missing.
+// podrun used to sync the first state file of its kind, but not the directory that it created
+// for it: after a power failure, the directory was missing.
 func TestDirectoriesOfStateFilesAreDurable(t *testing.T) {
 	resize := PodState{Resize: &lifecycle.Resize{Group: true}}
 	for name, tc := range map[string]struct {
 		before, do func(l identity.Layout) error
-		want       bool // the directory's entry is synced
+		want       bool // whether the directory's entry is synced
 	}{
 		"pending restarts": {do: func(l identity.Layout) error { return KeepState(l.PendingRestarts("u"), "x", true) }, want: true},
 		"other pending restarts": {

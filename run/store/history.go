@@ -22,18 +22,19 @@ const maxRevisions = 5
 type Revision struct {
 	Number int64
 	// Made contains the pod and the objects to which it refers. An earlier revision contains only
-	// objects to which the next revision no longer refers, with their last content; the current
-	// revision contains all.
+	// the objects to which the next revision no longer refers, with their last content. The
+	// current revision contains all objects.
 	Made manifest.Checkpoint
-	// Superseded is when the next definition replaced this one; zero for the current one.
+	// Superseded is the time at which the next definition replaced this one; zero for the current
+	// one.
 	Superseded time.Time
 }
 
 // history is the content of a history file: the earlier definitions of a pod, oldest first.
 type history struct {
-	// UID is the UID of the pod that had the last of the following definitions. A history that
-	// describes neither the current pod nor its predecessor is ignored: its pod was removed by a
-	// version of podrun that does not keep histories.
+	// UID is the UID of the pod that had the last of the following definitions. If a history
+	// belongs neither to the current pod nor to its predecessor, podrun ignores it: a version of
+	// podrun that does not keep histories has removed its pod.
 	UID       string            `json:"uid"`
 	Revisions []historyRevision `json:"revisions"`
 }
@@ -45,11 +46,12 @@ type historyRevision struct {
 	Objects    string    `json:"objects"` // of a checkpoint
 }
 
-// KeepRevision adds was, the current definition of a pod, to the pod's history. Call it before next replaces
-// that definition, so that the history is complete even if podrun is killed in between. It changes nothing
-// if was and next are the same revision, or if a newer version of podrun wrote the history. If the Secrets
-// of either definition are kept in memory only, the history contains no Secrets. If the history would be
-// larger than a checkpoint may be, KeepRevision drops its oldest definitions. The pod's lock must be held.
+// KeepRevision adds was, the current definition of a pod, to the pod's history. The caller must call it
+// before next replaces that definition, so that the history is complete even if podrun is killed in between.
+// It changes nothing if was and next are the same revision, or if a newer version of podrun wrote the
+// history. If podrun keeps the Secrets of either definition in memory only, the history contains no Secrets.
+// If the history would be larger than a checkpoint may be, KeepRevision drops its oldest definitions. The
+// pod's lock must be held.
 func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Checkpoint, nextUID string, now time.Time) error {
 	if manifest.SameRevision(was.Pod, next.Pod) {
 		return nil
@@ -59,7 +61,8 @@ func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Ch
 		return nil
 	}
 	if err != nil || !h.describes(id.UID) {
-		h = history{} // a corrupt history is of no use
+		// A corrupt history is of no use.
+		h = history{}
 	}
 	objects, err := was.Without(next).Marshal()
 	if err != nil {
@@ -75,8 +78,8 @@ func KeepRevision(layout identity.Layout, id identity.Pod, was, next manifest.Ch
 	return h.write(layout, id)
 }
 
-// ForgetHistorySecrets removes the Secrets from the history of a pod whose Secrets are kept in memory
-// only from now on. The pod's lock must be held.
+// ForgetHistorySecrets removes the Secrets from the history of a pod. It is called when podrun begins
+// to keep the pod's Secrets in memory only. The pod's lock must be held.
 func ForgetHistorySecrets(layout identity.Layout, id identity.Pod) error {
 	h, err := readHistory(layout, id)
 	if err != nil || !h.dropSecrets() {
@@ -95,7 +98,8 @@ func (h *history) dropSecrets() (dropped bool) {
 		}
 		c.Secrets, dropped = nil, true
 		objects, err := c.Marshal()
-		if err != nil { // the revision cannot be read
+		// The revision cannot be read.
+		if err != nil {
 			r.Objects = ""
 			continue
 		}
@@ -144,8 +148,8 @@ func (h history) next() int64 {
 	return h.Revisions[len(h.Revisions)-1].Number + 1
 }
 
-// drop removes the revisions that are the same as c: a definition that is applied again gets a new
-// number, as in kubectl.
+// drop removes the revisions that equal c: if a definition is applied again, it gets a new number,
+// as in kubectl.
 func (h *history) drop(c manifest.Checkpoint) {
 	h.Revisions = slices.DeleteFunc(h.Revisions, func(r historyRevision) bool {
 		made, err := manifest.Unmarshal([]byte(r.Objects))

@@ -30,7 +30,7 @@ func revisionOf(image, configMap string) manifest.Checkpoint {
 	return c
 }
 
-// keep records that the definitions are applied one after the other.
+// keep records that the given definitions are applied one after the other.
 func keep(t *testing.T, layout identity.Layout, made ...manifest.Checkpoint) {
 	t.Helper()
 	for i := range made[1:] {
@@ -98,9 +98,9 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryKilled: podrun is killed after it has written the history, but before it writes the new
-// definition. The earlier definition is then still the current one, and the next change does not
-// record it twice.
+// TestHistoryKilled covers a podrun that is killed after it has written the history and before it
+// writes the new definition. The earlier definition is then still the current one, and the next
+// change does not record it twice.
 func TestHistoryKilled(t *testing.T) {
 	a, b, c := revisionOf("a", ""), revisionOf("b", ""), revisionOf("c", "")
 	layout := testLayout(t)
@@ -114,9 +114,9 @@ func TestHistoryKilled(t *testing.T) {
 	}
 }
 
-// TestHistoryOfOther: the history of an earlier pod of the same name does not count as the history
-// of the current pod. A version of podrun without histories removed the earlier pod, but not its
-// history.
+// TestHistoryOfOther checks that the history of an earlier pod of the same name is not part of the
+// current pod's history. A version of podrun without histories removed the earlier pod, but not
+// its history.
 func TestHistoryOfOther(t *testing.T) {
 	a, b := revisionOf("a", ""), revisionOf("b", "")
 	layout := testLayout(t)
@@ -136,7 +136,7 @@ func TestHistoryOfOther(t *testing.T) {
 	}
 }
 
-// TestHistoryFile: the file is private, is removed with the pod, and has a limit.
+// TestHistoryFile checks that the file is private, is removed with the pod, and has a limit.
 func TestHistoryFile(t *testing.T) {
 	layout := testLayout(t)
 	keep(t, layout, revisionOf("a", ""), revisionOf("b", ""))
@@ -170,7 +170,8 @@ func TestHistoryFile(t *testing.T) {
 	}
 }
 
-// TestHistoryNewer: the history of a newer podrun is neither misread nor overwritten.
+// TestHistoryNewer checks that podrun neither misreads nor overwrites the history of a newer
+// podrun.
 func TestHistoryNewer(t *testing.T) {
 	layout := testLayout(t)
 	keep(t, layout, revisionOf("a", ""), revisionOf("b", ""))

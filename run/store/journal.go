@@ -19,14 +19,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// The limits for a journal's size. A probe that fails every second adds a line per second for as long
-// as a command supervises the pod. Therefore, a file of more than maxJournal bytes is compacted: its
-// newest events are aggregated and replace it.
+// The limits for a journal's size. While a command supervises a pod, a probe that fails every second
+// adds a line per second. Therefore podrun compacts a file of more than maxJournal bytes: it
+// aggregates the newest events, which replace the content of the file.
 const (
-	maxJournal      = 512 << 10
-	keptJournal     = 128 << 10 // bytes that compaction keeps
-	keptEvents      = 256
-	maxJournalRead  = 4 << 20 // bytes that are read from the end of a file that was not compacted; an older version of podrun may have left a larger one
+	maxJournal  = 512 << 10
+	keptJournal = 128 << 10 // bytes that compaction keeps
+	keptEvents  = 256
+	// bytes that podrun reads from the end of a file that was not compacted; an older version of podrun
+	// may have left a larger one
+	maxJournalRead  = 4 << 20
 	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
