@@ -29,8 +29,8 @@ type APIOptions struct {
 	TLS    nodeapi.TLSFiles
 }
 
-// StatusGroup is the group that may read metrics and status, so that a monitoring agent
-// does not require root. The deb and rpm packages create the group; without the group, only root
+// StatusGroup is the group whose members may read metrics and status, so that a monitoring agent
+// need not run as root. The deb and rpm packages create the group; without the group, only root
 // can read metrics and status.
 const StatusGroup = "podrun"
 
@@ -45,11 +45,13 @@ type api struct {
 	loops   sync.WaitGroup
 
 	mu    sync.Mutex
-	super *supervisor.Supervisor // nil until supervised is called
-	deaf  map[string]string      // why podrun cannot listen on an address, by address
+	super *supervisor.Supervisor // nil until supervised sets it
+	// by address: why podrun cannot listen on the address
+	deaf map[string]string
 }
 
-// newAPI returns the API of a supervisor, which supervised sets later.
+// newAPI returns the API of a supervisor. The caller sets the supervisor later, with
+// supervised.
 func newAPI(e *run.Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
@@ -86,7 +88,7 @@ func probeResult(outcome string) string {
 	return "unknown"
 }
 
-// observe adds the callbacks that provide the API's data to a supervisor's options.
+// observe adds to a supervisor's options the callbacks from which the API gets its data.
 func (a *api) observe(ctx context.Context, o *supervisor.Options) {
 	a.engine.Client.Observe(a.metrics.RuntimeCall)
 	a.tap(&a.engine.Node)
@@ -102,9 +104,10 @@ func (a *api) supervised(s *supervisor.Supervisor) {
 	a.super = s
 }
 
-// listen starts to serve. It returns after the first attempt, so that clients can connect
-// once podrun has reported that it is ready. If podrun cannot listen on an address, for example
-// because the host does not have it yet, it tries again later and runs the pods anyway.
+// listen starts to serve. It returns after the first attempt, so that clients can connect when
+// podrun has reported that it is ready. If podrun cannot listen on an address, for example
+// because the host does not have it yet, listen tries again later, and podrun runs the pods
+// anyway.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
 		l, err := listen()

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// state returns the data for a scrape of /metrics. It makes no calls to other processes.
+// state returns the data for a scrape of /metrics. It does not call other processes.
 func (a *api) state() nodeapi.State {
 	out := nodeapi.State{Known: map[string]bool{}, Containers: map[string]int{}, Restarts: map[nodeapi.ContainerName]uint32{}}
 	s, err := a.supervisor()
@@ -91,7 +91,7 @@ func (a *api) health() []nodeapi.Check {
 	return checks
 }
 
-// sources returns the state of the manifest sources; nil until they have been read.
+// sources returns the state of the manifest sources; nil until podrun has read them.
 func (a *api) sources() []nodeapi.Source {
 	s, err := a.supervisor()
 	if err != nil {
@@ -104,11 +104,11 @@ func (a *api) sources() []nodeapi.Source {
 	return withCorrupt(sourceStates(snapshot), snapshot, s.Summary().Corrupt)
 }
 
-// appliedSource is the source name for the problems of pods that no file defines.
+// appliedSource is the name of the source in problems of pods that no file defines.
 const appliedSource = "podrun apply"
 
-// withCorrupt adds the pods whose checkpoints cannot be read to the problems of their
-// sources.
+// withCorrupt adds problems to the sources: one for each pod whose checkpoint podrun cannot
+// read.
 func withCorrupt(states []nodeapi.Source, snapshot *source.Snapshot, corrupt []supervisor.Corrupt) []nodeapi.Source {
 	applied := nodeapi.Source{Name: appliedSource, State: string(source.Present)}
 	for _, c := range corrupt {

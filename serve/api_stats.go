@@ -24,7 +24,7 @@ type usageReader struct {
 	rates  nodeapi.Rates
 
 	mu     sync.Mutex
-	groups *host.Cgroup // nil until they are read
+	groups *host.Cgroup // nil until it has been read
 }
 
 // read reads the usage of the node and its pods: the runtime's statistics, and the cgroups
@@ -72,7 +72,8 @@ func (r *usageReader) groupUsage(ctx context.Context, uid string, into map[strin
 	r.mu.Lock()
 	groups := r.groups
 	r.mu.Unlock()
-	if groups == nil { // mounts and driver do not change
+	// The mounts and the driver do not change.
+	if groups == nil {
 		facts, err := discover.ReadBasics(ctx, r.engine.Client, r.engine.Settings)
 		if err != nil {
 			return fmt.Errorf("statistics: %w", err)

@@ -39,7 +39,8 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 	case err == nil && resp.StatusCode == http.StatusOK:
 		return resp.Body, nil
 	case err == nil:
-		_ = resp.Body.Close() // all cases below return an error
+		// All cases below return an error.
+		_ = resp.Body.Close()
 		failed.Err = fmt.Errorf("its API returned %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case nodeapi.IsAbsent(err):
 		failed.Err, failed.Hint = errors.New("no API server listens on "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
@@ -50,8 +51,9 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 }
 
 // dialAPI connects to the API's socket. If that fails, it tries the socket of a supervisor with a
-// socket group, and then the path at which earlier releases listen. If all fail, it returns the
-// first error.
+// socket group, and then the path at which earlier releases listen. If that fails, it tries the
+// socket of a supervisor with a socket group, and then the path at which earlier releases listen.
+// If all fail, it returns the first error.
 func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
 	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
 	if err == nil {
@@ -80,15 +82,15 @@ func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, er
 	return out, nil
 }
 
-// maxEventLine limits the size of an event from a supervisor's API, in bytes, and eventsAhead how
-// many events are buffered for a slow reader: further events are dropped here, but remain in the
-// journals.
+// maxEventLine limits the size of an event from a supervisor's API, in bytes. eventsAhead is the
+// number of events that WatchEvents buffers for a slow reader. It drops further events, which
+// remain in the journals.
 const (
 	maxEventLine = 1 << 20
 	eventsAhead  = 1024
 )
 
-// WatchEvents returns events of a supervisor's pods as they happen. The channel is closed
+// WatchEvents returns events of a supervisor's pods when they happen. The channel is closed
 // when ctx ends or the supervisor exits. It returns an error if no supervisor runs.
 func WatchEvents(ctx context.Context, layout identity.Layout) (<-chan event.Event, error) {
 	body, err := askAPI(ctx, layout, "/events?watch=only")

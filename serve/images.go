@@ -17,8 +17,8 @@ func Images(e *run.Engine) supervisor.Images { return images{e} }
 
 type images struct{ engine *run.Engine }
 
-// List implements supervisor.Images. If the sandbox image is unknown, all images count as in use,
-// because any of them may be the sandbox image.
+// List implements supervisor.Images. If the sandbox image is unknown, it returns all images as in
+// use, because any of them may be the sandbox image.
 func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
 	list, err := s.engine.Images(ctx)
 	if err != nil {

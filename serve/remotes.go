@@ -14,7 +14,7 @@ import (
 // RemoteOptions are the options for reading sources that are URLs.
 type RemoteOptions struct {
 	Every      time.Duration // 0 means 20 s
-	HeaderFile string        // contains headers for each request; "" for none
+	HeaderFile string        // file with headers for each request; "" for none
 	Trust      []byte        // PEM certificates in addition to the system's, for tests
 }
 

@@ -22,27 +22,29 @@ import (
 
 // Options are the options of Run.
 type Options struct {
-	Dirs []string // manifest directories or https URLs; if empty, only pods that commands applied are supervised
-	// SettingsDirs is true if Dirs come from the settings: a reload then reads them again.
+	// manifest directories or https URLs; if empty, podrun supervises only pods that commands applied
+	Dirs []string
+	// SettingsDirs is true if Dirs come from the settings: a reload then also replaces Dirs.
 	SettingsDirs bool
 	Remote       RemoteOptions    // how URLs are read
 	Manifest     manifest.Options // how files are read
 	Claims       map[string]string
-	Relist       time.Duration // maximum interval between two reads of the directories; 0 is 20 s
+	// maximum interval between two reads of the directories; 0 means 20 s
+	Relist       time.Duration
 	AllowKubelet bool
 	// API configures the HTTP API.
 	API APIOptions
 	// Reload receives changed settings; nil for none.
 	Reload <-chan *run.Node
-	// Ready is called after the first read of the directories; Progress is called every
-	// Heartbeat with a line about the supervised pods, unless a worker is stuck.
+	// Ready is called after the first read of the directories. Progress is called every Heartbeat
+	// with a line about the supervised pods, unless a worker is stuck.
 	Ready     func()
 	Progress  func(string)
 	Heartbeat time.Duration
 }
 
 // Run supervises the pods that manifest directories define, and those that commands applied, until
-// ctx ends. The containers keep running after that.
+// ctx ends. After that, the containers continue to run.
 func Run(ctx context.Context, e *run.Engine, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,8 +98,8 @@ func Run(ctx context.Context, e *run.Engine, o Options) error {
 	return s.Run(ctx)
 }
 
-// stateChanges returns a channel that receives pods when their owner records or claims
-// change. It returns nil and prints a warning if the directories cannot be watched.
+// stateChanges returns a channel that receives a pod when its owner record or a claim on it
+// changes. If the directories cannot be watched, it prints a warning and returns nil.
 func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
@@ -119,7 +121,8 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 			select {
 			case <-ctx.Done():
 				return
-			case <-w.Errors: // after an overflow, the next scan detects the lost changes
+			// After an overflow, the next scan detects the changes whose events were lost.
+			case <-w.Errors:
 			case ev := <-w.Events:
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {
@@ -136,15 +139,15 @@ func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
 	return out
 }
 
-// collectLeftovers removes leftovers of killed podrun processes. It does not report that the
-// runtime does not respond, because that is reported elsewhere.
+// collectLeftovers removes leftovers of killed podrun processes. If the runtime does not
+// respond, it does not report that, because another part of the supervisor does.
 func collectLeftovers(ctx context.Context, e *run.Engine) {
 	if _, err := e.GC(ctx, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
 		e.WarnOnce(problem.WarningOf(err))
 	}
 }
 
-// SourceOf returns the file from which a running supervisor got a pod; "" for none.
+// SourceOf returns the file from which a running supervisor got a pod; "" if there is none.
 func SourceOf(e *run.Engine, id identity.Pod) string {
 	r, err := store.ReadSource(e.Layout(), id)
 	if err != nil || r == nil || !e.Supervised() {

@@ -23,19 +23,20 @@ type sources struct {
 	node    *node.Node
 	engine  *run.Engine
 	options Options
-	changed chan struct{} // has a signal if the content may have changed
+	changed chan struct{} // receives a signal when the content may have changed
 
 	mu     sync.Mutex // serializes reading and replacing the sources
 	reader *source.Reader
 	strict bool     // the setting strictSources
 	copies []string // names of the URLs' copies
-	swept  bool     // true once the copies of other URLs have been removed
-	known  string   // the directories' identities as stored on disk
-	end    func()   // ends the watch and the polls
+	swept  bool     // true when the copies of other URLs have been removed
+	// the identities of the directories, as stored on disk
+	known string
+	end   func() // ends the watch and the polls
 }
 
-// newSources starts to watch the sources. The watch ends when ctx ends or close is called; close
-// waits for the end of the watch.
+// newSources starts to watch the sources. The watch ends when ctx ends or close is called. close
+// returns when the watch has ended.
 func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error) {
 	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
 	data, err := store.ReadState(e.Layout().DirIdentities())
@@ -59,7 +60,8 @@ func (s *sources) open(dirs []string) error {
 		return &problem.Error{Kind: problem.Usage, Err: err}
 	}
 	var identities map[string]source.Identity
-	_ = json.Unmarshal([]byte(s.known), &identities) // validated before, or empty
+	// This was validated before, or is empty.
+	_ = json.Unmarshal([]byte(s.known), &identities)
 	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
 	if err != nil {
 		return err
@@ -99,8 +101,8 @@ func (s *sources) signal() {
 }
 
 // reload triggers a read of all sources. If the sources come from the settings, it first replaces
-// them with those in the new settings. If the new sources cannot be used, it reports that and
-// keeps the previous ones.
+// them with the sources in the new settings. If podrun cannot use the new sources, reload reports
+// that and keeps the previous ones.
 func (s *sources) reload(settings nodeconfig.Settings) {
 	if s == nil {
 		return
@@ -129,7 +131,8 @@ func (s *sources) close() {
 	s.end()
 }
 
-// Read reads the sources. If their state cannot be stored, it prints a warning.
+// Read reads the sources. If it cannot store their state, it prints a warning. If their state
+// cannot be stored, it prints a warning.
 func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +141,8 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 		return nil, nil, err
 	}
 	want := source.Merge(snapshot)
-	_ = want.All().ServeClaims(s.options.Claims) // unused claims may belong to pods that will be added later
+	// Unused claims may belong to pods that will be added later.
+	_ = want.All().ServeClaims(s.options.Claims)
 	if !s.swept {
 		s.swept = true
 		err = store.RemoveOtherCopies(s.node.Layout(), s.copies)
@@ -149,7 +153,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 	return snapshot, want, nil
 }
 
-// keep stores the identities of the directories, if they have changed.
+// keep stores the identities of the directories if they have changed.
 func (s *sources) keep(snapshot *source.Snapshot) error {
 	identities := map[string]source.Identity{}
 	for _, d := range snapshot.Dirs {

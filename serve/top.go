@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// Usage is the CPU and memory usage of a pod or a container; nil fields are unknown.
+// Usage is the CPU and memory usage of a pod or a container. nil fields are unknown.
 type Usage struct {
-	NanoCores       *uint64 // of CPU: 1e9 is one core
+	NanoCores       *uint64 // CPU usage; 1e9 is one core
 	WorkingSetBytes *uint64 // memory without inactive file pages
 }
 
@@ -31,14 +31,14 @@ type PodUsage struct {
 	ID         identity.Pod
 	Labels     map[string]string // nil without a readable checkpoint
 	Containers []ContainerUsage
-	Usage      // the sum of the containers' usage, as in kubectl; the cgroup's usage if that of a container is unknown
+	Usage      // the sum of the containers' usage, as in kubectl; if that of a container is unknown, the cgroup's usage
 	Time       time.Time
 	// Window is the time over which CPU usage was measured; 0 if `podrun serve` measured the usage.
 	Window time.Duration
 }
 
 // topInterval is the time between two samples. It is longer than the time for which a
-// supervisor's API reuses a response.
+// supervisor's API returns the same response.
 const topInterval = 1100 * time.Millisecond
 
 // Top measures the usage of the running pods that match, by namespace and name. It requests the
@@ -55,7 +55,8 @@ func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, erro
 	summary, err := read()
 	if err != nil {
 		if _, down := discover.Reach(ctx, e.Client); down != nil {
-			err = down // the error already explains how to start the runtime
+			// The error already explains how to start the runtime.
+			err = down
 		}
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func rated(s *statsapi.Summary, sel run.Selector) bool {
 	return true
 }
 
-// podUsages returns the usages of the matching pods. It omits pods without a running
+// podUsages returns the usages of the matching pods. It omits pods that have no running
 // container.
 func podUsages(s *statsapi.Summary, sel run.Selector, now time.Time, window time.Duration) []PodUsage {
 	var out []PodUsage
@@ -143,7 +144,7 @@ func usageOf(cpu *statsapi.CPUStats, memory *statsapi.MemoryStats) (u Usage) {
 	return u
 }
 
-// sumUsage sums up the usage of containers. If the usage of one container is unknown, it uses
+// sumUsage sums the usage of containers. If the usage of one container is unknown, it returns
 // the usage of the pod.
 func sumUsage(containers []ContainerUsage, pod Usage) Usage {
 	sum := func(of func(Usage) *uint64) *uint64 {

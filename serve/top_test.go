@@ -7,7 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSumUsage: if a container has no usage, the pod's own usage is used instead of the sum.
+// TestSumUsage checks that if the usage of a container is unknown, the result is the pod's own
+// usage instead of the sum.
 func TestSumUsage(t *testing.T) {
 	n := ptr.To[uint64]
 	of := func(cpu, memory *uint64) ContainerUsage {

@@ -33,13 +33,14 @@ const (
 	journalMode     = 0o640
 )
 
-// Journal stores the events of one pod in the pod's directory and passes them to Next. Until the
-// directory exists it buffers them, so that a rollback leaves no file behind.
+// Journal stores the events of one pod in the pod's directory, and passes them to Next. Until the
+// directory exists, it buffers the events, so that a rollback leaves no file behind.
 //
-// Several podrun processes may write to the same file concurrently. Each line is written with one
-// append under a shared lock on the file. A process that replaces the file holds an exclusive lock on
-// it, and a process that has locked a replaced file opens the new one, so no line is lost. The
-// directory stays open, so events of a deleted pod are never written for a new pod with the same UID.
+// Several podrun processes may write to the same file concurrently. A process writes each line with
+// one append, and holds a shared lock on the file meanwhile. A process that replaces the file holds
+// an exclusive lock on it. A process that finds that it has locked a replaced file opens the new one,
+// so no line is lost. The directory stays open. So if the pod is deleted and a new pod has the same
+// UID, no event of the deleted pod is written to the new pod's journal.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
@@ -48,10 +49,10 @@ type Journal struct {
 	dir  *os.Root // nil until open
 	file *os.File
 	held []event.Event // not written yet
-	err  error         // the first write error, which Close returns
+	err  error         // the first write error; Close returns it
 }
 
-// Emit is an event.Sink that sets the event's pod, and its time if that is zero.
+// Emit is an event.Sink. It sets the event's pod and, if it is zero, the event's time.
 func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -72,8 +73,8 @@ func (j *Journal) Emit(e event.Event) {
 	}
 }
 
-// Inherit adds the events of the pod that this one replaces. The caller reads them before that pod is
-// removed, and Open writes them.
+// Inherit adds the events of the pod that this one replaces. The caller must read them before it
+// removes that pod. Open writes them.
 func (j *Journal) Inherit(events []event.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,8 +82,8 @@ func (j *Journal) Inherit(events []event.Event) {
 }
 
 // Open opens the journal in the pod's directory and writes the buffered events. On a file system that
-// is full or read-only it keeps buffering and returns nil, because delete must not depend on a journal;
-// Close returns the error.
+// is full or read-only, it continues to buffer and returns nil, because delete must not depend on a
+// journal; Close then returns the error.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,8 +110,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 	return nil
 }
 
-// openJournal opens the journal in a pod's directory. If create is os.O_CREATE, it replaces anything
-// that is not a regular file; otherwise it returns errNotRegular in that case.
+// openJournal opens the journal in a pod's directory. If the file is not a regular file, openJournal
+// replaces it if create is os.O_CREATE, and otherwise returns errNotRegular.
 func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	for again := create != 0; ; again = false {
 		f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW|create, journalMode)
@@ -135,14 +136,14 @@ func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// fail records the error if it is the first.
+// fail records the error if it is the first one.
 func (j *Journal) fail(err error) {
 	if j.err == nil {
 		j.err = err
 	}
 }
 
-// flush writes the buffered events. While another podrun process replaces the file, which takes
+// flush writes the buffered events. If another podrun process is replacing the file, which takes
 // milliseconds, flush waits. If that process makes no progress, flush keeps the events until the next
 // call.
 func (j *Journal) flush(wait time.Duration) {
@@ -166,8 +167,8 @@ func (j *Journal) flush(wait time.Duration) {
 	}
 }
 
-// append writes the buffered events with a single call. If a crash truncated the last line of the file,
-// it ends that line first.
+// append writes the buffered events with a single write. If a crash truncated the last line of the
+// file, append ends that line first.
 func (j *Journal) append() error {
 	var lines bytes.Buffer
 	info, err := j.file.Stat()

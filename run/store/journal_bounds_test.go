@@ -50,8 +50,9 @@ func counts(t *testing.T, layout identity.Layout) map[string]int {
 	return out
 }
 
-// TestD5JournalIsBounded: a probe that keeps failing while a command supervises its pod, with 12 MB of
-// text or a different text each time, does not fill the disk, and the event's count remains correct.
+// TestD5JournalIsBounded covers a probe that keeps failing while a command supervises its pod, with 12
+// MB of text or a different text each time. The journal must not fill the disk, and the event's count
+// must remain correct.
 func TestD5JournalIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 12<<20)
 	for name, message := range map[string]func(i int) string{
@@ -84,7 +85,8 @@ func TestD5JournalIsBounded(t *testing.T) {
 	}
 }
 
-// TestJournalKeepsTheNewest: if aggregation is not sufficient, the oldest events are dropped.
+// TestJournalKeepsTheNewest checks that the oldest events are dropped if aggregation is not
+// sufficient.
 func TestJournalKeepsTheNewest(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
@@ -103,7 +105,7 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// TestJournalLosesNoLine: several podrun processes write to the file and replace it concurrently.
+// TestJournalLosesNoLine lets several processes write to the file and replace it concurrently.
 func TestJournalLosesNoLine(t *testing.T) {
 	layout := testLayout(t)
 	const writers, n = 4, 4000
@@ -131,7 +133,8 @@ func TestJournalLosesNoLine(t *testing.T) {
 			t.Errorf("writer %d: %d of %d events", w, got[fmt.Sprint("writer", w)], n)
 		}
 	}
-	before.Emit(event.Event{Reason: "Late"}) // to a file that was replaced long ago
+	// This writes to a file that was replaced long ago.
+	before.Emit(event.Event{Reason: "Late"})
 	if got := counts(t, layout); got["Late"] != 1 {
 		t.Errorf("%v", got)
 	}
@@ -140,8 +143,8 @@ func TestJournalLosesNoLine(t *testing.T) {
 	}
 }
 
-// TestJournalDoesNotWaitForAStoppedPodrun: a process that is stopped while it replaces the file does
-// not delay writers for long, and no event is lost once it continues.
+// TestJournalDoesNotWaitForAStoppedPodrun checks that a process that is stopped while it replaces
+// the file does not delay writers for long, and that no event is lost when it continues.
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)
@@ -174,9 +177,9 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 }
 
-// TestJournalOfADeletedPod: a podrun that still has the journal of a deleted pod open does not
-// write to the journal of a new pod with the same UID, and creates no file that would prevent the
-// removal of the directory.
+// TestJournalOfADeletedPod covers a podrun that still has the journal of a deleted pod open. It
+// must not write to the journal of a new pod with the same UID, and must not create a file that
+// would prevent the removal of the directory.
 func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testLayout(t)
 	old := openedJournal(t, layout)
@@ -204,8 +207,8 @@ func TestJournalOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestJournalThatIsNone: a file that is not a journal is replaced by a new journal, lines that
-// are not events are skipped, and only the end of a huge file is read.
+// TestJournalThatIsNone covers three kinds of files: podrun replaces a file that is not a
+// journal, skips lines that are not events, and reads only the end of a huge file.
 func TestJournalThatIsNone(t *testing.T) {
 	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
 	for name, test := range map[string]struct {
@@ -253,8 +256,8 @@ func TestJournalThatIsNone(t *testing.T) {
 	}
 }
 
-// TestJournalOnAReadOnlyFileSystem: a pod can be deleted even if the file system cannot be written.
-// Events are passed on, and Close returns the failure.
+// TestJournalOnAReadOnlyFileSystem checks that a pod can be deleted even if its file system is not
+// writable. The journal passes events on, and Close returns the failure.
 func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: mounts a file system")

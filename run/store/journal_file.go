@@ -21,9 +21,9 @@ import (
 // journalName is the base name of identity.Layout.Journal.
 const journalName = "events.jsonl"
 
-// lockFile takes a shared lock on the pod's journal, like other writers. If the file was
-// replaced since it was opened, it uses the new one; if the pod was deleted, it uses the
-// deleted file.
+// lockFile takes a shared lock on the pod's journal, as every writer does. If the file was
+// replaced since it was opened, lockFile opens the new one. If the pod was deleted, it keeps
+// the deleted file.
 func (j *Journal) lockFile(deadline time.Time) error {
 	for {
 		if err := flockUntil(j.file, deadline); err != nil {
@@ -61,7 +61,8 @@ func flockUntil(f *os.File, deadline time.Time) error {
 
 // unlockFile releases the lock of a file that stays open.
 func unlockFile(f *os.File) {
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails only if it is not a regular file
+	// This fails only if the file is not a regular file.
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
 
 // isCurrent reports whether an open file is the pod's journal. It returns true if the pod has no
@@ -78,8 +79,9 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	return err == nil && os.SameFile(named, open), err
 }
 
-// compact replaces a journal that is too long with its newest events. It does nothing if another
-// podrun process is currently writing, or if a step fails: it is called again for the next event.
+// compact replaces a journal that is too long with a journal of its newest events. It does
+// nothing if another podrun process is currently writing, or if a step fails, because it is
+// called again for the next event.
 func (j *Journal) compact() {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() <= maxJournal {
@@ -88,7 +90,7 @@ func (j *Journal) compact() {
 	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	// The kernel releases the shared lock before it grants the exclusive one, so another process may
+	// The kernel releases the shared lock before it grants the exclusive one. Another process may
 	// have replaced the file in between.
 	named, err := j.dir.Lstat(journalName)
 	if err != nil || !os.SameFile(named, info) {
@@ -106,8 +108,8 @@ func (j *Journal) compact() {
 }
 
 // replace renames a new file over the journal, unless the pod has been deleted. The caller holds the
-// file's lock exclusively, so no other running podrun process is writing a temporary file: an existing
-// one was left behind by a killed process.
+// file's lock exclusively, so no other running podrun process is writing a temporary file. If one
+// exists, a killed process left it behind.
 func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {
@@ -131,7 +133,8 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		err = j.dir.Rename(temporary, journalName)
 	}
 	if err != nil {
-		_ = j.dir.Remove(temporary) // if this fails, the file is removed with the pod
+		// If this fails, the file is removed together with the pod.
+		_ = j.dir.Remove(temporary)
 		f.Close()
 		return
 	}
@@ -139,7 +142,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	j.file = f
 }
 
-// newestEvents aggregates events and returns the newest ones that fit into a journal, in the order of
+// newestEvents aggregates events. It returns the newest ones that fit into a journal, in the order of
 // their last occurrence.
 func newestEvents(events []event.Event) []event.Event {
 	events = event.Correlate(events)
@@ -154,9 +157,9 @@ func newestEvents(events []event.Event) []event.Event {
 	return slices.Clone(events[first:])
 }
 
-// ReadJournal reads the events of a pod, aggregated, in the order of their last occurrence. It returns
-// none if there is no journal. It skips lines that are not events, such as a line that a crash
-// truncated.
+// ReadJournal reads the events of a pod and aggregates them. It returns them in the order of their
+// last occurrence. It returns none if there is no journal. It skips lines that are not events, such as
+// a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	path := layout.Journal(uid)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -188,7 +191,8 @@ func readEvents(f *os.File) ([]event.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if begin > 0 { // the data may begin in the middle of a line
+	// The data may begin in the middle of a line.
+	if begin > 0 {
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var events []event.Event

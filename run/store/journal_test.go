@@ -69,11 +69,13 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	if got := readReasons(t, layout); got != "Pulling Pulled" {
 		t.Errorf("%q", got)
 	}
-	j.Emit(event.Event{Reason: "Late"}) // after Close: passed on and buffered
+	// After Close, the journal passes events on and buffers them.
+	j.Emit(event.Event{Reason: "Late"})
 	if len(*seen) != 3 {
 		t.Errorf("%d events passed on", len(*seen))
 	}
-	if err := j.Open(layout); err != nil { // the next command continues the journal
+	// The next command continues the journal.
+	if err := j.Open(layout); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -84,8 +86,8 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	}
 }
 
-// TestJournalCutShort: a crash may truncate the last line, and lines that a later podrun appends must
-// not be lost because of it.
+// TestJournalCutShort checks that if a crash has truncated the last line, lines that a later podrun
+// appends are not lost because of that.
 func TestJournalCutShort(t *testing.T) {
 	for _, tail := range []string{`{"reason":"Cre`, "{", "\x00\x00\x00"} {
 		j, layout, _ := testJournal(t)

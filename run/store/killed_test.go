@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim behind, and a sweep
-// keeps the claim until the next owner has read it. A process that exits normally removes its
-// claim. Owners soon after the next one also learn of the kill: the next owner may have lost the pod before
+// TestOwnerKnowsThatTheLastOneWasKilled covers claims: a killed process leaves its claim behind, and a
+// sweep keeps the claim until the next owner has read it. A process that exits normally removes its claim.
+// Owners that soon follow the next one learn of the kill, too: the next owner may have lost the pod before
 // the runtime has completed the call of the killed process.
 func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -31,7 +31,8 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 			return l
 		}
 		first := acquire()
-		if killed { // only closes its files, like a kill
+		// Like a kill, this only closes the process's files.
+		if killed {
 			first.Claim.file.Close()
 			first.Unlock()
 		} else {
@@ -74,8 +75,8 @@ func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
 	}
 }
 
-// TestSweepOfAPodWithoutCheckpoint: a podrun that was killed before it wrote the checkpoint leaves a
-// directory, an owner record and a claim.
+// TestSweepOfAPodWithoutCheckpoint covers a podrun that was killed before it wrote the checkpoint:
+// it leaves a directory, an owner record and a claim.
 func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -106,9 +107,9 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// TestUnreleasedAreKept: if a sandbox could not be stopped, the owner records of all later pods
-// with the name list it until it is released. They also list a sandbox that a killed owner was
-// stopping.
+// TestUnreleasedAreKept checks that if a sandbox could not be stopped, the owner records of all
+// later pods with the same name list the sandbox until it is released. They also list a sandbox
+// that an owner was stopping when it was killed.
 func TestUnreleasedAreKept(t *testing.T) {
 	layout := testLayout(t)
 	acquire := func(uid string) *PodLock {
@@ -128,7 +129,8 @@ func TestUnreleasedAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Release()
-	l = acquire("u") // this one was not killed
+	// This owner was not killed.
+	l = acquire("u")
 	if diff := cmp.Diff([]string{"s0"}, l.Unreleased); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -20,30 +20,32 @@ import (
 // FileLock is a flock(2) on a file whose content names the lock's holder. The kernel releases it when
 // the process ends.
 type FileLock struct {
-	File *os.File // nil if the file system is read-only and has no lock file
-	// Before is the file's content when the lock was taken: the name of the last holder.
+	File *os.File // nil if the file system is read-only and does not contain the lock file
+	// Before is the content that the file had when the lock was taken: the name of the last
+	// holder.
 	Before string
 }
 
-// A lock that is held is tried again after firstLockPoll, then at increasing intervals: the node's lock
-// is held for a few milliseconds, a pod's lock for longer.
+// If another process holds a lock, podrun tries again after firstLockPoll, and then at increasing
+// intervals. A process holds the node's lock for a few milliseconds, and a pod's lock for longer.
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
-	// reportLockAfter is how long a process waits before it reports the holder.
+	// reportLockAfter is how long a process waits before it reports which process holds the lock.
 	reportLockAfter = 500 * time.Millisecond
 )
 
-// Lock acquires the lock at path, waiting until ctx ends. It writes who into the file. After waiting
-// for half a second it calls waiting, which may be nil, once with the name of the holder. If --timeout
-// ends the wait, the error is a *problem.Error of kind Deadline; otherwise it wraps the cause of ctx.
+// Lock acquires the lock at path. It waits until ctx ends. It writes who into the file. If it has
+// waited for half a second, it calls waiting once with the name of the holder. waiting may be nil. If
+// --timeout ends the wait, the error is a *problem.Error of kind Deadline; otherwise it wraps the
+// cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
 
-// AwaitLock calls try until it returns a lock or an error, or ctx ends. path is the lock file. It
-// contains the holder's name, which is passed to waiting and used in errors. The errors are those of
-// Lock.
+// AwaitLock calls try until try returns a lock or an error, or until ctx ends. path is the lock
+// file. The lock file contains the holder's name, which AwaitLock passes to waiting and uses in
+// errors. The errors are those of Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll, since := firstLockPoll, time.Now()
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
@@ -78,9 +80,10 @@ func TryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly is TryLock for a removal, which must work on a full or read-only file system: it
-// locks an existing file without writing to it. If the file does not exist, it returns a FileLock
-// without a file: no other command has locked the pod since a sweep removed the file.
+// TryLockReadOnly does what TryLock does, for a removal, which must work on a full or read-only
+// file system: it locks an existing file without writing to it. If the file does not exist, it
+// returns a FileLock without a file: no other command can have locked the pod since a sweep
+// removed the file.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := TryLock(path, who)
 	if !CannotWrite(err) {
@@ -108,9 +111,9 @@ func LockFile(path string) (*os.File, error) {
 	return FlockFile(path, unix.O_RDWR|unix.O_CREAT)
 }
 
-// FlockFile opens and locks the file at path; it returns nil if another process
-// holds its lock. If the last holder removed the file between open and flock, it
-// tries again: otherwise two processes could hold the lock on two files.
+// FlockFile opens and locks the file at path; it returns nil if another process holds its lock.
+// If the last holder removed the file between open and flock, FlockFile tries again. Otherwise
+// two processes could hold locks on two different files.
 func FlockFile(path string, flags int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -134,7 +137,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// LockWaitEnded returns the error of a wait for a lock that ended with ctx. holder is a result of
+// LockWaitEnded returns the error for a wait for a lock, after ctx has ended. holder is a result of
 // ShownHolder. If --timeout ended the wait, the error is a *problem.Error of kind Deadline; otherwise
 // it wraps the cause of ctx.
 func LockWaitEnded(ctx context.Context, holder string) error {
@@ -145,8 +148,8 @@ func LockWaitEnded(ctx context.Context, holder string) error {
 	return err
 }
 
-// writeHolder replaces the content of the file. It does not truncate the file first, because ext4 would
-// then write the file to disk when it is closed (auto_da_alloc).
+// writeHolder replaces the content of the file with the holder's name. It does not truncate the file
+// first, because ext4 would then write the file to disk when the process closes it (auto_da_alloc).
 func writeHolder(f *os.File, who string) error {
 	if _, err := f.WriteAt([]byte(who), 0); err != nil {
 		return fmt.Errorf("write lock: %w", err)

@@ -144,7 +144,8 @@ func TestLockOfKilledHolder(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // the error reports the kill
+	// The error reports that the process was killed.
+	_ = child.Wait()
 	l, err := Lock(ended, path, "process 2", nil)
 	if err != nil {
 		t.Fatalf("the lock of a dead process: %v", err)
@@ -155,7 +156,7 @@ func TestLockOfKilledHolder(t *testing.T) {
 	l.Unlock()
 }
 
-// TestHelperHoldLock is the process that TestLockOfKilledHolder kills. It tests nothing when it is run
+// TestHelperHoldLock is the process that TestLockOfKilledHolder kills. It tests nothing when it runs
 // by itself.
 func TestHelperHoldLock(t *testing.T) {
 	path := os.Getenv("PODRUN_TEST_HOLD")
@@ -169,8 +170,7 @@ func TestHelperHoldLock(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the parent exits
 }
 
-// TestLockIsNoSymlink: locks belong to root, and a symlink in their place must not redirect root's
-// writes.
+// TestLockIsNoSymlink checks that a symlink in place of a lock does not redirect root's writes.
 func TestLockIsNoSymlink(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -189,8 +189,8 @@ func TestLockIsNoSymlink(t *testing.T) {
 	}
 }
 
-// TestLockPodsHoldsNoneWhileItWaits: while a command waits for the lock of one of its pods, other
-// commands can lock its other pods, for example to preempt them.
+// TestLockPodsHoldsNoneWhileItWaits checks that while a command waits for the lock of one of its
+// pods, other commands can lock its other pods, for example to preempt them.
 func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := testLayout(t)

@@ -27,7 +27,7 @@ func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	// Until the file is locked, it has a name that readers skip.
+	// Before it is locked, the file has a name that readers skip.
 	f, err := os.CreateTemp(dir, "."+prefix)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,8 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	_ = os.Remove(l.path) // if this fails, other processes ignore the unlocked file until a sweep removes it
+	// If this fails, other processes ignore the file, because it is not locked, until a sweep removes it.
+	_ = os.Remove(l.path)
 	l.file.Close()
 	l.file = nil
 }
@@ -83,13 +84,13 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is the age from which a temporary file is considered a leftover of a killed process: a
-// running process renames its files immediately.
+// temporaryAge is the age from which podrun considers a temporary file a leftover of a killed
+// process: a running process renames its temporary files immediately.
 const temporaryAge = time.Minute
 
 // sweepDir calls each with the name of every file in dir, except temporary files. It removes temporary
-// files older than temporaryAge, because the process that would have renamed them was killed. A missing
-// directory is treated as empty.
+// files older than temporaryAge, because the processes that should have renamed them were killed. It
+// treats a missing directory as empty.
 func sweepDir(dir string, each func(name string)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestStoredNamed: with an owner record, only one directory is read, and no pod is missed because of
-// the record.
+// TestStoredNamed checks that StoredNamed reads only one directory if there is an owner record, and
+// that it misses no pod because of the record.
 func TestStoredNamed(t *testing.T) {
 	web := identity.Pod{Namespace: "default", Name: "web", UID: "u-web"}
 	older := identity.Pod{Namespace: "default", Name: "web", UID: "u-older"}

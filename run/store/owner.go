@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Generation identifies one period of ownership of a pod. Generations are compared only for equality.
-// The counter alone would not be unique: it starts again after a delete, and the pod can have the same
-// UID again. The token never repeats. The zero value means no generation.
+// Generation identifies one period of ownership of a pod. Two generations can only be compared for
+// equality. The counter alone would not be unique: it starts again after a delete, and the new pod can
+// have the same UID. The token never repeats. The zero value means no generation.
 type Generation struct {
 	Counter uint64 `json:"counter"`
 	Token   string `json:"token"` // 128 random bits in hex
@@ -30,13 +30,13 @@ type Purpose string
 // The purposes of owners.
 const (
 	PurposeRun    Purpose = "run"    // brings the pod, or the pod that replaces it, to a goal
-	PurposeStop   Purpose = "stop"   // stops the pod and keeps its data
+	PurposeStop   Purpose = "stop"   // stops the pod, and keeps its data
 	PurposeRemove Purpose = "remove" // removes the pod
 )
 
 // rank orders purposes. A command waits for a live owner whose purpose ranks higher than its own, and
-// takes over from every other owner. So `apply` waits for a running `delete`, while a second `delete`
-// with a shorter grace period takes over from the first.
+// takes the pod over from any other owner. For example, `apply` waits for a running `delete`, while a
+// second `delete` with a shorter grace period takes over from the first one.
 func (p Purpose) rank() int {
 	switch p {
 	case PurposeRemove:
@@ -50,57 +50,57 @@ func (p Purpose) rank() int {
 // ownerSchema is the schema version of the owner records that this version of podrun writes.
 const ownerSchema = 1
 
-// OwnerRecord identifies the owner of a pod, and contains the part of the pod's state that a later
-// owner requires. It is stored in <root-dir>/owners, one file per namespace and name, and written only
-// under the pod's lock. A pod that was removed or never owned has no record.
+// OwnerRecord identifies the owner of a pod, and contains the part of the pod's state that the next
+// owner requires. It is stored in <root-dir>/owners, in one file per namespace and name. It is written
+// only under the pod's lock. A pod that was removed or never had an owner has no record.
 type OwnerRecord struct {
 	Schema int `json:"schema"`
 	Generation
 	UID string `json:"uid"`
-	// Incarnation is a random value that is set when the pod is admitted as a new one: all pods created
-	// from one file have the same UID.
+	// Incarnation is a random value. It is set when the pod is admitted as a new one, because all pods
+	// created from one file have the same UID.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
-	// Fresh is true if no container of the pod has been started yet, so that a command that cannot
-	// start the pod removes it. If Fresh is not set, the pod is kept.
+	// Fresh is true if no container of the pod has been started yet. A command that then fails to
+	// start the pod removes it. If Fresh is not set, the command keeps the pod.
 	Fresh bool `json:"fresh,omitempty"`
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Recreate is true if the command that is removing the pod creates it again from its checkpoint. If
-	// the command fails to do so, the next owner starts the pod.
+	// Recreate is true if the command that is removing the pod will create it again from its
+	// checkpoint. If the command fails to do so, the next owner starts the pod.
 	Recreate bool `json:"again,omitempty"`
-	// Deletion is the start of the removal; nil if the pod is not being removed, or an older version of
-	// podrun began to remove it.
+	// Deletion is the start of the removal. It is nil if no command is removing the pod, or if an older
+	// version of podrun began to remove it.
 	Deletion *Deletion `json:"deletion,omitempty"`
-	// Ending contains the containers and sandboxes that podrun has asked to stop, by ID, with the end
-	// of their grace periods. They may exit at any time, even after the command was killed. The next
-	// owner stops them before it makes any other decision.
+	// Ending contains the containers and sandboxes that podrun has asked to stop, by ID, with the
+	// ends of their grace periods. They may exit at any time, even after the command was killed. The
+	// next owner stops them before it makes any other decision.
 	Ending map[string]time.Time `json:"ending,omitempty"`
-	// Unreleased are the IDs of sandboxes whose stop failed or was interrupted. A later CNI DEL does
-	// not remove what network plugins have left behind, so the IDs are kept until a pod with that name,
-	// whatever its UID, is removed.
+	// Unreleased are the IDs of sandboxes whose stop failed or was interrupted, so that leftovers of
+	// network plugins may exist. A later CNI DEL does not remove these leftovers, so the record keeps
+	// the IDs until a pod with this name, whatever its UID, is removed.
 	Unreleased []string `json:"unreleased,omitempty"`
-	// KilledAt is the time at which an owner found that the previous owner had been killed, or nil if
-	// that is long ago. The runtime may still be executing the last call of the killed process. The next
-	// owner may lose the pod before the effects of that call occur, so that later owners must expect
-	// them, too.
+	// KilledAt is the time at which an owner found that the previous owner had been killed. It is nil if
+	// that did not happen, or happened long ago. The runtime may still be executing the last call of the
+	// killed process. The next owner may lose the pod before that call has its effect, so later owners
+	// must expect the effect, too.
 	KilledAt *time.Time `json:"killedAt,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a process holds the lock of
 	// that file.
 	Claim string `json:"claim"`
 	// Holder is the name of the owner's process, for messages.
 	Holder string `json:"holder"`
-	// Attends is true if the owner keeps the pod as defined for as long as the pod or the owner exists,
-	// as a supervisor or a command that waits for the pod does. Any other command takes over such a pod
-	// instead of waiting for the owner to finish (Operates).
+	// Attends is true if the owner keeps the pod as defined for as long as both exist, as a supervisor
+	// does, or a command that waits for the pod. Any other command takes over such a pod, because it
+	// cannot wait for the owner to finish (Operates).
 	Attends bool `json:"attends,omitempty"`
 	// Origin describes where the pod's definition comes from; nil if an older version of podrun created
 	// the pod.
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// clone returns a copy that shares no memory with the record, which may be nil.
+// clone returns a copy that shares no memory with the record. The record may be nil.
 func (r *OwnerRecord) clone() *OwnerRecord {
 	if r == nil {
 		return nil
@@ -120,13 +120,14 @@ func (r *OwnerRecord) clone() *OwnerRecord {
 	return &c
 }
 
-// lateCalls is how long after a kill the runtime may complete a call of the killed process. It cancels
-// the call when the connection closes; cri.BusyFor is the limit for a runtime that does not.
+// lateCalls is how long after a kill the runtime may still complete a call of the killed process. A
+// runtime cancels the call when the connection closes; cri.BusyFor is the limit for a runtime that
+// does not.
 const lateCalls = 10 * time.Second
 
-// noteKilled forgets a recorded kill that is older than lateCalls, or that is in the future because
-// the clock was set back. If killed is true, it records that the previous owner was found killed at
-// the time now.
+// noteKilled forgets a recorded kill if it is older than lateCalls, or in the future because the
+// clock was set back. If killed is true, it records that the previous owner was found killed at the
+// time now.
 func (r *OwnerRecord) noteKilled(killed bool, now time.Time) {
 	if at := r.KilledAt; at != nil && (now.Before(*at) || now.Sub(*at) > lateCalls) {
 		r.KilledAt = nil
@@ -146,8 +147,8 @@ type Deletion struct {
 // End returns the end of the grace period, which is the API's deletionTimestamp.
 func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds) * time.Second) }
 
-// BeginRemoval records that a command removes the pod. A later command does not extend the
-// grace period of an earlier one (BeforeDelete in
+// BeginRemoval records that a command is removing the pod. If another command is already
+// removing it, the later command does not extend the grace period (BeforeDelete in
 // k8s.io/apiserver/pkg/registry/rest/delete.go).
 func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again bool) {
 	r.Doomed, r.Recreate = true, again
@@ -158,11 +159,11 @@ func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again boo
 	r.Deletion = &d
 }
 
-// EndRemoval records that the pod is not being removed, or is a new one.
+// EndRemoval records that no command is removing the pod, or that the pod is a new one.
 func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Recreate, r.Deletion = false, false, nil }
 
-// DeletionOf returns the start of the removal of the pod with that UID; nil if it is not being removed.
-// The record may be nil.
+// DeletionOf returns the start of the removal of the pod with that UID; nil if no command is removing
+// it. The record may be nil.
 func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 	if r == nil || !r.Doomed || r.UID != uid {
 		return nil
@@ -171,14 +172,14 @@ func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
 }
 
 // Origin describes where the definition of a pod on this host comes from. It belongs to the incarnation
-// of the pod: it is recorded when the definition takes effect and removed with the owner record when
-// the pod is deleted. A version of podrun that does not support this field drops it when it writes the
-// record, so an origin is never recorded for a definition that it does not describe.
+// of the pod: podrun records it when the definition takes effect, and removes it with the owner record
+// when the pod is deleted. A version of podrun that does not support this field drops the field when it
+// writes the record, so that an origin never describes another definition.
 type Origin struct {
-	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. For
-	// OriginServe, the pod came from the file in its source record (SourceRecord).
+	// Command is the command that last applied the pod: OriginApply, OriginRun or OriginServe. If
+	// it is OriginServe, the pod came from the file in its source record (SourceRecord).
 	Command string `json:"command"`
-	// Settings are the node's settings with which the pod was planned (nodeconfig.Settings).
+	// Settings are the node's settings with which podrun planned the pod (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
 	// RemovedAtEnd is true if the command removes the pod when it ends, as `podrun run` without --keep does.
 	// If the command was killed, the pod is a leftover. It is false if an older version of podrun, which does
@@ -189,28 +190,30 @@ type Origin struct {
 // The commands of origins.
 const (
 	OriginApply = "apply"
-	OriginRun   = "run" // such a pod is never supervised
+	// A supervisor never supervises such a pod.
+	OriginRun   = "run"
 	OriginServe = "serve"
 )
 
 // Ends reports whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
-// FromSource reports whether the pod came from a source of a supervisor. It returns false if that is
-// unknown because a version of podrun that does not support origins changed the pod.
+// FromSource reports whether the pod came from a source of a supervisor. It returns false if this is
+// unknown, because a version of podrun that does not support origins changed the pod.
 func (r *OwnerRecord) FromSource() bool {
 	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
 }
 
-// Operates reports whether the owner, if it is live, performs an operation that finishes by itself, so
-// that another command can wait for it. Stopping, replacing and removing a pod are such operations;
-// supervising it is not.
+// Operates reports whether the owner, if it is live, performs an operation that ends by itself, so
+// that another command can wait for it. To stop, replace or remove a pod is such an operation; to
+// supervise it is not.
 func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
 // Removes reports whether a command has begun to remove the pod and will not create it again.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Recreate }
 
-// Shown returns the name of the owner's process, for messages; a general term if the record is nil.
+// Shown returns the name of the owner's process for messages. If the record is nil, it returns a
+// general term.
 func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"

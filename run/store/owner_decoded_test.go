@@ -21,9 +21,9 @@ func fullOwner() OwnerRecord {
 	}
 }
 
-// TestOwnerIsReadAgain: PodLock.Owner decodes a record only once. A change of the file must still be
-// visible immediately, even if the size is the same, and changing a result must not affect the next
-// result.
+// TestOwnerIsReadAgain checks that PodLock.Owner, which decodes a record only once, still detects a
+// change of the file. It must detect the change immediately, even if the file's size is the same. A
+// change of a result must not affect the next result.
 func TestOwnerIsReadAgain(t *testing.T) {
 	layout, id := testLayout(t), identity.Pod{Namespace: "default", Name: "web", UID: "u"}
 	l := testLocks(layout).podLock(id)
@@ -60,8 +60,8 @@ func TestOwnerIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestOwnerCloneSharesNothing also checks fields that are added to OwnerRecord later: fullOwner must
-// set them, and clone must copy the data that they refer to.
+// TestOwnerCloneSharesNothing also covers fields that are added to OwnerRecord later: fullOwner must
+// set them, and clone must copy the data to which they refer.
 func TestOwnerCloneSharesNothing(t *testing.T) {
 	full := fullOwner()
 	a, b := reflect.ValueOf(&full).Elem(), reflect.ValueOf(full.clone()).Elem()

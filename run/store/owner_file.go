@@ -18,12 +18,13 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxOwnerRecord limits the size of an owner record, in bytes: it has an entry for each container that
-// is being stopped, and a pod has at most 1,000.
+// maxOwnerRecord limits the size of an owner record in bytes. The record has an entry for each
+// container that podrun is stopping, and a pod has at most 1,000 containers.
 const maxOwnerRecord = 1 << 20
 
-// ReadOwner reads a pod's owner record. It returns nil if there is none or it is corrupt: then no
-// command owns the pod. The error is of kind Refused if a newer version of podrun wrote the record.
+// ReadOwner reads a pod's owner record. It returns nil if there is none or if it is corrupt: no
+// command then owns the pod. The error is of kind Refused if a newer version of podrun wrote the
+// record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := readOwnerFile(layout, id)
 	if data == nil || err != nil {
@@ -44,7 +45,7 @@ func readOwnerFile(layout identity.Layout, id identity.Pod) ([]byte, error) {
 	return data, nil
 }
 
-// decodeOwner decodes an owner record. It returns what ReadOwner returns.
+// decodeOwner decodes an owner record. Its results are those of ReadOwner.
 func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	var r OwnerRecord
 	if json.Unmarshal(data, &r) != nil {
@@ -58,17 +59,18 @@ func decodeOwner(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	return &r, nil
 }
 
-// decodedOwner contains the owner record that a process decoded last. A waiting process reads the
-// record ten times per second, and decoding takes longer than reading. It compares contents instead of
-// modification times, because a file system may record the same time for two changes within one tick of
-// the kernel's clock.
+// decodedOwner contains the last owner record that a process decoded. It exists because a waiting
+// process reads the record ten times per second, and decoding takes longer than reading. decodedOwner
+// compares contents instead of modification times, because a file system may record the same time for
+// two changes within one tick of the kernel's clock.
 type decodedOwner struct {
 	mu     sync.Mutex
 	data   []byte
-	record *OwnerRecord // of data; decoded from data; nil if data is corrupt
+	record *OwnerRecord // decoded from data; nil if data is corrupt
 }
 
-// decode is like decodeOwner, but decodes only new content. The caller may change the result.
+// decode does what decodeOwner does, but decodes only content that is new. The caller may
+// change the result.
 func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,8 +84,8 @@ func (d *decodedOwner) decode(id identity.Pod, data []byte) (*OwnerRecord, error
 	return d.record.clone(), nil
 }
 
-// writeOwner writes a pod's owner record. The pod's lock must be held. The file is not synced, because
-// no process that owns the pod survives a crash of the host.
+// writeOwner writes a pod's owner record. The pod's lock must be held. It does not sync the file,
+// because no process that owns the pod survives a crash of the host.
 func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {
@@ -98,8 +100,8 @@ func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	return nil
 }
 
-// removeOwner removes the owner record and the history of a pod that has been removed completely. The
-// pod's lock must be held.
+// removeOwner removes the owner record and the history of a pod after podrun has removed the pod
+// completely. The pod's lock must be held.
 func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := removeHistory(layout, id); err != nil {
 		return err
@@ -113,25 +115,31 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// removeEndedClaims removes the claim files of processes that were killed before they wrote the owner
-// record, or whose owner record has been removed. The pod's lock must be held.
+// removeEndedClaims removes the claim files of two kinds of processes: those that were killed before
+// they wrote the owner record, and those whose owner record no longer exists. The pod's lock must be
+// held.
 func removeEndedClaims(layout identity.Layout, id identity.Pod) {
-	entries, _ := os.ReadDir(layout.Claims()) // if this fails, the sweep tries again
+	// If this fails, the sweep tries again.
+	entries, _ := os.ReadDir(layout.Claims())
 	for _, e := range entries {
 		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
-			_ = os.Remove(path) // if this fails, the sweep tries again
+			// If this fails, the sweep tries again.
+			_ = os.Remove(path)
 		}
 	}
 }
 
 // removeTemporary removes temporary files that a process left behind because it was killed before it
-// renamed them: those in dir whose names are prefix followed by digits (os.CreateTemp). The caller
-// holds the lock under which these files are created, so none of them belongs to a running process.
+// renamed them. These are the files in dir whose names are prefix followed by digits
+// (os.CreateTemp). The caller holds the lock under which processes create these files, so none of
+// the files belongs to a running process.
 func removeTemporary(dir, prefix string) {
-	entries, _ := os.ReadDir(dir) // if this fails, the sweep tries again
+	// If this fails, the sweep tries again.
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // if this fails, the sweep tries again
+			// If this fails, the sweep tries again.
+			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }
@@ -142,7 +150,7 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 }
 
 // killed reports whether the owner's process ended without releasing its claim: the claim file exists,
-// but no process has locked it. A sweep keeps the file as long as the owner record names it.
+// but no process has locked it. As long as the owner record names the file, a sweep keeps it.
 func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	if r == nil || r.Claim == "" {
 		return false
@@ -152,8 +160,8 @@ func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	return err == nil && !IsLocked(path)
 }
 
-// sweepClaims removes the claims of processes that have ended, except those named in owner records,
-// which show that the owner was killed.
+// sweepClaims removes the claims of processes that have ended. It keeps claims that owner records
+// name, because they show that the owner was killed.
 func sweepClaims(layout identity.Layout) error {
 	return sweepDir(layout.Claims(), func(name string) {
 		path := filepath.Join(layout.Claims(), name)
@@ -171,8 +179,8 @@ func sweepClaims(layout identity.Layout) error {
 	})
 }
 
-// claimText returns the content of a claim file: the incarnation of the pod, and whether the command
-// requires the pod to exist, as apply does, or only observes it, as wait does.
+// claimText returns the content of a claim file. It names the incarnation of the pod, and states
+// whether the command requires the pod to exist, as apply does, or only observes it, as wait does.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation
@@ -183,21 +191,22 @@ func claimText(keeps bool, incarnation string) string {
 // claimMaxBytes is the maximum size of a claim file.
 const claimMaxBytes = 128
 
-// claimPrefix returns the prefix of the names of a pod's claim files. Pod names never contain an
-// underscore.
+// claimPrefix returns the prefix of the names of a pod's claim files. These prefixes are
+// unambiguous, because pod names never contain an underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
 // claimed reports whether another running command has a claim on the pod. mine is the claim of this
 // command, or nil.
 func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
-	entries, _ := os.ReadDir(layout.Claims()) // if this fails, there are no claims
+	// If this fails, there are no claims.
+	entries, _ := os.ReadDir(layout.Claims())
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
 	})
 }
 
-// KeptByOthers reports whether another running command requires this incarnation of the pod to exist.
-// mine is the claim of this command, or nil.
+// KeptByOthers reports whether another running command requires that this incarnation of the pod
+// exists. mine is the claim of this command, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// PodLock is the lock of a pod and the generation under which a command owns the pod. The lock is held
-// for short calls, never while waiting.
+// PodLock is the lock of a pod, together with the generation under which a command owns the pod. A
+// command holds the lock for short calls, and never while it waits.
 type PodLock struct {
 	Locks
 	path string
@@ -26,12 +26,12 @@ type PodLock struct {
 	// Removal is true if the command removes the pod. A removal must work even if the file system is
 	// not writable.
 	Removal bool
-	// Mine is the generation that this command acquired last; Seen is the pod's generation when the
-	// lock was last held.
+	// Mine is the generation that this command acquired last. Seen is the generation that the pod
+	// had when this command last held the lock.
 	Mine, Seen Generation
 	// Incarnation is the incarnation of the pod that this command last owned.
 	Incarnation string
-	// keeps is true if the command requires the pod to exist.
+	// keeps is true if the command requires that the pod exists.
 	keeps bool
 	// Ending are the containers and sandboxes that an owner asked to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
@@ -39,21 +39,21 @@ type PodLock struct {
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
-	// Killed is true if the previous owner, or one shortly before it, was killed, and the runtime may
-	// still be executing its last call (OwnerRecord.KilledAt).
+	// Killed is true if the previous owner, or one shortly before it, was killed, so that the runtime
+	// may still be executing its last call (OwnerRecord.KilledAt).
 	Killed bool
-	// Origin is recorded for the pod by the next Acquire only; nil keeps the recorded one.
+	// Origin is the origin that the next Acquire records for the pod; nil keeps the recorded one.
 	Origin *Origin
-	// NextOrigin is the origin of a definition that the pod does not have yet: SetOrigin records it
-	// when the definition takes effect. It may be nil.
+	// NextOrigin is the origin of a definition that has not taken effect yet. When it takes effect,
+	// SetOrigin records this origin. NextOrigin may be nil.
 	NextOrigin *Origin
-	// Reservation reserves resources for the pod until admission counts the pod itself. It is nil if
+	// Reservation holds resources for the pod until admission counts the pod itself. It is nil if
 	// nothing is reserved.
 	Reservation *LockedFile
 	// Supervisor is true if the command is a supervisor (OwnerRecord.Attends).
 	Supervisor bool
-	// Pinned is true if no generation could be written, or if the pod's generation belongs to another
-	// UID. The lock is then held during long calls, too.
+	// Pinned is true if podrun could not write a generation, or if the pod's generation belongs to
+	// another UID. The command then holds the lock during long calls, too.
 	Pinned  bool
 	decoded decodedOwner
 }
@@ -65,8 +65,8 @@ type Locks struct {
 	warn   func(problem.List)
 }
 
-// NewLocks returns the locks of a process. holder identifies the process uniquely. When the process has
-// to wait for a lock, Locks calls warn, which must not be nil, with the name of the lock's holder.
+// NewLocks returns the locks of a process. holder identifies the process uniquely. If the process has
+// to wait for a lock, Locks calls warn with the name of the lock's holder. warn must not be nil.
 func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
@@ -76,9 +76,9 @@ func (l Locks) podLock(id identity.Pod) *PodLock {
 	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
 }
 
-// LockPod acquires the lock of a pod for a command with that purpose. It waits for the process that
-// holds the lock, and for a live owner whose purpose ranks higher. The caller calls Release, even after
-// an error. The errors are those of Lock.
+// LockPod acquires the lock of a pod for a command with the given purpose. It waits until no other
+// process holds the lock, and until no live owner has a purpose that ranks higher. The caller must call
+// Release, even after an error. The errors are those of Lock.
 func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
 	l := locks.podLock(id)
 	l.Removal = p == PurposeRemove
@@ -110,8 +110,8 @@ func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 // OwnerPoll is the interval at which a waiting process reads a pod's owner record.
 const OwnerPoll = 100 * time.Millisecond
 
-// AwaitEnd waits, without the lock, until the owner's command has ended or the pod has another owner.
-// The errors are those of Lock.
+// AwaitEnd waits, without the lock, until the owner's command has ended its operation or the pod has
+// another owner. The errors are those of Lock.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
 	for {
@@ -128,8 +128,8 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 // Live reports whether an owner's process still holds its claim on the pod.
 func (l *PodLock) Live(r *OwnerRecord) bool { return r.Live(l.layout) }
 
-// Take acquires the lock and reports whether another process has held it since this process released
-// it. The errors are those of Lock.
+// Take acquires the lock. It reports whether another process has held the lock since this process
+// released it. The errors are those of Lock.
 func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
 	held, err := AwaitLock(ctx, l.path, func(holder string) {
 		l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
@@ -158,7 +158,7 @@ func (l *PodLock) try() (*FileLock, error) {
 	return TryLock(l.path, l.holder)
 }
 
-// Unlock releases the lock if it is held. It may be called on nil.
+// Unlock releases the lock if the command holds it. It may be called on nil.
 func (l *PodLock) Unlock() {
 	if l != nil {
 		l.Held.Unlock()
@@ -177,7 +177,8 @@ func (l *PodLock) Release() {
 	}
 }
 
-// Owner reads the pod's owner record; nil if there is none. The record changes only under the lock.
+// Owner reads the pod's owner record; it returns nil if there is none. The record changes only
+// under the lock.
 func (l *PodLock) Owner() (*OwnerRecord, error) {
 	data, err := readOwnerFile(l.layout, l.id)
 	if data == nil || err != nil {
@@ -195,13 +196,14 @@ func (l *PodLock) Current() (Generation, error) {
 	return r.Generation, nil
 }
 
-// Owned reports whether this command verifiably owns the pod: the generation that it acquired is the
-// current one. The result may be outdated if the lock is not held.
+// Owned reports whether it is certain that this command owns the pod: the generation that it
+// acquired must be the current one. If the command does not hold the lock, the result may be
+// outdated.
 func (l *PodLock) Owned() bool { return l.CheckOwned() == nil }
 
 // CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other error
-// means that the record cannot be read. A caller must not treat it like ErrChanged, because it would
-// then decide again forever.
+// means that podrun cannot read the record. A caller must not treat that error like ErrChanged,
+// because it would then decide again forever.
 func (l *PodLock) CheckOwned() error {
 	if l.Pinned {
 		if l.Held == nil {
@@ -216,12 +218,12 @@ func (l *PodLock) CheckOwned() error {
 	return err
 }
 
-// Acquire makes this command the owner of the pod with that UID by writing a new generation. fresh
-// means that the pod is new; keeps means that the command requires the pod to exist. The lock must be
-// held.
+// Acquire makes this command the owner of the pod with the given UID by writing a new generation.
+// fresh means that the pod is new; keeps means that the command requires that the pod exists. The
+// lock must be held.
 //
-// If no generation can be written, or if the current generation belongs to a pod with another UID, a
-// removal owns the pod without a generation and keeps the lock instead (Pinned).
+// If podrun cannot write a generation, or if the current generation belongs to a pod with another
+// UID, a removal owns the pod without a generation, and keeps the lock instead (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	before, err := l.Owner()
 	if err != nil && !l.Removal {
@@ -236,10 +238,12 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	r.noteKilled(killed, time.Now())
 	l.Killed = l.Killed || r.KilledAt != nil
 	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
-	if killed { // possibly during a stop
+	// It may have been killed during a stop.
+	if killed {
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
-	if r.Recreate { // the previous owner ended without creating the pod again
+	// The previous owner ended without creating the pod again.
+	if r.Recreate {
 		r.EndRemoval()
 	}
 	if fresh {
@@ -259,11 +263,13 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
 		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Unreleased
-		l.Origin = nil // a later owner may record another origin
+		// A later owner may record another origin.
+		l.Origin = nil
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
-		_ = removeOwner(l.layout, l.id) // prevents another command from owning the pod; requires no disk space
+		// This prevents another command from owning the pod, and requires no disk space.
+		_ = removeOwner(l.layout, l.id)
 		return nil
 	}
 	return fmt.Errorf("pod %s: take ownership: %w", l.id, err)
@@ -323,16 +329,16 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 	return err
 }
 
-// SetOrigin sets the pod's origin when the command's definition has taken effect. It is called by
-// Update, under the pod's lock.
+// SetOrigin sets the pod's origin after the command's definition has taken effect. It is called
+// by Update, under the pod's lock.
 func (l *PodLock) SetOrigin(r *OwnerRecord) {
 	if l.NextOrigin != nil {
 		r.Origin = l.NextOrigin
 	}
 }
 
-// Disown deletes the owner record of a pod that was removed, if this command
-// still owns it.
+// Disown deletes the owner record of a pod that the command has removed, if the command still
+// owns it.
 func (l *PodLock) Disown() error {
 	if now, err := l.Current(); err != nil || now != l.Mine || l.Mine == (Generation{}) {
 		return nil
@@ -341,7 +347,7 @@ func (l *PodLock) Disown() error {
 }
 
 // Forget deletes the lock file of a removed pod and releases the lock. If another running command has a
-// claim on the pod, the file stays until a sweep: that command reads from the file the name of the
+// claim on the pod, the file remains until a sweep, because that command reads from it the name of the
 // process that removed the pod.
 func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
@@ -357,8 +363,8 @@ func (l *PodLock) Forget() {
 }
 
 // forgetUncreated removes the owner record and the claim of a command that was killed before it created
-// the directory of its pod. That pod would have replaced the removed one, and so has another UID. The
-// lock must be held.
+// the directory of its pod. That pod would have replaced the removed one, so its UID differs. The lock
+// must be held.
 func (l *PodLock) forgetUncreated() {
 	r, err := l.Owner()
 	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
@@ -371,5 +377,5 @@ func (l *PodLock) forgetUncreated() {
 }
 
 // ErrChanged reports that another podrun process changed the pod. The caller must observe the pod and
-// decide again.
+// decide again what to do.
 var ErrChanged = errors.New("another podrun process changed the pod")

@@ -9,7 +9,7 @@ import (
 // PodLocks are the locks of a command's pods, by namespace/name.
 type PodLocks map[string]*PodLock
 
-// Unlock releases the locks that are held.
+// Unlock releases the locks that the command holds.
 func (l PodLocks) Unlock() {
 	for _, lock := range l {
 		lock.Unlock()
@@ -23,10 +23,10 @@ func (l PodLocks) Release() {
 	}
 }
 
-// LockPods locks the pods that a command brings to a goal. While it waits for one lock it holds no
-// other lock, so commands with the same pods in different orders, or a command that preempts another
-// command's pod, never deadlock. The caller calls Release, even after an error. The errors are those of
-// Lock.
+// LockPods locks the pods that a command brings to a goal, one after the other. While it waits for one
+// lock, it holds no other lock. So commands never deadlock if they lock the same pods in different
+// orders, or if one preempts a pod of another. The caller must call Release, even after an error. The
+// errors are those of Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {
@@ -49,9 +49,9 @@ func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, err
 	}
 }
 
-// tryAll takes the locks that are not held yet. It stops at the first lock for which the command has to
-// wait, and returns it as busy: either another process holds it, or a live owner, which it also
-// returns, is stopping or removing the pod.
+// tryAll takes the locks that the command does not hold yet. It stops at the first lock for which the
+// command has to wait, and returns that lock as busy. Either another process holds the lock, or a live
+// owner is stopping or removing the pod; tryAll then returns that owner, too.
 func (l PodLocks) tryAll() (busy *PodLock, owner *OwnerRecord, err error) {
 	for _, lock := range l {
 		if lock.Held == nil {

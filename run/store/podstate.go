@@ -17,34 +17,35 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// PodState is the state of a pod that podrun records because the runtime has no record of it.
-// It is stored in one file (identity.Layout.State); up to schema version 2, it was stored in three
-// files.
+// PodState is the state of a pod that podrun records because the runtime does not have it. It is
+// stored in one file (identity.Layout.State); up to schema version 2, there were three files.
 type PodState struct {
-	lifecycle.Kept                             // inline, so that an older version of podrun can show the pod
-	Probes         map[string]lifecycle.Probed `json:"probes,omitempty"`  // last probe results, by container ID
-	ProbedAt       time.Time                   `json:"probedAt,omitzero"` // when Probes were last valid; zero if there are none
-	Resize         *lifecycle.Resize           `json:"resize,omitempty"`  // an in-place resize in progress; nil if there is none
+	lifecycle.Kept                             // inline, so that an older version of podrun can read these fields and show the pod
+	Probes         map[string]lifecycle.Probed `json:"probes,omitempty"` // the last results of the probes, by container ID
+	// the last time at which Probes was valid; zero if there are no results
+	ProbedAt time.Time         `json:"probedAt,omitzero"`
+	Resize   *lifecycle.Resize `json:"resize,omitempty"` // an in-place resize in progress; nil if there is none
 }
 
 // ErrNoPodDir means that a pod has no directory: it is new, or was deleted.
 var ErrNoPodDir = errors.New("the pod has no directory")
 
-// maxPodState is the maximum size of a pod's state, in bytes: that of the three files which it
-// replaced.
+// maxPodState is the maximum size of a pod's state in bytes. It is the sum of the limits of the
+// three files that it replaced.
 const maxPodState = 3 * maxState
 
-// ReadPodState reads the state of a pod. A missing part is zero. For a corrupt part, it also
-// returns an error; the part is zero, too, except that a corrupt resize is an empty Resize, which
-// makes podrun set the resources of the pod's cgroup again. That is harmless if the cgroup already
-// has them. If a newer version of podrun wrote the file, there are no errors.
+// ReadPodState reads the state of a pod. If a part is missing, it is zero. If a part is corrupt,
+// ReadPodState also returns an error. The part is then zero, too, except for a corrupt resize: it
+// is an empty Resize, so that podrun sets the resources of the pod's cgroup again. That is
+// harmless if the cgroup already has them. If a newer version of podrun wrote the file, there are
+// no errors.
 func ReadPodState(l identity.Layout, uid string) (PodState, []error) {
 	s, _, errs := readPodState(l, uid)
 	return s, errs
 }
 
-// readPodState is like ReadPodState, and also returns the schema version of the file. The
-// version is 0 if the file is missing or its first line is corrupt.
+// readPodState does what ReadPodState does, and also returns the schema version of the file.
+// The version is 0 if the file is missing or its first line is corrupt.
 func readPodState(l identity.Layout, uid string) (s PodState, version int, errs []error) {
 	file := l.State(uid)
 	data, err := hostfile.ReadNoFollow(context.Background(), file, maxPodState)
@@ -52,7 +53,7 @@ func readPodState(l identity.Layout, uid string) (s PodState, version int, errs 
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err == nil && len(content) == 0 && version < identity.StateSchema:
-		// The state was lost in a power failure. It contained no resize, because UpdatePodState
+		// A power failure has destroyed the state. It contained no resize, because UpdatePodState
 		// syncs a state with a resize.
 	case err != nil:
 		s.Resize, errs = &lifecycle.Resize{}, []error{fmt.Errorf("read the pod's state: %w", err)}
@@ -66,15 +67,16 @@ func readPodState(l identity.Layout, uid string) (s PodState, version int, errs 
 	}
 	if version < identity.StateSchema {
 		if version > 0 {
-			s.Resize = nil // up to schema version 2, the resize is in a separate file
+			// Up to schema version 2, the resize is in a separate file.
+			s.Resize = nil
 		}
 		errs = append(errs, s.addLegacy(l, uid)...)
 	}
 	return s, version, errs
 }
 
-// decodePodState decodes the parts of a pod's state separately, so that a corrupt part does not
-// affect the others. It returns corruptResize for a resize that it cannot decode.
+// decodePodState decodes each part of a pod's state separately, so that a corrupt part does not
+// affect the others. If it cannot decode a resize, it returns corruptResize.
 func decodePodState(content []byte, corruptResize *lifecycle.Resize) (s PodState, errs []error) {
 	var parts struct{ Probes, ProbedAt, Resize json.RawMessage }
 	if err := json.Unmarshal(content, &parts); err != nil {
@@ -120,9 +122,9 @@ func (s *PodState) addLegacy(l identity.Layout, uid string) (errs []error) {
 	return errs
 }
 
-// UpdatePodState changes the state of a pod. The caller holds the pod's lock. The new file is
-// synced if mustSync requires it, or if it replaces the files of schema version 2, which are
-// removed afterwards. The error is ErrNoPodDir if the pod has no directory, and of kind Refused
+// UpdatePodState changes the state of a pod. The caller holds the pod's lock. It syncs the new
+// file if mustSync requires that, or if the file replaces the files of schema version 2, which
+// it then removes. The error is ErrNoPodDir if the pod has no directory. It is of kind Refused
 // (IsNewer) if a newer version of podrun wrote the file.
 func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error {
 	before, version, errs := readPodState(l, uid)
@@ -131,7 +133,8 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	}
 	for _, err := range errs {
 		if !IsCorrupt(err) {
-			return err // writing the file would erase the parts that cannot be read
+			// To write the file would erase the parts that cannot be read.
+			return err
 		}
 	}
 	after := before
@@ -156,7 +159,8 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 		return err
 	}
 	if durable && !wasSynced(before) {
-		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil { // the entry of the file's directory
+		// This syncs the entry of the file's directory.
+		if err := hostfile.SyncDir(l.Plugins(uid)); err != nil {
 			return err
 		}
 	}
@@ -164,17 +168,18 @@ func UpdatePodState(l identity.Layout, uid string, change func(*PodState)) error
 	return nil
 }
 
-// mustSync reports whether a changed state must be synced: after a power failure, a file that
-// was not synced may be empty. The end of the pod and a resize must not be lost, whether they are
-// in the new content or in the content that it replaces. New probe results are synced as well.
+// mustSync reports whether podrun must sync a changed state: after a power failure, a file that
+// was not synced may be empty. A power failure must not destroy the end of the pod or a resize,
+// whether it is in the new content or in the content that the new one replaces. podrun also syncs
+// new probe results.
 func mustSync(before, after PodState) bool {
 	return endsOrResizes(before) || endsOrResizes(after) || !maps.Equal(before.Probes, after.Probes)
 }
 
 func endsOrResizes(s PodState) bool { return s.Terminal() || s.Resize != nil }
 
-// wasSynced reports whether the file of a state was synced, with this content or with earlier
-// content.
+// wasSynced reports whether podrun has synced the file of a state, with this content or with
+// earlier content.
 func wasSynced(s PodState) bool { return endsOrResizes(s) || len(s.Probes) > 0 }
 
 func hasLegacyState(l identity.Layout, uid string) bool {
@@ -190,13 +195,14 @@ func legacyState(l identity.Layout, uid string) []string {
 	return []string{l.LegacyProbes(uid), l.LegacyResize(uid)}
 }
 
-// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them, so a
-// file that cannot be removed has no effect; the next update tries again.
+// removeLegacyState removes the files of schema version 2. ReadPodState no longer reads them, so
+// if one cannot be removed, it has no effect; the next update tries again.
 func removeLegacyState(l identity.Layout, uid string) {
 	for _, file := range legacyState(l, uid) {
 		if os.Remove(file) == nil {
 			faultpoint.At("state/" + filepath.Base(file) + "/removed")
-			_ = os.Remove(filepath.Dir(file)) // fails if a killed podrun process left a temporary file in it
+			// This fails if a killed podrun process left a temporary file in the directory.
+			_ = os.Remove(filepath.Dir(file))
 		}
 	}
 }

@@ -24,7 +24,8 @@ func stateTime(minute int) time.Time {
 	return time.Date(2026, 1, 2, 3, minute, 4, 567, time.UTC)
 }
 
-// podStates returns states of pods: each part alone, and all parts together.
+// podStates returns states of pods: for each part a state that contains only this part, and a
+// state with all parts.
 func podStates() map[string]PodState {
 	kept := lifecycle.Kept{
 		Phase: corev1.PodFailed, Reason: "Evicted", Message: "the node was low on \"memory\"\n", OOMKilled: []string{"a1"},
@@ -79,7 +80,8 @@ func putState(t *testing.T, l identity.Layout, s PodState) {
 	}
 }
 
-// putLegacy writes a pod's state as podrun does with schema version 2: three files of version 1.
+// putLegacy writes a pod's state as a podrun with schema version 2 does: in three files of
+// version 1.
 func putLegacy(t *testing.T, l identity.Layout, s PodState) {
 	t.Helper()
 	put := func(file string, value any, exists bool) {
@@ -130,7 +132,8 @@ func wantState(t *testing.T, l identity.Layout, want PodState, errs int) {
 	}
 }
 
-// TestPodStateRoundTrip: a state that is written to the one file is read unchanged.
+// TestPodStateRoundTrip checks that a state is the same after it was written to the file and
+// read again.
 func TestPodStateRoundTrip(t *testing.T) {
 	for name, s := range podStates() {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +157,7 @@ func TestPodStateRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPodStateParts: an update changes one part and keeps the others.
+// TestPodStateParts checks that an update changes one part and keeps the others.
 func TestPodStateParts(t *testing.T) {
 	l, all := podLayout(t), podStates()["everything"]
 	putState(t, l, all)
@@ -172,8 +175,8 @@ func TestPodStateParts(t *testing.T) {
 	}
 }
 
-// TestPodStateSync: a state that a power failure must not lose is synced, and so is the state that
-// replaces it, because the file may be empty until then.
+// TestPodStateSync checks that podrun syncs a state that a power failure must not destroy. It must
+// also sync the state that replaces it, because the file may be empty until then.
 func TestPodStateSync(t *testing.T) {
 	all := podStates()
 	probed := all["probes"]
@@ -199,8 +202,8 @@ func TestPodStateSync(t *testing.T) {
 	}
 }
 
-// TestPodStateTorn: if the file is truncated at any byte, all parts are unknown and the resize is
-// repeated; the next update writes the file again.
+// TestPodStateTorn truncates the file at each byte: all parts are then unknown, the resize is
+// repeated, and the next update writes the file again.
 func TestPodStateTorn(t *testing.T) {
 	l, s := podLayout(t), podStates()["everything"]
 	putState(t, l, s)
@@ -211,7 +214,9 @@ func TestPodStateTorn(t *testing.T) {
 	for n := range whole {
 		putFile(t, l.State(stateUID), string(whole[:n]))
 		want, errs := PodState{Resize: &lifecycle.Resize{}}, 1
-		if n == 0 { // a power failure lost a write that was not synced; only a write without a resize is not synced
+		// A power failure has destroyed a write that was not synced. Only a write without a resize is not
+		// synced.
+		if n == 0 {
 			want, errs = PodState{}, 0
 		}
 		wantState(t, l, want, errs)
@@ -229,7 +234,7 @@ func TestPodStateTorn(t *testing.T) {
 	}
 }
 
-// TestPodStateCorruptParts: a corrupt part does not affect the others.
+// TestPodStateCorruptParts checks that a corrupt part does not affect the others.
 func TestPodStateCorruptParts(t *testing.T) {
 	const phase, probes, at, resize = `"phase":"Failed"`, `"probes":{"a1":{"started":true,"ready":false}}`, `"probedAt":"2026-01-02T03:05:04Z"`, `"resize":{"group":true,"since":"2026-01-02T03:06:04Z"}`
 	whole := PodState{Kept: lifecycle.Kept{Phase: corev1.PodFailed}, Probes: map[string]lifecycle.Probed{"a1": {Started: true}},
@@ -271,8 +276,8 @@ func TestPodStateCorruptParts(t *testing.T) {
 	}
 }
 
-// TestPodStateOfANewerPodrun: the parts that this podrun supports are read, and the file is not
-// changed.
+// TestPodStateOfANewerPodrun checks that podrun reads the parts that it supports, and does not
+// change the file.
 func TestPodStateOfANewerPodrun(t *testing.T) {
 	for content, want := range map[string]PodState{
 		`{"phase":"Failed","probes":[],"resize":7}`:   {Kept: lifecycle.Kept{Phase: corev1.PodFailed}},
@@ -294,7 +299,7 @@ func TestPodStateOfANewerPodrun(t *testing.T) {
 	}
 }
 
-// TestPodStateUnreadable: a file that cannot be read now is not overwritten.
+// TestPodStateUnreadable checks that podrun does not overwrite a file that it cannot read now.
 func TestPodStateUnreadable(t *testing.T) {
 	l := podLayout(t)
 	if err := UpdatePodState(l, "missing", func(*PodState) {}); !errors.Is(err, ErrNoPodDir) {
@@ -309,8 +314,8 @@ func TestPodStateUnreadable(t *testing.T) {
 	}
 }
 
-// TestPodStateOfBefore: the three files of schema version 2 are read, and the first update
-// replaces them.
+// TestPodStateOfBefore checks that podrun reads the three files of schema version 2, and that
+// the first update replaces them.
 func TestPodStateOfBefore(t *testing.T) {
 	for name, s := range podStates() {
 		for _, version := range []string{"# podrun schema 1\n", ""} {
@@ -337,7 +342,7 @@ func TestPodStateOfBefore(t *testing.T) {
 	}
 }
 
-// TestPodStateOfBeforeCorrupt: each of the three files may be missing or corrupt.
+// TestPodStateOfBeforeCorrupt covers each of the three files as missing and as corrupt.
 func TestPodStateOfBeforeCorrupt(t *testing.T) {
 	s := podStates()["everything"]
 	for _, text := range []string{"# podrun schema 1\n{", "\x00", "# podrun schema 1\n[7]", "absent"} {
@@ -373,8 +378,8 @@ func TestPodStateOfBeforeCorrupt(t *testing.T) {
 	}
 }
 
-// TestPodStateKilledBetweenFiles: if podrun is killed while it replaces the files of schema version 2,
-// the state is either the one before or the one after the update, and the next update removes
+// TestPodStateKilledBetweenFiles kills podrun while it replaces the files of schema version 2. The
+// state must be either the one before or the one after the update, and the next update must remove
 // leftovers.
 func TestPodStateKilledBetweenFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -398,7 +403,8 @@ func TestPodStateKilledBetweenFiles(t *testing.T) {
 		l := podLayout(t)
 		putLegacy(t, l, before)
 		files := legacyState(l, stateUID)
-		putFile(t, filepath.Join(filepath.Dir(l.State(stateUID)), ".status.json.123"), "# podrun schema 3\n{") // killed while it was written
+		// podrun was killed while it wrote the file.
+		putFile(t, filepath.Join(filepath.Dir(l.State(stateUID)), ".status.json.123"), "# podrun schema 3\n{")
 		wantState(t, l, before, 0)
 		data, err := json.Marshal(after)
 		if err == nil {
@@ -408,7 +414,8 @@ func TestPodStateKilledBetweenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantState(t, l, after, 0)
-		for _, file := range files[:random.IntN(len(files)+1)] { // killed after some removals
+		// podrun was killed after it had removed some of the files.
+		for _, file := range files[:random.IntN(len(files)+1)] {
 			os.Remove(file)
 			wantState(t, l, after, 0)
 		}

@@ -30,9 +30,10 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes a copy of a remote source. A copy on disk is synced, because podrun uses it
-// when the host boots without a network. If Secrets are kept in memory, so is the copy, because it may
-// contain Secrets. A copy in the other place is removed.
+// WriteRemoteCopy writes a copy of a remote source. If it writes the copy to disk, it syncs it,
+// because podrun uses the copy when the host boots without a network. If podrun keeps Secrets in
+// memory, it also keeps the copy in memory, because the copy may contain Secrets. It removes a copy in
+// the other place.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error
@@ -77,7 +78,7 @@ func MoveRemoteCopies(layout identity.Layout) error {
 	return errors.Join(errs...)
 }
 
-// RemoveOtherCopies removes the copies of remote sources whose names are not in names, because their
+// RemoveOtherCopies removes the copies of remote sources that names does not contain, because their
 // URLs are no longer sources.
 func RemoveOtherCopies(layout identity.Layout, names []string) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())

@@ -20,8 +20,8 @@ func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
 
-// KeepState durably writes a value as a JSON state file and creates the file's directory. If exists is
-// false, it removes the file instead.
+// KeepState durably writes a value as a JSON state file. It creates the file's directory if necessary.
+// If exists is false, it removes the file instead.
 func KeepState(path string, value any, exists bool) error {
 	if !exists {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -39,19 +39,19 @@ func KeepState(path string, value any, exists bool) error {
 	return err
 }
 
-// WriteStateUnsynced is like WriteState, but does not sync the file: after a power failure, it may have
-// its previous content or be empty.
+// WriteStateUnsynced does what WriteState does, but does not sync the file: after a power failure, the
+// file may have its previous content or be empty.
 func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.WriteUnsynced(path, identity.AddSchema(data), mode)
 }
 
-// maxState is the maximum size, in bytes, of a state file other than a checkpoint: such files have at
+// maxState is the maximum size in bytes of a state file that is not a checkpoint. Such a file has at
 // most one line per container.
 const maxState = 1 << 20
 
 // ReadState reads the content of a state file of any schema version. It accepts a newer version,
-// because commands that only show or remove a pod use what they can read; ReadCheckpoint refuses a
-// newer version.
+// because commands that only show or remove a pod use the parts that they can read. ReadCheckpoint
+// refuses a newer version.
 func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
@@ -62,8 +62,8 @@ func ReadState(path string) ([]byte, error) {
 }
 
 // ReadJSON reads the value of a state file. It returns the zero value if the file does not exist, or if
-// it cannot be decoded because a newer version of podrun wrote it. In errors, what describes the
-// content.
+// podrun cannot decode it because a newer version of podrun wrote it. The argument what describes the
+// content in errors.
 func ReadJSON[T any](file, what string) (value T, err error) {
 	var none T
 	data, err := ReadState(file)
@@ -90,35 +90,37 @@ func InFile(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// StateNewer reports whether a newer version of podrun wrote a state file, whose content may then have
-// an unknown format.
+// StateNewer reports whether a newer version of podrun wrote a state file, so that its format may be
+// unknown.
 func StateNewer(path string) bool {
 	version, err := stateVersion(path)
 	return err == nil && version > identity.Schema
 }
 
-// stateFiles returns the state files of a pod that have a schema version. It omits the journal, whose
-// lines are independent, and userns, which has the kubelet's format.
+// stateFiles returns the state files of a pod that have a schema version. It omits two files: the
+// journal, because its lines are independent, and userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.Restarted(uid), l.PendingRestarts(uid), l.State(uid), l.LegacyProbes(uid), l.LegacyResize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
-	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems
+	// readHooks reports the problems of this directory.
+	hooks, _ := os.ReadDir(l.HookMarks(uid))
 	for _, e := range hooks {
 		files = append(files, filepath.Join(l.HookMarks(uid), e.Name()))
 	}
 	return files
 }
 
-// checkSchemas returns an error if a newer version of podrun wrote one of the pod's state files: this
-// version must not change the pod, because it could misread the file, and would drop unknown fields
-// when it writes the file.
+// checkSchemas returns an error if a newer version of podrun wrote one of the pod's state files. This
+// version must not change such a pod: it could misread the file, and would drop unknown fields when
+// it writes the file.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
 		version, err := stateVersion(file)
 		if err != nil {
-			continue // the file does not exist, or its reader reports the error
+			// The file does not exist, or its reader reports the error.
+			continue
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
 			return newerError(l, uid, err)

@@ -22,21 +22,22 @@ const (
 	// secretsSize is the size of a root directory's tmpfs, in bytes: enough for four checkpoints of the
 	// maximum size.
 	secretsSize = 4 * identity.MaxCheckpoint
-	// secretsLockTimeout limits the wait for the lock, which a process holds while it writes a file in
+	// secretsLockTimeout limits the wait for the lock that a process holds while it writes a file in
 	// memory.
 	secretsLockTimeout = 30 * time.Second
 )
 
-// LostSecrets returns the error (kind Failed) for a pod whose Secrets were kept in memory and are lost.
+// LostSecrets returns the error (kind Failed) for a pod whose Secrets podrun kept in memory and has
+// lost.
 func LostSecrets(id identity.Pod) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
 		Err:  errors.New("its Secrets were lost, for example at a reboot, because podrun kept them only in memory (--secrets=memory)"),
 		Hint: "apply its manifest again, with its Secrets"}
 }
 
-// writeSecretFile writes a file, mode 0600, below SecretsDir. It creates SecretsDir first, either in an
-// existing file system in memory or as the mount point of a new tmpfs. The file is never synced to a
-// disk.
+// writeSecretFile writes a file with mode 0600 below SecretsDir. It creates SecretsDir first if
+// necessary, either in an existing file system in memory, or as the mount point of a new tmpfs. The
+// file is never synced to a disk.
 func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	err := underSecretsLock(layout, func() error {
 		if err := makeSecretsDir(layout); err != nil {
@@ -57,9 +58,9 @@ func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	return nil
 }
 
-// underSecretsLock calls do while no other podrun process, with any root directory, creates or removes
-// a SecretsDir. The lock is on the parent directory, which only root can access: otherwise another user
-// could hold it, or replace the directory.
+// underSecretsLock calls do under a lock. While it is held, no other podrun process, with any root
+// directory, creates or removes a SecretsDir. The lock is on the parent directory, which only root can
+// access. Otherwise another user could hold the lock, or replace the directory.
 func underSecretsLock(layout identity.Layout, do func() error) error {
 	around := filepath.Dir(layout.SecretsDir())
 	for _, dir := range []string{filepath.Dir(around), around} {
@@ -128,8 +129,9 @@ func isInMemory(dir string) (bool, error) {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
 }
 
-// dropSecrets removes a pod's files in memory, except the file named keep; "" keeps none. It also
-// removes directories that become empty, and unmounts the tmpfs if that becomes empty.
+// dropSecrets removes a pod's files in memory, except the file named keep; if keep is "", it
+// removes all. It also removes directories that become empty, and unmounts the tmpfs if it
+// becomes empty.
 func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
@@ -142,7 +144,8 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 // empty.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
 	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // users other than root cannot access the directory, and have no files in it
+		// Users other than root cannot access the directory, and have no files in it.
+		return nil
 	} else if len(top) > 0 && !hostfile.IsDir(dir) {
 		return err
 	}
@@ -176,8 +179,8 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 	})
 }
 
-// removeEmpty removes a directory and its parents up to SecretsDir as long as they are empty. The lock
-// must be held.
+// removeEmpty removes a directory if it is empty, and then each parent up to SecretsDir that becomes
+// empty. The lock must be held.
 func removeEmpty(layout identity.Layout, dir string) {
 	top := layout.SecretsDir()
 	for ; dir != top; dir = filepath.Dir(dir) {
@@ -197,9 +200,9 @@ func removeEmpty(layout identity.Layout, dir string) {
 	_ = os.Remove(top)
 }
 
-// sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it is empty: a
-// podrun process that was killed may leave these behind. The node's lock must be held, because the
-// Secrets of new pods are written under it.
+// sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it is empty. A
+// podrun process that was killed may leave these behind. The node's lock must be held, because
+// podrun writes the Secrets of new pods under it.
 func sweepSecrets(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.SecretPods())
 	if errors.Is(err, fs.ErrPermission) {
@@ -219,9 +222,9 @@ func sweepSecrets(layout identity.Layout) error {
 }
 
 // RemovePod removes podrun's data of a pod: its Secrets in memory and its directory (volume.Remove).
-// The directory is removed last, because it identifies the pod. The removal is synced, unless the file
-// system is not writable: otherwise a supervisor could find the checkpoint after a power failure, and
-// start the deleted pod.
+// It removes the directory last, because podrun finds the pod by it. It syncs the removal, unless the
+// file system is not writable. Without the sync, a supervisor could find the checkpoint after a power
+// failure, and start the deleted pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	if err := RemoveReserved(ctx, layout, uid); err != nil {
 		return err
@@ -232,8 +235,8 @@ func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	return nil
 }
 
-// RemoveReserved is RemovePod for a pod whose checkpoint has not been synced yet: it syncs nothing. The
-// node's lock must be held.
+// RemoveReserved does what RemovePod does, for a pod whose checkpoint has not been synced yet: it syncs
+// nothing. The node's lock must be held.
 func RemoveReserved(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

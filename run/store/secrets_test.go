@@ -23,8 +23,8 @@ import (
 
 const secretText = "hunter2-in-memory"
 
-// secretPod returns a pod with a Secret containing the text, which its annotation repeats as kubectl
-// apply does.
+// secretPod returns a pod with a Secret that contains the text. An annotation of the Secret repeats
+// the text, as with kubectl apply.
 func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web"}
 	annotated := meta
@@ -84,7 +84,7 @@ func mustWrite(t *testing.T, layout identity.Layout, id identity.Pod, c manifest
 }
 
 // D12: after each change of the mode, the Secrets are stored only where the new mode stores them, and
-// can be read in either mode.
+// podrun can read them in either mode.
 func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	for name, modes := range map[string][]bool{
 		"disk": {false}, "memory": {true}, "memory twice": {true, true}, "to memory": {false, true}, "to disk": {true, false},
@@ -119,8 +119,8 @@ func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
 	}
 }
 
-// After a reboot the pod exists without its Secrets. Its checkpoint cannot be written in this state;
-// written again with Secrets, it is complete.
+// After a reboot, the pod exists and its Secrets do not. podrun cannot write its checkpoint in this
+// state. If podrun writes the checkpoint again with Secrets, it is complete.
 func TestSecretsLost(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -141,8 +141,8 @@ func TestSecretsLost(t *testing.T) {
 	}
 }
 
-// A podrun that is killed between writing the two files leaves the previous checkpoint intact; the
-// sweep removes files that belong to no pod.
+// If a podrun process is killed between the writes of the two files, the previous checkpoint
+// remains intact. The sweep removes files that belong to no pod.
 func TestSecretsOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -167,8 +167,8 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	}
 }
 
-// A podrun that is killed before it writes the first file in memory leaves a directory, which may
-// already be a tmpfs. The sweep removes it, unless it contains Secrets.
+// If a podrun process is killed before it writes the first file in memory, it leaves a directory,
+// which may already be a tmpfs. The sweep removes this directory, unless it contains Secrets.
 func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 	layout := secretsLayout(t)
 	for _, step := range []struct {
@@ -190,7 +190,8 @@ func TestSecretsDirOfAKilledPodrun(t *testing.T) {
 			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, layout.SecretsDir())
 		}
 	}
-	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil { // recreates the directory, which the sweep removed
+	// This creates the directory again, which the sweep removed.
+	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	id, c := secretPod(true, secretText)
@@ -213,7 +214,8 @@ func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A directory of another user in place of podrun's is refused, and so is a symlink.
+// If another user's directory or a symlink is in place of podrun's directory, podrun refuses
+// it.
 func TestSecretsDirOfAnother(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -238,7 +240,7 @@ func TestSecretsDirOfAnother(t *testing.T) {
 	}
 }
 
-// If /run is in memory, only a directory is created and nothing is mounted.
+// If /run is in memory, podrun only creates a directory, and mounts nothing.
 func TestSecretsBelowATmpfs(t *testing.T) {
 	layout := secretsLayout(t)
 	run, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -258,7 +260,7 @@ func TestSecretsBelowATmpfs(t *testing.T) {
 	}
 }
 
-// If the memory is full, the pod is refused with a message, and existing files remain.
+// If the memory is full, podrun refuses the pod with a message, and existing files remain.
 func TestSecretsOfAFullMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	id, c := secretPod(true, secretText)
@@ -285,8 +287,8 @@ func TestSecretsOfAFullMemory(t *testing.T) {
 	}
 }
 
-// Copies of URLs may contain Secrets: they are stored only where the last mode stores them, and copies
-// of URLs that are no longer sources are removed.
+// Copies of URLs may contain Secrets. podrun stores them only where the last mode stores them, and
+// removes copies of URLs that are no longer sources.
 func TestRemoteCopiesInMemory(t *testing.T) {
 	layout := secretsLayout(t)
 	write := func(name string, memory bool) {

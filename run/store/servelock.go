@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// ServeLock makes a process the only supervisor of a root directory. It consists of two locks: one on a
-// file that names the holder, which is the only lock that older versions check, and one on the root
+// ServeLock makes a process the only supervisor of a root directory. It consists of two locks. One is
+// on a file that names the holder; older versions check only this one. The other is on the root
 // directory, because another process may remove the file.
 type ServeLock struct{ file, root *FileLock }
 
@@ -30,7 +30,8 @@ func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
 		return nil, err
 	}
 	for _, dir := range serveDirs(layout) {
-		removeTemporaries(dir, 0) // only a supervisor writes to these directories
+		// Only a supervisor writes to these directories.
+		removeTemporaries(dir, 0)
 	}
 	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
 }
@@ -52,7 +53,7 @@ func serveDirs(layout identity.Layout) []string {
 }
 
 // SweepTemporaries removes temporary files of killed processes from podrun's state directories and from
-// the pods' directories. It keeps files that a running process may still be writing.
+// the pods' directories. It keeps files that a running process may be writing.
 func SweepTemporaries(layout identity.Layout) error {
 	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.RootDir, "runtime"))
 	pods, err := StoredPods(layout)
@@ -61,7 +62,8 @@ func SweepTemporaries(layout identity.Layout) error {
 	}
 	for _, id := range pods {
 		dirs = append(dirs, layout.Pod(id.UID))
-		plugins, _ := os.ReadDir(layout.Plugins(id.UID)) // the pod may have been removed
+		// Another process may have removed the pod.
+		plugins, _ := os.ReadDir(layout.Plugins(id.UID))
 		for _, plugin := range plugins {
 			dirs = append(dirs, filepath.Join(layout.Plugins(id.UID), plugin.Name()))
 		}
@@ -72,8 +74,8 @@ func SweepTemporaries(layout identity.Layout) error {
 	return nil
 }
 
-// removeTemporaries removes temporary files that hostfile.Write has created (.BASE.RANDOM) and that are
-// older than age. It ignores errors, because the next call tries again.
+// removeTemporaries removes temporary files that hostfile.Write created (.BASE.RANDOM) and that are
+// older than age. It ignores errors, because the next call will try again.
 func removeTemporaries(dir string, age time.Duration) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -9,8 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// A second supervisor does not start, and Supervised reports the first one, even if the lock file or
-// its directory was removed.
+// A second supervisor does not start, and Supervised reports that the first one runs, even if the
+// lock file or its directory was removed.
 func TestServeLockIsRemoved(t *testing.T) {
 	for _, removed := range []func(identity.Layout) string{identity.Layout.ServeLock, identity.Layout.Serve} {
 		layout := testLayout(t)
@@ -39,7 +39,8 @@ func TestServeLockIsRemoved(t *testing.T) {
 }
 
 // The next supervisor removes temporary files of a killed supervisor. A garbage collection removes
-// those of all killed processes once no process can still be writing them.
+// the temporary files of all killed processes when they are so old that no process can still be
+// writing them.
 func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	layout := testLayout(t)
 	pod, checkpoint := secretPod(false, "s")
@@ -49,9 +50,10 @@ func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 	mustWrite(t, layout, pod, checkpoint)
 	probes := filepath.Join(layout.Plugins(pod.UID), "podrun.dev~probes")
 	for _, c := range []struct {
-		name         string
-		age          time.Duration
-		serve, sweep bool // whether it exists after the start of a supervisor, and after the collection
+		name string
+		age  time.Duration
+		// whether the file exists after the start of a supervisor, and after the collection
+		serve, sweep bool
 	}{
 		{name: filepath.Join(layout.Sources(), ".default_web.1066594613")},
 		{name: filepath.Join(layout.Serve(), ".unstarted.3966333247")},
@@ -61,7 +63,8 @@ func TestTemporaryFilesOfAKilledServe(t *testing.T) {
 		{name: filepath.Join(layout.ImageBackOff(), ".u.json.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.ImageRecords(), "pulled", ".sha256-0.3966333247"), age: time.Hour, serve: true},
 		{name: filepath.Join(layout.RootDir, "runtime", ".choice.json.3966333247"), age: time.Hour, serve: true},
-		{name: filepath.Join(probes, ".results.json.3966333248"), serve: true, sweep: true}, // a process may be writing it
+		// A process may be writing this file.
+		{name: filepath.Join(probes, ".results.json.3966333248"), serve: true, sweep: true},
 		{name: filepath.Join(probes, "results.json"), age: time.Hour, serve: true, sweep: true},
 		{name: filepath.Join(layout.Sources(), "default_web.5"), age: time.Hour, serve: true, sweep: true},
 		{name: filepath.Join(layout.Serve(), ".hidden"), age: time.Hour, serve: true, sweep: true},

@@ -11,15 +11,15 @@ import (
 )
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod. It belongs to
-// the pod's name, not to one incarnation: it is kept when a command changes or deletes the pod, so that
-// a supervisor does not undo that change by applying the file again. The record alone is therefore no
-// reason to delete a pod: only an incarnation with OriginServe came from the file. The record is
-// removed after the file has been removed.
+// the pod's name, not to one incarnation. podrun keeps it when a command changes or deletes the pod, so
+// that a supervisor does not undo that change by applying the file again. So the record alone is no
+// reason to delete a pod: only an incarnation with OriginServe came from the file. podrun removes the
+// record after the file was removed.
 type SourceRecord struct {
 	Path string `json:"path"`
-	// Hash is the hash of the pod, and of the objects that it refers to, as they were in the file when
-	// a supervisor last applied it; "" if no supervisor has. A supervisor applies a file only if the
-	// hash differs, so that changes made by commands are kept.
+	// Hash is the hash of the pod, and of the objects to which it refers, with the content that the
+	// file had when a supervisor last applied it; "" if no supervisor has applied it. A supervisor
+	// applies a file only if the hash differs, so that changes that commands made remain.
 	Hash string `json:"hash"`
 	// Documents are separate hashes of the pod ("Pod") and of each of these objects ("ConfigMap shop/web");
 	// nil if an older version of podrun wrote the record. They show whether the pod itself has changed in the
@@ -27,8 +27,8 @@ type SourceRecord struct {
 	Documents map[string]string `json:"documents,omitempty"`
 }
 
-// ReadSource reads a pod's source record. It returns nil if there is none or it is corrupt: the
-// supervisor then applies the file again.
+// ReadSource reads a pod's source record. It returns nil if there is none or if it is corrupt:
+// the supervisor then applies the file again.
 func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) {
 	data, err := ReadState(layout.Source(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +44,7 @@ func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) 
 	return &r, nil
 }
 
-// WriteSource writes a pod's source record and syncs it: without the record, the pod would remain after
+// WriteSource writes a pod's source record and syncs it. Without the record, the pod would remain after
 // its file was removed.
 func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
 	data, err := json.Marshal(r)
@@ -68,8 +68,8 @@ func RemoveSource(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// NamedPods lists the pods that have an owner record or a source record, by namespace and name; their
-// UIDs are not set.
+// NamedPods lists the pods that have an owner record or a source record, by namespace and name. It
+// does not set their UIDs.
 func NamedPods(layout identity.Layout) ([]identity.Pod, error) {
 	var out []identity.Pod
 	seen := map[identity.Pod]bool{}
@@ -95,7 +95,8 @@ func NamedPod(file string) (identity.Pod, bool) {
 	if !ok || id.Namespace == "" || id.Name == "" || id.Namespace[0] == '.' {
 		return id, false
 	}
-	for i := range id.Name { // the name of a claim ends with _ and random characters
+	// The name of a claim ends with _ and random characters.
+	for i := range id.Name {
 		if id.Name[i] == '_' {
 			id.Name = id.Name[:i]
 			break

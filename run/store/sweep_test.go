@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestForgottenLocksStillExclude takes one lock and removes its file repeatedly from many goroutines:
-// the lock is never held twice, and no file remains.
+// TestForgottenLocksStillExclude lets many goroutines repeatedly take one lock and remove its file.
+// No two of them may hold the lock at the same time, and no file may remain.
 func TestForgottenLocksStillExclude(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
@@ -58,7 +58,8 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 	}
 }
 
-// TestSweepRemovesLocksOfPodsThatAreGone: a CI host runs pods with generated names for years.
+// TestSweepRemovesLocksOfPodsThatAreGone covers a CI host that runs pods with generated names
+// for years.
 func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	layout := testLayout(t)
 	here := identity.Pod{Namespace: "default", Name: "here", UID: "u1"}
@@ -112,8 +113,8 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 	return names
 }
 
-// TestSweepReadsAllPodsForManyLocksOnly: an apply holds the lock of its new pod, which has no directory
-// yet, and must not read the names of all pods because of it.
+// TestSweepReadsAllPodsForManyLocksOnly covers an apply. It holds the lock of its new pod, which has no
+// directory yet, and must not read the names of all pods because of this one lock.
 func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
 	layout := testLayout(t)
 	for n := range 2 * sweepShare {

@@ -8,9 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestNoTemporaryFileIsLeft: a process that was killed while it wrote the owner record or created a
-// claim, for example because its cgroup was out of memory, leaves a temporary file. The removal of the
-// pod also removes this file, but not those of other pods.
+// TestNoTemporaryFileIsLeft covers a process that was killed while it wrote the owner record or
+// created a claim, for example because its cgroup was out of memory: it leaves a temporary file. The
+// removal of the pod must also remove this file, but not the files of other pods.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
 	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
@@ -21,10 +21,12 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	temporary := map[string]bool{ // the value is true if the file remains
-		filepath.Join(layout.Owners(), ".default_web.621076597"):     false,
-		filepath.Join(layout.Claims(), ".default_web_3966333247"):    false,
-		filepath.Join(layout.Claims(), "default_web_3966333248"):     false, // complete, but not in an owner record
+	// true if the file remains
+	temporary := map[string]bool{
+		filepath.Join(layout.Owners(), ".default_web.621076597"):  false,
+		filepath.Join(layout.Claims(), ".default_web_3966333247"): false,
+		// This file is complete, but no owner record names it.
+		filepath.Join(layout.Claims(), "default_web_3966333248"):     false,
 		filepath.Join(layout.Claims(), "default_web.5_3966333248"):   true,
 		filepath.Join(layout.Owners(), ".default_web.5.621076597"):   true, // pod web.5
 		filepath.Join(layout.Owners(), ".default_web-2.621076597"):   true,
@@ -57,7 +59,8 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if err := Sweep(layout); err != nil {
 		t.Fatal(err)
 	}
-	delete(temporary, filepath.Join(layout.Claims(), "default_web.5_3966333248")) // removed by the sweep
+	// The sweep removes this file.
+	delete(temporary, filepath.Join(layout.Claims(), "default_web.5_3966333248"))
 	for path, stays := range temporary {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it kept: %v", path, err, stays)
@@ -65,9 +68,10 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	}
 }
 
-// TestNoOwnerOfAnUncreatedPodIsLeft: a command was killed after it had become the owner of a replacement
-// and before it created the replacement's directory. The removal of the old pod also removes the owner
-// record and the claim. If the directory exists, they remain until the replacement is removed.
+// TestNoOwnerOfAnUncreatedPodIsLeft covers a command that was killed after it had become the owner of a
+// replacement, and before it created the replacement's directory. The removal of the old pod must also
+// remove the owner record and the claim. If the directory exists, they must remain until the replacement
+// is removed.
 func TestNoOwnerOfAnUncreatedPodIsLeft(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		layout := testLayout(t)

@@ -5,26 +5,28 @@ import "slices"
 // maxUnreleased is the maximum length of OwnerRecord.Unreleased.
 const maxUnreleased = 1000
 
-// NoteUnreleased records sandboxes whose networks may be only partially released. If the record cannot
-// be written, or another command owns the pod, the sandboxes are kept only in l. The lock must be
+// NoteUnreleased records sandboxes whose networks may be only partly released. If podrun cannot write
+// the record, or if another command owns the pod, only l contains the sandboxes. The lock must be
 // held.
 func (l *PodLock) NoteUnreleased(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
 	all := withIDs(l.Unreleased, ids)
-	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = withIDs(r.Unreleased, ids) }) // the caller reports the failed stop
+	// The caller reports the failed stop.
+	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = withIDs(r.Unreleased, ids) })
 	l.Unreleased = all
 }
 
-// NoteReleased removes sandboxes from the record once nothing of their networks remains. The lock must
-// be held.
+// NoteReleased removes sandboxes from the record when no leftovers of their networks exist. The lock
+// must be held.
 func (l *PodLock) NoteReleased(ids []string) {
 	without := func(list []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(id string) bool { return slices.Contains(ids, id) })
 	}
 	left := without(l.Unreleased)
-	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = without(r.Unreleased) }) // if this fails, the next owner checks them again
+	// If this fails, the next owner checks these sandboxes again.
+	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = without(r.Unreleased) })
 	l.Unreleased = left
 }
 

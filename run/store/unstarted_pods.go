@@ -9,18 +9,18 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// Unstarted is a pod that a manifest directory defines, but that could not be applied and so is not
-// on this host.
+// Unstarted is a pod that a manifest directory defines and that a supervisor could not apply, so
+// that it is not on this host.
 type Unstarted struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
 	Source     string   `json:"source"`            // the path of its file
 	Containers []string `json:"containers"`        // the containers' names
-	Reason     string   `json:"reason"`            // in one word: OutOfcpu, Refused
+	Reason     string   `json:"reason"`            // in one word, such as OutOfcpu or Refused
 	Message    string   `json:"message,omitempty"` // the details, in one line
 }
 
-// WriteUnstarted writes the list of pods that could not be applied, for commands.
+// WriteUnstarted writes, for commands, the list of pods that the supervisor could not apply.
 func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	data, err := json.Marshal(list)
 	if err == nil {
@@ -32,7 +32,7 @@ func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
 	return nil
 }
 
-// ReadUnstarted reads the list that the running supervisor has written. It returns none if no
+// ReadUnstarted reads the list that the running supervisor wrote. It returns none if no
 // supervisor is running.
 func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	data, err := ReadState(layout.Unstarted())
@@ -44,7 +44,8 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {
-		return nil, nil // corrupt; the supervisor writes the list again at its next change
+		// The file is corrupt. The supervisor writes the list again at its next change.
+		return nil, nil
 	}
 	return out, nil
 }

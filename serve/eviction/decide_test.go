@@ -41,8 +41,9 @@ func mustThresholds(t *testing.T, s nodeconfig.Settings) []Threshold {
 
 func TestThresholdsAreOrdered(t *testing.T) {
 	s := settings()
-	s.EvictionHard["containerfs.available"] = "10%" // not supported by podrun
-	s.EvictionHard["pid.available"] = "0%"          // disabled
+	// podrun does not support this signal.
+	s.EvictionHard["containerfs.available"] = "10%"
+	s.EvictionHard["pid.available"] = "0%" // disabled
 	var got []string
 	for _, th := range mustThresholds(t, s) {
 		got = append(got, fmt.Sprintf("%s %s", th.Signal, th.Grace))
@@ -131,7 +132,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A threshold that a reload has removed is no longer met.
+// If a reload has removed a threshold, the threshold is no longer met.
 func TestNextForgetsThresholds(t *testing.T) {
 	o := Observations{NodeFSAvailable: {gi, 100 * gi}}
 	s, d := Next(State{}, mustThresholds(t, settings()), o, time.Minute, t0)

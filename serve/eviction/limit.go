@@ -10,9 +10,9 @@ import (
 )
 
 // OverLimit returns the kubelet's eviction message for the local storage limit that a pod exceeds;
-// "" if it exceeds none. EmptyDirs are checked first, then the pod as a whole, then its containers,
-// whose layers do not count if images are on a separate disk. signal is the kubelet's signal in the
-// metric of evictions.
+// "" if the pod exceeds none. It first checks the emptyDirs, then the pod as a whole, then its
+// containers. The containers' layers do not count if images are on a separate disk. signal is the
+// name of the limit in the kubelet's metric of evictions.
 func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
@@ -52,8 +52,8 @@ func (u *Usage) total() Disk {
 	return out
 }
 
-// Limited reports whether a pod has local storage limits, which require that its usage is
-// measured.
+// Limited reports whether a pod has local storage limits, so that podrun must measure its
+// usage.
 func Limited(pod *corev1.Pod) bool {
 	limits := resource.PodLimits(pod)
 	if _, ok := limits[corev1.ResourceEphemeralStorage]; ok {
@@ -64,7 +64,7 @@ func Limited(pod *corev1.Pod) bool {
 	}) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !c.Resources.Limits.StorageEphemeral().IsZero() })
 }
 
-// OnDisk reports whether an emptyDir is a directory on disk. The kernel enforces the limit
+// OnDisk reports whether an emptyDir is a directory on disk. () The kernel enforces the limit
 // of an emptyDir in memory.
 func OnDisk(v corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault

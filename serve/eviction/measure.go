@@ -10,17 +10,17 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// maxEntries limits how many files of one directory are counted, because a container can
-// create any number of files.
+// maxEntries limits the number of files that ReadDisk counts in one directory, because a
+// container can create any number of files.
 const maxEntries = 4 << 20
 
-// errEnough stops the count of a directory with more than maxEntries files.
+// errEnough stops the count if a directory has more than maxEntries files.
 var errEnough = errors.New("too many files")
 
-// ReadDisk measures the disk usage of a directory, as du does: blocks, and inodes including
-// the directory itself; a file with several names counts once. It does not follow symlinks
-// or enter mounts. It counts at most 4,194,304 entries; a directory that does not exist
-// uses nothing. The error is that of ctx, or an I/O error.
+// ReadDisk measures the disk usage of a directory as du does: blocks, and inodes including that
+// of the directory. A file with several names counts once. It does not follow symlinks or enter
+// mounts. It counts at most 4,194,304 entries. If the directory does not exist, the usage is
+// zero. The error is that of ctx, or an I/O error.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -37,8 +37,8 @@ func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	return c.sum, nil
 }
 
-// ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not
-// follow a symlink at path. A file of another type, or one that cannot be read, counts as zero.
+// ReadFile measures the disk usage of a regular file: blocks, and one inode. It does not follow
+// a symlink at path. If the file is of another type or cannot be read, the usage is zero.
 func ReadFile(path string) Disk {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {

@@ -35,7 +35,8 @@ func TestReadDisk(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "a/big"), filepath.Join(dir, "again")); err != nil {
 		t.Fatal(err)
 	}
-	// The target of a symlink, and the content of a mount, do not belong to the directory.
+	// The target of a symlink does not belong to the directory, and neither does the content of a
+	// mount.
 	host := t.TempDir()
 	if err := os.WriteFile(filepath.Join(host, "huge"), make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +55,8 @@ func TestReadDisk(t *testing.T) {
 	if err != nil || grown < 1<<20 || grown > 1<<20+64<<10 {
 		t.Errorf("grown by %d bytes, %v; want about 1 MiB", grown, err)
 	}
-	if n := got.Inodes - empty.Inodes; n < 2 || n > 3 { // the mounted directory is not among its inodes
+	// The inodes do not include that of the mounted directory.
+	if n := got.Inodes - empty.Inodes; n < 2 || n > 3 {
 		t.Errorf("grown by %d inodes, want 2 files and a link", n)
 	}
 }
@@ -70,7 +72,7 @@ func TestReadDiskOfNothing(t *testing.T) {
 	}
 }
 
-// A container controls the number of its files, so the count is limited.
+// A container can create any number of files, so ReadDisk limits the count.
 func TestReadDiskIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 50 {

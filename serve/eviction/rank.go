@@ -11,15 +11,16 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Critical reports whether a pod is never evicted (the kubelet's IsCriticalPod). Unlike the
-// kubelet's static pods, podrun's pods are not critical by default.
+// Critical reports whether podrun never evicts a pod (the kubelet's IsCriticalPod). podrun's
+// pods are not critical by default, unlike the kubelet's static pods.
 func Critical(pod *corev1.Pod) bool {
 	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
 
-// Rank sorts pods in the order of eviction for a signal and omits critical ones. For memory
-// and disk: first pods that use more than they request, then by priority, then by the usage
-// beyond the request; for process IDs: first by priority, then by the number of processes.
+// Rank sorts pods in the order of eviction for a signal. It omits critical pods. For memory and
+// disk, pods that use more than they request come first; then the order is by priority, and
+// then by the usage beyond the request. For process IDs, the order is by priority, and then by
+// the number of processes.
 func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
 	slices.SortStableFunc(out, func(a, b Candidate) int {
@@ -33,7 +34,7 @@ func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 			exceeds = 0
 		}
 		if s.Resource() == inodes {
-			// Inodes cannot be requested. Nevertheless, the kubelet subtracts the request for disk
+			// A pod cannot request inodes. Nevertheless, the kubelet subtracts the request for disk
 			// space from the number of inodes (disk in pkg/kubelet/eviction/helpers.go).
 			requested, requested2 = a.request(corev1.ResourceEphemeralStorage), b.request(corev1.ResourceEphemeralStorage)
 		}
@@ -79,8 +80,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 }
 
 // disk returns a pod's usage of the file system of a signal. If images are on a separate file
-// system, that one contains the layers, and the node's contains logs and volumes; otherwise, all of
-// these count.
+// system, that file system contains the layers, and the node's contains logs and volumes.
+// Otherwise, all of these count.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk

@@ -1,6 +1,6 @@
-// Package eviction computes the node's pressure from the resource usage of the host and
-// its pods, and decides what to reclaim and which pod to evict, as the kubelet's eviction
-// manager does (pkg/kubelet/eviction, v1.36). It is pure except for the files that read
+// Package eviction computes the node's pressure from the resource usage of the host and its
+// pods, and decides what to reclaim and which pod to evict, as the kubelet's eviction manager
+// does (pkg/kubelet/eviction, v1.36). It is pure, except for the files of the package that read
 // the disk.
 package eviction
 
@@ -15,8 +15,8 @@ import (
 // Signal is the kubelet's name of the resource of a threshold.
 type Signal string
 
-// The signals, without the kubelet's containerfs and allocatableMemory: containers are on
-// the file system of the node or of the images, and no cgroup limits the memory of all pods
+// The signals, except the kubelet's containerfs and allocatableMemory: containers are on the
+// file system of the node or of the images, and no cgroup limits the memory of all pods
 // together.
 const (
 	MemoryAvailable   Signal = "memory.available"
@@ -27,8 +27,8 @@ const (
 	PIDAvailable      Signal = "pid.available"
 )
 
-// order is the order in which resources are reclaimed. The kubelet starts with memory and
-// has no order for the others.
+// order is the order in which podrun reclaims resources. The kubelet starts with memory, and
+// does not define an order for the other resources.
 var order = []Signal{MemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable, ImageFSInodesFree, PIDAvailable}
 
 // The kubelet's names of resources for which the API has no constant.
@@ -68,7 +68,7 @@ func (s Signal) known() bool { return slices.Contains(order, s) }
 // process IDs.
 type Observation struct{ Available, Capacity int64 }
 
-// Observations are the observed values, by signal. Values that could not be read are
+// Observations are the observed values, by signal. Values that podrun could not read are
 // missing.
 type Observations map[Signal]Observation
 
@@ -97,9 +97,9 @@ func Observe(f host.Facts) Observations {
 	return out
 }
 
-// DedicatedImages reports whether images, and the containers' writable layers, are on a
-// different file system than the node's data. It returns false if the file system of the
-// images is unknown.
+// DedicatedImages reports whether images and the containers' writable layers are on a different
+// file system than the node's data. It returns false if the file system of the images is
+// unknown.
 func DedicatedImages(f host.Facts) bool {
 	return f.ImageFS.CapacityBytes > 0 && f.ImageFS.Device != f.NodeFS.Device
 }

@@ -29,7 +29,8 @@ func (a Amount) of(capacity int64) apiresource.Quantity {
 	}
 	q, err := resource.ParseQuantity(a.Quantity)
 	if err != nil {
-		panic(err) // impossible: parseAmount produced it
+		// This is impossible, because parseAmount produced the value.
+		panic(err)
 	}
 	return q
 }
@@ -53,20 +54,20 @@ func parseAmount(text string) (Amount, error) {
 type Threshold struct {
 	Signal Signal
 	Value  Amount
-	// Grace is how long the threshold must be crossed before pods are evicted; 0 for a hard
+	// Grace is how long the threshold must be crossed before podrun evicts pods; 0 for a hard
 	// threshold.
 	Grace time.Duration
-	// Reclaim is how much more than Value must be available before a threshold that was met
-	// counts as resolved.
+	// Reclaim is how much more than Value must be available before a threshold that was met is no
+	// longer met.
 	Reclaim Amount
 }
 
-// Hard reports whether pods are evicted as soon as the threshold is crossed.
+// Hard reports whether podrun evicts pods as soon as the threshold is crossed.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
-// Thresholds returns the node's thresholds in the order of reclaiming: memory first, as in
-// the kubelet, and hard ones before soft ones. An invalid threshold is reported as a problem and
-// omitted. Signals that podrun does not support are omitted.
+// Thresholds returns the node's thresholds in the order of reclaiming: memory first, as in the
+// kubelet, and hard ones before soft ones. It reports an invalid threshold as a problem, and
+// omits it. It also omits signals that podrun does not support.
 func Thresholds(s nodeconfig.Settings) ([]Threshold, problem.List) {
 	var out []Threshold
 	var bad problem.List
@@ -106,8 +107,8 @@ func threshold(signal Signal, value, reclaim string) (t Threshold, err error) {
 	return t, err
 }
 
-// crossed returns the thresholds that are crossed; with reclaim, their minimum reclaim is
-// included.
+// crossed returns the thresholds that are crossed. If reclaim is true, it adds their minimum
+// reclaims to them.
 func crossed(all []Threshold, o Observations, reclaim bool) []Threshold {
 	var out []Threshold
 	for _, t := range all {

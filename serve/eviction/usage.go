@@ -16,8 +16,8 @@ type Usage struct {
 	Processes  int64 // processes and threads
 	Containers map[string]ContainerUsage
 	Volumes    map[string]Disk // emptyDirs on disk, by volume name
-	// Files are single files of the host that containers can write to: /etc/hosts, as in
-	// the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
+	// Files are single files on the host to which containers can write: /etc/hosts, as in the
+	// kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
 	Files Disk
 }
 
@@ -28,8 +28,8 @@ type ContainerUsage struct {
 	Logs   Disk
 }
 
-// Candidate is a pod that may be evicted. Usage is nil if it is unknown: such a pod is
-// evicted first, as in the kubelet.
+// Candidate is a pod that may be evicted. Usage is nil if the pod's usage is unknown; podrun
+// evicts such a pod first, as the kubelet does.
 type Candidate struct {
 	Pod   *corev1.Pod
 	Usage *Usage

@@ -1,7 +1,7 @@
 // Package imagegc selects the unused images to remove, by the kubelet's rules
-// (pkg/kubelet/images/image_gc_manager.go, v1.36): when the disk usage has reached a threshold, the
-// least recently used ones; at any time, those that have not been used for a given time. It is
-// pure.
+// (pkg/kubelet/images/image_gc_manager.go, v1.36). If the disk usage has reached a threshold, it
+// selects the least recently used ones. At any time, it selects those that have not been used for a
+// given time. It is pure. It is pure.
 package imagegc
 
 import (
@@ -32,11 +32,12 @@ type Image struct {
 
 // Record describes the known use of an image.
 type Record struct {
-	Detected time.Time `json:"detected"`      // when it was first seen
-	Used     time.Time `json:"used,omitzero"` // when it was last seen in use; zero for never
+	Detected time.Time `json:"detected"`      // when it was first observed
+	Used     time.Time `json:"used,omitzero"` // when it was last observed in use; zero for never
 }
 
-// since returns when the image was last used or, if it was never used, when it was first seen.
+// since returns when the image was last used. If it was never used, since returns when it was
+// first observed.
 func (r Record) since() time.Time {
 	if r.Used.After(r.Detected) {
 		return r.Used
@@ -50,9 +51,9 @@ type Records struct {
 	Seen   time.Time         `json:"seen"` // time of the last observation
 }
 
-// Observe returns new records that include an observation of all images. Removed images are
-// dropped. If the previous observation was longer ago than gap, the time in between does not count
-// as unused, because it is unknown which images were used then.
+// Observe returns new records that include an observation of all images. Observe drops images that
+// the runtime no longer has. If the previous observation was longer ago than gap, it is unknown
+// which images were used in between, so that time does not count as unused.
 func Observe(r Records, images []Image, gap time.Duration, now time.Time) Records {
 	var unseen time.Duration
 	if passed := now.Sub(r.Seen); !r.Seen.IsZero() && passed > gap {
@@ -62,7 +63,8 @@ func Observe(r Records, images []Image, gap time.Duration, now time.Time) Record
 	for _, i := range images {
 		one, known := r.Images[i.ID]
 		switch {
-		case !known || one.Detected.After(now): // the clock was set back
+		// The clock was set back.
+		case !known || one.Detected.After(now):
 			one = Record{Detected: now}
 		case unseen > 0:
 			one.Detected = one.Detected.Add(unseen)
@@ -78,7 +80,7 @@ func Observe(r Records, images []Image, gap time.Duration, now time.Time) Record
 	return out
 }
 
-// Policy specifies when images are removed.
+// Policy specifies when podrun removes images.
 type Policy struct {
 	High, Low      int           // usage of the images' disk in percent
 	MinAge, MaxAge time.Duration // MaxAge 0 means no limit
@@ -89,18 +91,19 @@ func PolicyOf(s nodeconfig.Settings) Policy {
 	return Policy{High: int(s.ImageGCHighThresholdPercent), Low: int(s.ImageGCLowThresholdPercent), MinAge: s.ImageMinimumGCAge, MaxAge: s.ImageMaximumGCAge}
 }
 
-// Off reports whether a policy removes no images, as in the kubelet.
+// Off reports whether a policy turns off the removal of images, as in the kubelet.
 func (p Policy) Off() bool { return p.High == 100 && p.MaxAge == 0 }
 
-// Unused returns the images that may be removed to free disk space, in the order of
-// removal: by the last use, then by the first detection, oldest first. It omits images
-// first seen less than MinAge ago, which may be about to be used.
+// Unused returns the images that podrun may remove to free disk space, in the order of removal:
+// the least recently used first; of images that were last used at the same time, the one that
+// was detected first. It omits images that were first observed less than MinAge ago, because a
+// pod may be about to use them.
 func Unused(images []Image, r Records, p Policy, now time.Time) []Image {
 	out := unused(images, r)
 	return slices.DeleteFunc(out, func(i Image) bool { return now.Sub(r.Images[i.ID].Detected) < p.MinAge })
 }
 
-// Expired returns the images that have not been used for MaxAge.
+// Expired returns the images that no pod has used for MaxAge.
 func Expired(images []Image, r Records, p Policy, now time.Time) []Image {
 	if p.MaxAge == 0 {
 		return nil
@@ -120,9 +123,9 @@ func unused(images []Image, r Records) []Image {
 	return out
 }
 
-// Surplus returns how many bytes must be freed on the images' disk: if the usage has reached the
-// high threshold, the bytes above the low threshold; otherwise 0. It also returns 0 if the disk is
-// unknown.
+// Surplus returns how many bytes must be freed on the images' disk. If the usage has reached the
+// high threshold, these are the bytes above the low threshold; otherwise it returns 0. If the disk
+// is unknown, it also returns 0.
 func Surplus(p Policy, fs host.Filesystem) int64 {
 	if fs.CapacityBytes <= 0 || usedPercent(fs) < int64(p.High) {
 		return 0
@@ -134,7 +137,8 @@ func available(fs host.Filesystem) int64 { return min(fs.AvailableBytes, fs.Capa
 
 func usedPercent(fs host.Filesystem) int64 { return 100 - available(fs)*100/fs.CapacityBytes }
 
-// Insufficient returns the message for a disk on which less space than required could be freed.
+// Insufficient returns the message for a disk on which podrun could free less space than
+// required.
 func Insufficient(fs host.Filesystem, freed int64) string {
 	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.", usedPercent(fs), size(fs.CapacityBytes), freed)

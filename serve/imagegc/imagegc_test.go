@@ -37,7 +37,7 @@ func TestUnusedAndExpired(t *testing.T) {
 	if got, want := ids(Unused(images, r, p, at(0))), "never old recent"; got != want {
 		t.Errorf("unused: %q, want %q", got, want)
 	}
-	// An image that was never used counts from its first detection.
+	// For an image that was never used, the time since its first detection counts.
 	if got, want := ids(Expired(images, r, p, at(0))), "old"; got != want {
 		t.Errorf("expired: %q, want %q", got, want)
 	}
@@ -54,7 +54,7 @@ func TestObserveRecords(t *testing.T) {
 	if fmt.Sprint(r.Images) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", r.Images, want)
 	}
-	// The records are unchanged after being stored and loaded.
+	// The records are the same after podrun has stored and loaded them.
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestObserveRecords(t *testing.T) {
 	if !r.Images["a"].Used.Equal(at(60)) || !r.Images["b"].Detected.Equal(at(60)) || !r.Images["b"].Used.IsZero() {
 		t.Errorf("after a gap: %v", r.Images)
 	}
-	// Removed images are dropped; after the clock was set back, no image is considered new
-	// for years.
+	// Observe drops images that were removed. If the clock was set back, it does not consider an
+	// image new for years.
 	r = Observe(r, []Image{{ID: "b"}}, gap, at(-600))
 	if len(r.Images) != 1 || !r.Images["b"].Detected.Equal(at(-600)) {
 		t.Errorf("%v", r.Images)
@@ -96,9 +96,9 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestADay: in every minute of 24 hours, a pod may be pulled, started, stopped or deleted;
-// images are observed every 5 minutes. The disk is never full, and no image in use is
-// removed.
+// TestADay simulates 24 hours: in every minute, a pod may be pulled, started, stopped or
+// deleted, and every 5 minutes, the images are observed. The disk is never full, and no image
+// in use is removed.
 func TestADay(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// sharedAge is the maximum age of a response that is returned to another request.
+// sharedAge is the maximum age of a response that the server returns to another request.
 const sharedAge = time.Second
 
-// share returns a function whose concurrent callers share one result of read, so that many clients
-// cause only one call to the runtime. read does not end with the request that triggered it.
+// share returns a function that calls read. Concurrent callers share one result, so that many
+// clients cause only one call to the runtime. If the request that caused the call ends, read
+// continues.
 func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	type answer struct {
 		done  chan struct{}

@@ -15,11 +15,10 @@ import (
 
 // Limits for the connections of a listener.
 const (
-	// maxNew limits the connections that have not sent a request yet: on a TCP listener, their
-	// clients may not have presented a certificate.
+	// maxNew limits the connections that have not sent a request yet: on a TCP listener, the
+	// clients may not even have presented a certificate.
 	maxNew = 64
-	// maxConns limits all other connections; it is larger than the sum of maxAnswers and
-	// maxStreams.
+	// maxConns limits all other connections; it exceeds the sum of maxAnswers and maxStreams.
 	maxConns = 128
 )
 
@@ -27,20 +26,22 @@ const (
 type phase int
 
 const (
-	fresh phase = iota // has sent no complete request yet; includes handshakes
-	idle               // between requests
-	busy               // a request is being answered
+	// the client has not sent a complete request yet; includes handshakes
+	fresh phase = iota
+	idle        // between requests
+	// the server is answering a request
+	busy
 	closed
 )
 
 // conns is a listener that limits its connections. It always accepts a new connection. If there
-// are then too many connections, it closes one that is not busy: the oldest connection of the
-// client that has the most connections, so that no client can lock out others.
+// are then too many connections, it closes one that is not busy. It chooses the client with the
+// most connections, and closes that client's oldest one, so that no client can lock out others.
 type conns struct {
 	net.Listener
 
 	mu   sync.Mutex
-	list []*conn // ordered by the time that they have been in the current phase, longest first
+	list []*conn // ordered by the time in the current phase, longest first
 }
 
 // conn is a connection of conns.
@@ -48,7 +49,7 @@ type conn struct {
 	net.Conn
 	of     *conns
 	client string // a user of this host, or an address
-	// outside is nil if the client may access containers; otherwise it is the reason why the client
+	// outside is nil if the client may access containers. Otherwise it is the reason why the client
 	// may not.
 	outside error
 	phase   phase // guarded by of.mu
@@ -65,7 +66,8 @@ func (l *conns) Accept() (net.Conn, error) {
 	}
 	c := &conn{Conn: accepted, of: l, client: clientOf(accepted), outside: errNoSocket}
 	if socket, ok := accepted.(*net.UnixConn); ok {
-		c.outside = outsideContainers(socket) // immediately, because the client's process may exit
+		// Do this immediately, because the client's process may exit.
+		c.outside = outsideContainers(socket)
 	}
 	l.mu.Lock()
 	var victim *conn
@@ -121,7 +123,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// move changes the phase of a connection. The caller must hold mu, as for the methods below.
+// move changes the phase of a connection. The caller must hold mu. The same applies to the
+// methods below.
 func (l *conns) move(c *conn, to phase) {
 	l.list = slices.DeleteFunc(l.list, func(o *conn) bool { return o == c })
 	if c.phase = to; to != closed {
@@ -138,9 +141,9 @@ func (l *conns) count(in phase) (n int) {
 	return n
 }
 
-// oldest selects the connection of a phase to close, removes it from the list, and returns it:
-// the oldest connection of the client that has the most connections in that phase. It returns
-// nil if there is none.
+// oldest selects a connection of a phase to close: the oldest connection of the client that has
+// the most connections in that phase. It removes the connection from the list and returns it.
+// If there is no connection in the phase, it returns nil.
 func (l *conns) oldest(in phase) *conn {
 	of := map[string]int{}
 	most := 0
@@ -159,8 +162,8 @@ func (l *conns) oldest(in phase) *conn {
 	return nil
 }
 
-// clientOf identifies a client: the user of a unix socket; for TCP, the address, or the /64
-// network of an IPv6 address.
+// clientOf identifies a client. For a unix socket, this is the user; for TCP, it is the
+// address, or the /64 network of an IPv6 address.
 func clientOf(c net.Conn) string {
 	switch c := c.(type) {
 	case *net.UnixConn:
@@ -178,8 +181,8 @@ func clientOf(c net.Conn) string {
 	return ""
 }
 
-// credentials returns the credentials of the process that connected to a unix socket, at
-// the time of the connection.
+// credentials returns the credentials that the process at the other end of a unix socket had
+// when it connected.
 func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -194,7 +197,7 @@ func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	return cred, err
 }
 
-// connKey is the key of a request's connection in its context.
+// connKey is the key under which the context of a request contains its connection.
 type connKey struct{}
 
 // withConn adds a connection, which conns has accepted, to the context of its requests.
@@ -214,7 +217,8 @@ func tracked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
 		if !c.begin() {
-			panic(http.ErrAbortHandler) // the connection is being closed
+			// conns is closing the connection.
+			panic(http.ErrAbortHandler)
 		}
 		defer c.end()
 		h.ServeHTTP(w, r)

@@ -1,13 +1,13 @@
 // Package nodeapi implements the HTTP API of podrun serve, in the kubelet's format: health,
-// pods, metrics, statistics, events and logs; and, on the unix socket, exec, attach and
+// pods, metrics, statistics, events and logs. The unix socket also provides exec, attach and
 // port forwarding.
 //
-// A Server answers requests with the results of a Backend and never changes a pod's
-// definition. It renders a response completely before it writes it, so that a slow client
-// does not hold a lock or delay other requests; it disconnects a client that does not read
-// a stream. Metrics are counted when workers report them, independently of scrapes.
+// A Server answers requests with the results of a Backend and never changes a pod's definition.
+// It renders a response completely before it writes it, so that a slow client does not hold a
+// lock or delay other requests. If a client does not read a stream, the Server disconnects the
+// client. Workers report the operations that Metrics counts, independently of scrapes.
 //
-// Access is decided in three places: socket.go sets the owner and mode of the unix socket,
+// Three files decide about access: socket.go sets the owner and mode of the unix socket,
 // outside_containers.go detects a client that runs in a container, and proxy.go refuses exec,
 // attach and port-forward to such a client.
 package nodeapi
@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// Backend provides a Server's data. Its functions, which must all be set, are called
-// concurrently with the context of the request.
+// Backend provides a Server's data. All of its functions must be set. The Server calls them
+// concurrently, with the context of the request.
 type Backend struct {
 	// Health returns the checks of /readyz. It must not wait.
 	Health func() []Check
@@ -36,8 +36,9 @@ type Backend struct {
 	Stats func(context.Context) (*statsapi.Summary, error)
 	// Events returns the events in the pods' journals, oldest first.
 	Events func(ctx context.Context, namespace, pod string) ([]event.Event, error)
-	// Logs writes the log of a container, up to its current end or, if the request follows the log,
-	// until ctx ends. If nothing was written, the error is of a type from package problem.
+	// Logs writes the log of a container. It ends at the current end of the log or, if the request
+	// follows the log, when ctx ends. If Logs has written nothing, the error is of a type from
+	// package problem.
 	Logs func(context.Context, LogRequest, io.Writer) error
 	// Exec, Attach and PortForward return a URL of the runtime's streaming server that is
 	// valid for one connection.
@@ -53,9 +54,9 @@ type Backend struct {
 // Check is one condition of /readyz.
 type Check struct {
 	Name string // sources, runtime, workers
-	// Reason is why the check fails, without credentials; empty if the check passes.
+	// Reason explains why the check fails, without credentials; it is empty if the check passes.
 	Reason string
-	// Live is true if /healthz includes the check: a restart may fix the problem.
+	// Live is true if /healthz includes the check, because a restart may fix the problem.
 	Live bool
 }
 

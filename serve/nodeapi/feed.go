@@ -9,24 +9,25 @@ import (
 // Limits of a Feed.
 const (
 	maxWatchers = 64
-	feedBuffer  = 1024 // how many events a watcher may lag behind
+	// the number of events by which a watcher may lag behind
+	feedBuffer = 1024
 )
 
-// Feed forwards events to watchers. The zero value has none.
+// Feed forwards events to watchers. The zero value has no watchers.
 type Feed struct {
 	mu       sync.Mutex
 	watchers map[*Watcher]bool
 }
 
-// Watcher receives events. C is closed if the watcher reads too slowly; the events after
-// those in C are lost.
+// Watcher receives events. C is closed if the watcher reads too slowly; the watcher then does
+// not receive the events after those in C.
 type Watcher struct {
 	C    <-chan event.Event
 	c    chan event.Event
 	feed *Feed
 }
 
-// Emit is an event.Sink. It never blocks: a watcher whose buffer is full is dropped.
+// Emit is an event.Sink. It never blocks: it drops a watcher whose buffer is full.
 func (f *Feed) Emit(e event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +42,7 @@ func (f *Feed) Emit(e event.Event) {
 }
 
 // Watch returns a watcher for new events, or nil if there are too many watchers. The caller
-// must Stop it.
+// must call Stop at the end.
 func (f *Feed) Watch() *Watcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()

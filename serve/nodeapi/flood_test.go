@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// flood is the number of connections that an attacker opens, and floodMemory the memory
-// that they may use.
+// flood is the number of connections that an attacker opens. floodMemory is the memory that
+// these connections may use.
 const (
 	flood       = 400
 	floodMemory = 64 << 20
 )
 
-// floods opens connections that send the same text, and keeps them open. If answer is true,
+// floods opens connections that all send the same text, and keeps them open. If answer is true,
 // each one waits for a response.
 func floods(t *testing.T, dial func() (net.Conn, error), text string, answer bool) {
 	t.Helper()
@@ -66,8 +66,8 @@ func answers(t *testing.T, c *http.Client, url string) {
 	}
 }
 
-// TestIdleClients: clients that keep connections open, and clients that occupy all streams,
-// do not block others.
+// TestIdleClients covers clients that keep connections open, and clients that occupy all
+// streams. Neither must block other clients.
 func TestIdleClients(t *testing.T) {
 	for name, test := range map[string]struct {
 		text   string
@@ -101,8 +101,8 @@ func serveTLS(t *testing.T, with testTLS) (address string) {
 	return l.Addr().String()
 }
 
-// TestHandshakes: clients of the TCP listener that have not presented a certificate do not
-// block those that have one.
+// TestHandshakes covers clients of the TCP listener that have not presented a certificate. They
+// must not block clients that have one.
 func TestHandshakes(t *testing.T) {
 	with := newTLS(t)
 	address := serveTLS(t, with)
@@ -138,7 +138,7 @@ func TestHandshakes(t *testing.T) {
 	kept.CloseIdleConnections()
 }
 
-// TestSilentClients: a client must complete the handshake, and a header, within
+// TestSilentClients checks that a client must complete the handshake, and a header, within
 // headerTimeout.
 func TestSilentClients(t *testing.T) {
 	_, _, path := serveSocket(t, testBackend(1))

@@ -50,9 +50,11 @@ func (s *Server) answer(w http.ResponseWriter, code int, kind string, body []byt
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout)) // not supported by the writers of tests
+	// The writers of tests do not support this.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // an error means that the client has disconnected
+	// An error means that the client has disconnected.
+	_, _ = w.Write(body)
 }
 
 // fail responds with an error.
@@ -133,8 +135,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.gather(w, r, s.backend.Metrics.registry)
 }
 
-// resource responds with the resource metrics. If no statistics can be read, it responds with
-// resource_scrape_error.
+// resource responds with the resource metrics. If it cannot read any statistics, it responds
+// with resource_scrape_error.
 func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	summary, err := s.backend.Stats(r.Context())
 	if err != nil {

@@ -5,8 +5,8 @@ import "strings"
 // maxReasons limits the number of reasons in a response.
 const maxReasons = 100
 
-// healthText returns the response of a health endpoint in the API server's format: "ok", or
-// one line per check. With verbose, it always lists the checks.
+// healthText returns the response of a health endpoint in the API server's format: "ok", or one
+// line per check. With verbose, it also lists the checks if all pass.
 func healthText(name string, checks []Check, verbose bool) (text string, healthy bool) {
 	var b strings.Builder
 	healthy = true

@@ -18,7 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestSlowClient: a client that follows a log and does not read is disconnected.
+// TestSlowClient covers a client that follows a log and does not read: the server must
+// disconnect it.
 func TestSlowClient(t *testing.T) {
 	ended := make(chan error, 1)
 	b := testBackend(1)
@@ -46,8 +47,8 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: after a client has disconnected, its log is no longer followed, even if
-// nothing is written.
+// TestClientLeaves checks that the server stops following a log when the client has
+// disconnected, even if nothing is written.
 func TestClientLeaves(t *testing.T) {
 	b := testBackend(1)
 	ended := make(chan struct{})
@@ -82,7 +83,8 @@ func TestLimits(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(30 * time.Second))
-		io.WriteString(conn, text) // the server may close the connection before it has read everything
+		// The server may close the connection before it has read everything.
+		io.WriteString(conn, text)
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		if !strings.Contains(line, want) {
 			t.Errorf("answer %q, want %s", line, want)
@@ -93,8 +95,8 @@ func TestLimits(t *testing.T) {
 	request("nonsense\r\n\r\n", "400")
 }
 
-// TestConcurrency: requests over the limit are refused, and concurrent ones read the
-// runtime once.
+// TestConcurrency checks that the server refuses requests over the limit, and that concurrent
+// requests read the runtime once.
 func TestConcurrency(t *testing.T) {
 	b := testBackend(1)
 	var reads atomic.Int32
@@ -118,7 +120,8 @@ func TestConcurrency(t *testing.T) {
 			codes <- resp.StatusCode
 		})
 	}
-	for range 10 { // those over the limit get a response while the others wait
+	// Requests over the limit get a response while the others wait.
+	for range 10 {
 		if code := <-codes; code != http.StatusTooManyRequests {
 			t.Errorf("answer %d", code)
 		}
@@ -171,13 +174,16 @@ func TestListenUnix(t *testing.T) {
 	}
 }
 
-// TestSocketPathLength: the longest socket path that the kernel accepts, 107 bytes and a
-// NUL (unix(7)), can be used; a longer one is refused before anything is created.
+// TestSocketPathLength checks the longest socket path that the kernel accepts, 107 bytes and a
+// NUL (unix(7)). podrun must be able to use it, and must refuse a longer one before it creates
+// anything.
 func TestSocketPathLength(t *testing.T) {
 	dir := t.TempDir()
-	for _, last := range []string{"x", "~"} { // it is created under another name
+	// podrun creates the socket under another name first.
+	for _, last := range []string{"x", "~"} {
 		path := filepath.Join(dir, strings.Repeat("x", 106-len(dir)-1)+last)
-		for range 2 { // the second one replaces the first
+		// The second one replaces the first one.
+		for range 2 {
 			l, err := ListenUnix(Socket{Path: path})
 			if err != nil {
 				t.Fatalf("%d bytes: %v", len(path), err)
@@ -205,8 +211,9 @@ func TestSocketPathLength(t *testing.T) {
 	}
 }
 
-// TestSocketLink: the link replaces the socket of an earlier release, and is removed with
-// the socket; the group can traverse the socket's directories regardless of the umask.
+// TestSocketLink covers the link that replaces the socket of an earlier release: podrun removes
+// the link together with the socket. The group must be able to traverse the socket's
+// directories regardless of the umask.
 func TestSocketLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: changes the owner of files")
@@ -223,7 +230,8 @@ func TestSocketLink(t *testing.T) {
 	old.(*net.UnixListener).SetUnlinkOnClose(false)
 	old.Close()
 	defer syscall.Umask(syscall.Umask(0o077))
-	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil { // created by a podrun without a group
+	// A podrun without a group has created this directory.
+	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	first, err := ListenUnix(at)
@@ -267,8 +275,8 @@ func TestSocketLink(t *testing.T) {
 	}
 }
 
-// TestStaleSockets: sockets of killed supervisors, whose root directories may no longer
-// exist, are removed; active sockets and new ones are kept.
+// TestStaleSockets checks that podrun removes the sockets of killed supervisors, even if their
+// root directories no longer exist, and keeps active sockets and new ones.
 func TestStaleSockets(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "serve")
 	old := time.Now().Add(-2 * staleAfter)

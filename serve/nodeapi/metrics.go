@@ -20,15 +20,15 @@ var (
 	callBuckets  = prometheus.ExponentialBuckets(.005, 2.5, 14)
 )
 
-// maxPending limits the number of pods whose start is being measured, and maxProbes the
+// maxPending limits the number of pods whose start is being measured. maxProbes limits the
 // number of probe series.
 const (
 	maxPending = 10000
 	maxProbes  = 10000
 )
 
-// Metrics counts operations and events. A metric that the kubelet also has gets the kubelet's name.
-// It is safe for concurrent use, and no method waits for a scrape.
+// Metrics counts operations and events. If the kubelet has the same metric, it has the kubelet's
+// name. Metrics is safe for concurrent use, and no method waits for a scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -48,7 +48,7 @@ type Metrics struct {
 
 // State is the supervisor's data for a scrape of /metrics.
 type State struct {
-	// Known contains the UIDs of the pods on this host; series of other pods are dropped.
+	// Known contains the UIDs of the pods on this host. Metrics drops the series of other pods.
 	Known       map[string]bool
 	RunningPods int
 	// Containers counts containers by the kubelet's container_state: created, exited,
@@ -71,7 +71,8 @@ type ProbeResult struct {
 	Result string // successful, failed or unknown
 }
 
-// NewMetrics returns metrics with zero counts. state is called for each scrape and must not wait.
+// NewMetrics returns metrics with zero counts. state is called for each scrape, and must not
+// wait.
 func NewMetrics(nodeName string, state func() State) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), pending: map[identity.Pod]time.Time{}, probes: map[ProbeResult]float64{}}
 	m.starts = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubelet_pod_start_duration_seconds",
@@ -132,8 +133,8 @@ func operation(method string) string {
 	return b.String()
 }
 
-// Relisted counts a complete listing of the runtime's pods at a given time. interval is the time
-// since the previous listing; 0 for the first.
+// Relisted counts a complete list of the runtime's pods that the hub read at a given time.
+// interval is the time since the previous list; 0 for the first one.
 func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.relists.Observe(took.Seconds())
 	if interval > 0 {
@@ -142,7 +143,8 @@ func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	m.lastSeen.Set(float64(at.Unix()))
 }
 
-// Evicted counts the eviction of a pod, by the kubelet's signal, such as memory.available.
+// Evicted counts the eviction of a pod. Evictions are counted by the kubelet's signal, such as
+// memory.available.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
 // Pulled counts a successful pull of an image of the given size in bytes.
@@ -170,7 +172,7 @@ func sizeBucket(size uint64) string {
 	return label
 }
 
-// PodBegun records when the start of a pod began; the pod's UID is ignored.
+// PodBegun records the time at which the start of a pod began. It ignores the pod's UID.
 func (m *Metrics) PodBegun(id identity.Pod, at time.Time) {
 	id.UID = ""
 	m.mu.Lock()
@@ -180,7 +182,7 @@ func (m *Metrics) PodBegun(id identity.Pod, at time.Time) {
 	}
 }
 
-// PodEnded discards a pod that is no longer being started.
+// PodEnded discards the measurement of a pod that podrun is no longer starting.
 func (m *Metrics) PodEnded(id identity.Pod) {
 	id.UID = ""
 	m.mu.Lock()

@@ -19,8 +19,8 @@ var (
 	scrapeErrorDesc     = desc("resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise")
 )
 
-// resourceCollector produces the resource metrics of one summary; nil if the summary could
-// not be read.
+// resourceCollector produces the resource metrics of one summary. The summary is nil if it
+// could not be read.
 type resourceCollector struct{ summary *statsapi.Summary }
 
 // Describe implements prometheus.Collector. It describes no metrics, because their set depends on
@@ -47,7 +47,8 @@ func (c resourceCollector) Collect(out chan<- prometheus.Metric) {
 		pods := map[[2]string]bool{}
 		for _, p := range s.Pods {
 			id := [2]string{p.PodRef.Name, p.PodRef.Namespace}
-			if pods[id] { // a duplicate name would make the scrape fail
+			// A duplicate name would make the scrape fail.
+			if pods[id] {
 				continue
 			}
 			pods[id] = true

@@ -35,8 +35,8 @@ func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It omits metrics with a label that is not UTF-8,
-// because names come from a runtime that other programs use, too.
+// Collect implements prometheus.Collector. It omits metrics with a label that is not UTF-8:
+// other programs use the runtime, too, and choose names that become labels.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		if metric, err := prometheus.NewConstMetric(d, kind, v, labels...); err == nil {
@@ -61,7 +61,8 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give(runtimeUpDesc, prometheus.GaugeValue, truth(!s.Down))
 	seen := map[string]bool{}
 	for _, source := range s.Sources {
-		if seen[source.Name] { // URLs may differ only in their query
+		// Several URLs may differ only in their queries.
+		if seen[source.Name] {
 			continue
 		}
 		seen[source.Name] = true
@@ -77,7 +78,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// ok reports whether the current content of the source is completely in effect.
+// ok reports whether the complete current content of the source is in effect.
 func (s Source) ok() bool { return s.Why == "" && len(s.Problems) == 0 }
 
 // SourceCheck returns the check of the sources for /readyz.

@@ -18,8 +18,9 @@ import (
 // userHz is the unit of /proc/stat, which is constant on Linux (proc_stat(5)).
 const userHz = 100
 
-// ReadNode reads the usage of the whole node from /proc, which works with both versions of
-// cgroups, and of the file system at dir, podrun's root directory.
+// ReadNode reads the usage of the whole node and of the file system at dir, podrun's root
+// directory. It reads the node's usage from /proc, because that works with both versions of
+// cgroups.
 func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStats, error) {
 	stat, err := hostfile.Read(ctx, "/proc/stat", 4<<20)
 	if err != nil {
@@ -31,7 +32,8 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	}
 	n := nodeStats(stat, meminfo, now)
 	var fs unix.Statfs_t
-	if unix.Statfs(dir, &fs) == nil { // a missing file system has no statistics
+	// If the file system does not exist, it has no statistics.
+	if unix.Statfs(dir, &fs) == nil {
 		size := uint64(fs.Bsize)
 		n.Fs = &statsapi.FsStats{Time: metav1.NewTime(now), CapacityBytes: ptr.To(fs.Blocks * size), AvailableBytes: ptr.To(fs.Bavail * size),
 			UsedBytes: ptr.To((fs.Blocks - fs.Bfree) * size), Inodes: ptr.To(fs.Files), InodesFree: ptr.To(fs.Ffree), InodesUsed: ptr.To(fs.Files - fs.Ffree)}
@@ -49,7 +51,8 @@ func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 		switch {
 		case len(fields) >= 9 && fields[0] == "cpu":
 			var busy uint64
-			for _, i := range []int{1, 2, 3, 6, 7, 8} { // all columns but idle and iowait; user includes guest
+			// These are all columns except idle and iowait; user includes guest.
+			for _, i := range []int{1, 2, 3, 6, 7, 8} {
 				ticks, _ := strconv.ParseUint(fields[i], 10, 64)
 				busy += ticks
 			}

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideContainers returns nil if the process that connected to a unix socket is known not
-// to be in a container. A container that reaches the socket through a volume, even a
+// outsideContainers returns nil if it is certain that the process that connected to a unix
+// socket is not in a container. A container that reaches the socket through a volume, even a
 // read-only one, must not gain access to other containers.
 //
 // The kernel recorded the process when it connected. If the process has exited since then,
-// its container is unknown: it may have passed the connection to another process.
+// podrun cannot know its container: the process may have passed the connection to another
+// process.
 func outsideContainers(c *net.UnixConn) error {
 	cred, err := credentials(c)
 	if err != nil {
@@ -34,7 +35,7 @@ func outsideContainers(c *net.UnixConn) error {
 	defer unix.Close(pidfd)
 	groups, err := cgroupsOf(fmt.Sprint(cred.Pid))
 	if err == nil {
-		// While the process exists, no other process has its PID.
+		// While the process exists, no other process can have its PID.
 		err = unix.PidfdSendSignal(pidfd, 0, nil, 0)
 	}
 	if err != nil {
@@ -50,10 +51,10 @@ func outsideContainers(c *net.UnixConn) error {
 	return nil
 }
 
-// pidfdOf returns a descriptor of the process that connected. Before Linux 6.5, which has
-// SO_PEERPIDFD, it refers to the process that currently has the PID. To exploit this, a container
-// would have to terminate the connecting process, and get its PID reused by a process of the host,
-// before podrun accepts the connection.
+// pidfdOf returns a descriptor of the process that connected. Linux 6.5 and later have
+// SO_PEERPIDFD. On older versions, the descriptor refers to the process that has the PID now. To
+// exploit this, a container would have to terminate the connecting process, and a process of the
+// host would have to get the same PID before podrun accepts the connection.
 func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -71,8 +72,8 @@ func pidfdOf(c *net.UnixConn, pid int) (int, error) {
 	return pidfd, err
 }
 
-// maxCgroupFile limits how much is read of /proc/PID/cgroup, in bytes; the file has one line per
-// cgroup hierarchy.
+// maxCgroupFile limits how many bytes podrun reads of /proc/PID/cgroup. The file has one line
+// per cgroup hierarchy.
 const maxCgroupFile = 1 << 20
 
 // cgroupsOf reads the cgroups of a process, by hierarchy (cgroups(7)).
@@ -93,13 +94,14 @@ func cgroupsOf(pid string) (map[string]string, error) {
 	return out, lines.Err()
 }
 
-// ofContainer matches the cgroups of containers: those below the kubelet's or podrun's pod cgroups,
-// and those whose names contain a container ID, as they do with all runtimes. The second pattern is
+// ofContainer matches the cgroups of containers: those below the pod cgroups of the kubelet or
+// podrun, and those whose names contain a container ID, as with all runtimes. The second pattern is
 // required if pods have no cgroups (cgroupsPerQOS: false).
 var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
 
-// containerGroup returns one of a process's cgroups that belongs to a container; "" if there is
-// none. own contains podrun's cgroups: a container in which podrun itself runs does not count.
+// containerGroup returns one of a process's cgroups that belongs to a container; "" if none
+// does. own contains podrun's cgroups: if podrun itself runs in a container, that container
+// does not count.
 func containerGroup(groups, own map[string]string) string {
 	for id, group := range groups {
 		below := group

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// clientEnv contains the socket to which the test binary connects as a client; see
-// TestMain.
+// clientEnv is an environment variable with the socket to which the test binary connects as a
+// client; see TestMain.
 const clientEnv = "PODRUN_TEST_CLIENT"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 const execRequest = "POST /exec/default/web/app?command=id&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
-// passOn connects, and passes the connection to a child process, which requests exec.
+// passOn connects, and passes the connection to a child process, which then requests exec.
 func passOn(socket string) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -55,7 +55,8 @@ func streaming(t *testing.T) Backend {
 	return b
 }
 
-// testGroup creates a cgroup, and returns the file to which process IDs are written.
+// testGroup creates a cgroup. It returns the file to which a process writes its ID to join the
+// cgroup.
 func testGroup(t *testing.T, name string) string {
 	t.Helper()
 	var errs []error
@@ -81,12 +82,13 @@ func testGroup(t *testing.T, name string) string {
 	return ""
 }
 
-// TestContainerGetsIntoNoOther: a process in a container that can connect to the socket,
-// for example through a read-only hostPath, may read, but not run commands.
+// TestContainerGetsIntoNoOther covers a process in a container that can connect to the socket,
+// for example through a read-only hostPath. The process may read, but must not run commands.
 func TestContainerGetsIntoNoOther(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for name, test := range map[string]struct {
-		group string // "" for the test's own
+		// "" for the cgroup of the test
+		group string
 		want  string
 	}{
 		"host":                {"", "accepted by the runtime"},
@@ -115,8 +117,8 @@ func TestContainerGetsIntoNoOther(t *testing.T) {
 	}
 }
 
-// TestConnectionPassedOn: if the process that connected has exited, any other process may be
-// using the connection, so podrun refuses the connection.
+// TestConnectionPassedOn covers a process that has connected and then exited: any other process
+// may be using its connection, so podrun refuses the connection.
 func TestConnectionPassedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, err := ListenUnix(Socket{Path: path})
@@ -134,7 +136,8 @@ func TestConnectionPassedOn(t *testing.T) {
 		err = client.Start()
 	}
 	if err == nil {
-		_, err = client.Process.Wait() // before the connection is accepted
+		// The client exits before the server accepts the connection.
+		_, err = client.Process.Wait()
 	}
 	if err != nil {
 		t.Fatal(err)

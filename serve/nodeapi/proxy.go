@@ -23,10 +23,11 @@ type StreamRequest struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// inside forwards a request to the URL of the runtime's streaming server that ask returns; the
+// inside forwards a request to the runtime's streaming server, at the URL that ask returns. The
 // client and that server negotiate the protocol, SPDY or websockets. It permits only clients of the
-// unix socket that are outside of containers; they are root or in the socket's group. It refuses
-// clients of a TCP listener, because their certificates also serve to read metrics.
+// unix socket that are outside of containers. These clients are root or in the socket's group. It
+// refuses clients of a TCP listener, because their certificates are issued for reading metrics,
+// too.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		refused := connOf(r).outside
@@ -90,8 +91,8 @@ func streamRequest(r *http.Request) (StreamRequest, error) {
 	return out, errors.Join(errs...)
 }
 
-// proxyTo forwards a connection to a URL of the runtime. It does not verify a certificate
-// on loopback: podrun received the URL over the runtime's socket, and the runtime's certificate is
+// proxyTo forwards a connection to a URL of the runtime. On loopback, it does not verify the
+// certificate: podrun received the URL over the runtime's socket, and the runtime's certificate is
 // self-signed.
 func proxyTo(to *url.URL) *httputil.ReverseProxy {
 	ip := net.ParseIP(to.Hostname())

@@ -9,30 +9,31 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The interval over which Rates computes a rate. A shorter one would reflect the
+// The interval over which Rates computes a rate. A shorter interval would reflect the
 // scheduler's ticks rather than the load; a longer one would make the average outdated.
 const (
 	shortestInterval = 500 * time.Millisecond
 	longestInterval  = 30 * time.Second
 )
 
-// Rates computes UsageNanoCores from successive summaries. It does not use the runtime's
-// values: containerd 1.7 computes the rate since the previous request by any client, and reports 0
-// for the first request (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to use. It
-// is safe for concurrent use.
+// Rates computes UsageNanoCores from successive summaries. It does not use the rates of the
+// runtime: containerd 1.7 computes the rate since the previous request of any client, and reports
+// 0 for the first request (pkg/cri/sbserver, getUsageNanoCores). The zero value is ready to use.
+// It is safe for concurrent use.
 type Rates struct {
 	mu   sync.Mutex
 	last map[rated]sample
 }
 
-// rated identifies the subject of a sample: a container of a pod, the pod if it has no
-// container, or the node if both are empty. A restarted container is a different subject.
+// rated identifies the subject of a sample: a container of a pod; the pod itself, if the
+// container is empty; or the node, if both are empty. A restarted container is a different
+// subject.
 type rated struct {
 	uid, container string
 	started        int64 // ns since 1970
 }
 
-// sample is a reading, and the rate up to that reading; nil if unknown.
+// sample is a reading, and the rate up to that reading. The rate is nil if it is unknown.
 type sample struct {
 	at    time.Time
 	usage uint64
@@ -40,8 +41,8 @@ type sample struct {
 }
 
 // Fill sets UsageNanoCores of the node, the pods and their containers to the average usage since an
-// earlier summary, at most 30 s old; nil if there is none. now is the time of readings without a
-// timestamp.
+// earlier summary that is at most 30 s old. If there is none, it sets nil. now is the time of
+// readings that have no timestamp.
 func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +78,8 @@ func advance(before sample, known bool, at time.Time, usage uint64) sample {
 	case !known || interval < 0 || interval > longestInterval || usage < before.usage:
 		return sample{at: at, usage: usage}
 	case interval < shortestInterval:
-		return before // a runtime with a cache may return the same reading again
+		// A runtime with a cache may return the same reading again.
+		return before
 	}
 	return sample{at: at, usage: usage, rate: ptr.To(uint64(math.Round(float64(usage-before.usage) / interval.Seconds())))}
 }

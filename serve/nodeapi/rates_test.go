@@ -34,7 +34,8 @@ func TestRates(t *testing.T) {
 			s := &statsapi.Summary{Pods: []statsapi.PodStats{{PodRef: statsapi.PodReference{UID: "u"}, Containers: []statsapi.ContainerStats{{
 				Name: "app", StartTime: metav1.NewTime(time.Unix(in.start, 0)),
 				CPU: &statsapi.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: &in.usage, UsageNanoCores: rate(77)}}}}}}
-			if i%2 == 1 { // a runtime without timestamps
+			// This is a runtime without timestamps.
+			if i%2 == 1 {
 				s.Pods[0].Containers[0].CPU.Time = metav1.NewTime(time.Unix(0, 0))
 			}
 			r.Fill(s, now)
@@ -45,8 +46,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestRatesForget: the sample of a removed container is dropped, and the container has no
-// rate when it exists again.
+// TestRatesForget checks that Rates drops the sample of a removed container: if the container
+// exists again later, it has no rate at first.
 func TestRatesForget(t *testing.T) {
 	var r Rates
 	at := func(n int64) time.Time { return time.Unix(n, 0) }

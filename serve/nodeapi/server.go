@@ -18,16 +18,16 @@ const (
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 90 * time.Second
-	answerTimeout = 60 * time.Second // to produce a response
-	writeTimeout  = 30 * time.Second // for a client to read one write
+	answerTimeout = 60 * time.Second // the time in which to produce a response
+	writeTimeout  = 30 * time.Second // the time in which a client must read one write
 )
 
 // Server serves the API of a backend.
 type Server struct {
 	backend Backend
-	ended   chan struct{} // closed when streams must stop
+	ended   chan struct{} // closed when streams must end
 	once    sync.Once
-	// writeTimeout is the constant of that name, except in tests.
+	// writeTimeout is the constant of that name; tests set a shorter time.
 	writeTimeout time.Duration
 
 	mu      sync.Mutex
@@ -40,8 +40,8 @@ func NewServer(b Backend) *Server {
 	return &Server{backend: b, ended: make(chan struct{}), writeTimeout: writeTimeout}
 }
 
-// endpoint is the state shared by the clients of one listener. Each listener has its own
-// limits, so that its clients cannot exhaust those of another one.
+// endpoint is the state that the clients of one listener share. Each listener has separate
+// limits, so that its clients cannot exhaust the limits of another listener.
 type endpoint struct {
 	*Server
 	answers chan struct{}
@@ -52,7 +52,7 @@ type endpoint struct {
 // listener. It returns after Close.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, (*endpoint).handler) }
 
-// ServeStatus serves metrics and status only, in the same way.
+// ServeStatus does what Serve does, for metrics and status only.
 func (s *Server) ServeStatus(l net.Listener) error { return s.serve(l, (*endpoint).statusHandler) }
 
 func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) error {
@@ -64,8 +64,8 @@ func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) err
 	}
 	defer s.remove(server)
 	if secure, ok := l.(*tlsListener); ok {
-		// TLS is on top of the limiting listener, so that closing a connection does not
-		// wait for TLS.
+		// TLS is above the limiting listener, so that the listener can close a connection without
+		// waiting for TLS.
 		l = tls.NewListener(&conns{Listener: secure.Listener}, secure.config)
 	} else {
 		l = &conns{Listener: l}
@@ -106,13 +106,14 @@ func (s *Server) Close() {
 	defer cancel()
 	for _, server := range servers {
 		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // abort requests that have not ended in time
+			// This aborts requests that have not ended in time.
+			_ = server.Close()
 		}
 	}
 }
 
-// bounded calls the handler within the limits on requests: it restricts their methods, their
-// concurrency and their duration.
+// bounded calls the handler within the limits on requests: their methods, their concurrency and
+// their duration.
 func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -121,8 +122,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads the rest of the request's body in order to reuse the connection:
-			// limit the time for that.
+			// The server reads the rest of the request's body to reuse the connection. Limit the time
+			// for that.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
 			w.Header().Set("Connection", "close")
 			fail(w, http.StatusRequestEntityTooLarge, "requests must not have a body")
@@ -132,8 +133,8 @@ func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc)
 	}
 }
 
-// slotted limits how many requests are processed concurrently, and for how long. A stream
-// has no time limit; it ends with the server.
+// slotted limits how many requests the server processes concurrently, and for how long. A
+// stream has no time limit; it ends with the server.
 func (s *endpoint) slotted(slots chan struct{}, stream bool, w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
 	select {
 	case slots <- struct{}{}:

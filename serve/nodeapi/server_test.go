@@ -138,8 +138,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestReadOnlyAPI: with readOnlyAPI, no client can run commands in a container through the
-// API.
+// TestReadOnlyAPI checks that with readOnlyAPI, no client can run commands in a container
+// through the API.
 func TestReadOnlyAPI(t *testing.T) {
 	b := testBackend(1)
 	b.ReadOnly = true
@@ -298,7 +298,8 @@ func TestWatchEvents(t *testing.T) {
 	if e := next(); e.Pod != "old" {
 		t.Errorf("first %v", e)
 	}
-	b.Feed.Emit(event.Event{Namespace: "a", Pod: "old", Reason: "Started"}) // already in the journal
+	// This event is already in the journal.
+	b.Feed.Emit(event.Event{Namespace: "a", Pod: "old", Reason: "Started"})
 	b.Feed.Emit(event.Event{Namespace: "b", Pod: "other"})
 	b.Feed.Emit(event.Event{Namespace: "a", Pod: "new"})
 	if e := next(); e.Pod != "new" {
@@ -310,8 +311,8 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// TestFeedNeverWaits: workers emit events, so a watcher that does not read must not block
-// them.
+// TestFeedNeverWaits covers a watcher that does not read. It must not block the workers, which
+// emit the events.
 func TestFeedNeverWaits(t *testing.T) {
 	var f Feed
 	slow, fast := f.Watch(), f.Watch()
@@ -320,7 +321,8 @@ func TestFeedNeverWaits(t *testing.T) {
 		<-fast.C
 	}
 	n := 0
-	for range slow.C { // ends, because the watcher was dropped
+	// This ends, because the feed has dropped the watcher.
+	for range slow.C {
 		n++
 	}
 	if n != feedBuffer {

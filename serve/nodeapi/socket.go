@@ -25,23 +25,25 @@ const maxSocketPath = 107
 // Socket is a unix socket to listen on.
 type Socket struct {
 	Path string
-	// Group, a name or a number, may use the socket in addition to root; "" for none.
+	// Group, a name or a number, is the group that may use the socket in addition to root; "" for
+	// none.
 	Group string
-	// Link is a symlink to Path; "" for none. It is created and removed with the socket;
-	// with a link, the directory of Path is removed, too.
+	// Link is a symlink to Path; "" for none. podrun creates and removes it with the socket. If
+	// there is a link, podrun also removes the directory of Path.
 	Link string
 }
 
-// ListenUnix listens on a unix socket with mode 0600, or 0660 if it has a group. Members of
-// the group of a socket for Server.Serve can read the environments and logs of pods, and
-// are equivalent to root. A socket of an earlier process is replaced; the caller must hold
-// the lock that makes it the only server for the path.
+// ListenUnix listens on a unix socket with mode 0600, or 0660 if it has a group. Members of the
+// group of a socket for Server.Serve can read the environments and logs of pods, and are
+// equivalent to root. If a socket of an earlier process exists, ListenUnix replaces it. The
+// caller must hold the lock that makes it the only server for the path.
 func ListenUnix(s Socket) (net.Listener, error) {
 	l, err := s.listen()
 	if err == nil && s.Link != "" {
 		removeStale(context.Background(), filepath.Dir(filepath.Dir(s.Path)))
 		if err = s.makeLink(); err != nil {
-			_ = l.Close() // the caller gets the error of the link
+			// The caller gets the error of the link.
+			_ = l.Close()
 		}
 	}
 	if err != nil {
@@ -67,16 +69,16 @@ func (s Socket) listen() (net.Listener, error) {
 		return nil, err
 	}
 	if s.Link != "" && s.Group != "" {
-		// The group must be able to traverse these directories, which are podrun's own, regardless
-		// of the umask, and even if they were created for root only.
+		// The group must be able to traverse these directories, whatever the umask is, and even if
+		// they were created for root only. They belong to podrun alone.
 		for _, d := range []string{filepath.Dir(dir), dir} {
 			if err := os.Chmod(d, dirMode); err != nil {
 				return nil, err
 			}
 		}
 	}
-	// The socket is created under a temporary name, so that it never exists at its path with
-	// another mode.
+	// Create the socket under a temporary name, so that it never exists at its path with another
+	// mode.
 	temporary := s.temporary()
 	if err := replaceable(s.Path, fs.ModeSocket); err != nil {
 		return nil, err
@@ -100,14 +102,15 @@ func (s Socket) listen() (net.Listener, error) {
 	}
 	if err != nil {
 		_ = l.Close()
-		_ = os.Remove(temporary) // the caller gets the original error
+		// The caller gets the original error.
+		_ = os.Remove(temporary)
 		return nil, err
 	}
 	return &socket{UnixListener: l, at: s}, nil
 }
 
-// temporary returns the name under which the socket is created; the length limit of Path
-// applies to it, too.
+// temporary returns the name under which podrun creates the socket. The length limit of Path
+// applies to this name, too.
 func (s Socket) temporary() string {
 	switch {
 	case len(s.Path) < maxSocketPath:
@@ -118,7 +121,7 @@ func (s Socket) temporary() string {
 	return s.Path[:maxSocketPath-1] + "~"
 }
 
-// makeLink creates the link; it replaces the socket of an earlier release.
+// makeLink creates the link, which replaces the socket of an earlier release.
 func (s Socket) makeLink() error {
 	if err := os.MkdirAll(filepath.Dir(s.Link), 0o750); err != nil {
 		return err
@@ -158,8 +161,8 @@ func removeOld(path string, types fs.FileMode) error {
 	return nil
 }
 
-// socket removes its file when it is closed, once. Concurrent calls of Close wait for the removal,
-// so that a late removal does not remove the socket of the next server.
+// socket removes its file when it is closed for the first time. Concurrent calls of Close wait for
+// the removal. Otherwise a late removal could remove the socket of the next server.
 type socket struct {
 	*net.UnixListener
 	at   Socket
@@ -182,7 +185,8 @@ func (s *socket) Close() error {
 				s.err = removed
 			}
 		}
-		_ = os.Remove(filepath.Dir(s.at.Path)) // fails if another socket exists
+		// This fails if the directory contains another socket.
+		_ = os.Remove(filepath.Dir(s.at.Path))
 	})
 	return s.err
 }

@@ -11,24 +11,26 @@ import (
 )
 
 const (
-	// staleAfter is the age from which a socket without a listener is considered a leftover of a
-	// killed process: a starting process listens shortly after it has created the file.
+	// staleAfter is the age from which podrun considers a socket without a listener a leftover of
+	// a killed process. (A starting process listens shortly after it has created the file.)
 	staleAfter = time.Minute
-	// maxStale limits how many directories are searched for such sockets.
+	// maxStale limits the number of directories in which podrun searches for such sockets.
 	maxStale = 1000
 )
 
-// removeStale removes sockets, and their directories, of killed supervisors of other root
-// directories; parent contains a directory for each root directory. A supervisor replaces the
-// socket of its own root directory, but the root directory of another socket may have been removed.
-// Leftovers that cannot be removed are harmless.
+// removeStale removes the sockets of killed supervisors of other root directories, and the
+// directories of these sockets. The argument parent contains a directory for each root directory.
+// It is needed because a supervisor replaces only the socket of its own root directory, and the
+// root directory of another socket may no longer exist. It ignores errors, because leftovers are
+// harmless.
 func removeStale(ctx context.Context, parent string) {
 	d, err := os.Open(parent)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(maxStale) // after an error, use the names that were read
+	// After an error, use the names that were read.
+	names, _ := d.Readdirnames(maxStale)
 	for _, name := range names {
 		dir := filepath.Join(parent, name)
 		sockets, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
@@ -42,7 +44,8 @@ func removeStale(ctx context.Context, parent string) {
 				_ = c.Close()
 			} else if errors.Is(err, unix.ECONNREFUSED) {
 				_ = os.Remove(path)
-				_ = os.Remove(dir) // fails if another socket exists
+				// This fails if the directory contains another socket.
+				_ = os.Remove(dir)
 			}
 		}
 	}

@@ -17,20 +17,20 @@ import (
 type Usage struct {
 	CPUNanoSeconds  *uint64 // since the cgroup was created
 	MemoryBytes     *uint64
-	WorkingSetBytes *uint64 // without inactive file pages
+	WorkingSetBytes *uint64 // memory without inactive file pages
 }
 
 // StatsInput is the input of a Summary.
 type StatsInput struct {
 	Now      time.Time
 	NodeName string
-	// Sandboxes and Containers are the runtime's lists; PodStats and Stats are the runtime's
-	// statistics, empty if it has none.
+	// Sandboxes and Containers are the runtime's lists. PodStats and Stats are the runtime's
+	// statistics; they are empty if the runtime has none.
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
 	PodStats   []*runtimeapi.PodSandboxStats
 	Stats      []*runtimeapi.ContainerStats
-	// Owned distinguishes podrun's sandboxes from others.
+	// Owned reports whether a sandbox is podrun's.
 	Owned func(*runtimeapi.PodSandbox) bool
 	// Groups contains, by pod UID, the usage of the cgroups of pods for which the runtime has no
 	// statistics.
@@ -38,22 +38,23 @@ type StatsInput struct {
 	Node   statsapi.NodeStats // without the name
 }
 
-// Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace
-// and name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its
-// containers' usage. Exited containers are omitted, as in the kubelet (pkg/kubelet/stats,
-// removeTerminatedContainers); a running container without statistics has only its name.
-// UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with the usage
-// between two summaries.
+// Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace and
+// name. The usage of a pod is that of its cgroup or, if that is unknown, the sum of its
+// containers' usage. It omits exited containers, as the kubelet does (pkg/kubelet/stats,
+// removeTerminatedContainers). If a running container has no statistics, the summary has only
+// its name. UsageNanoCores is the runtime's value, if it reports one; Rates replaces it with
+// the usage between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName
 	started := map[string]int64{}
 	for _, c := range in.Containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED { // containerd also lists exited containers
+		// containerd also lists exited containers.
+		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 			started[c.Id] = c.CreatedAt
 		}
 	}
-	containers := map[string][]statsapi.ContainerStats{} // by the UID of the sandbox's pod
+	containers := map[string][]statsapi.ContainerStats{} // by the UID of the pod
 	counted := map[string]bool{}
 	for _, s := range in.Stats {
 		if created, listed := started[s.GetAttributes().GetId()]; listed {

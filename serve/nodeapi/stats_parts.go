@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// sumUp sets the pod's CPU and memory usage, if unknown, and its ephemeral storage to the sums over
-// its containers.
+// sumUp sets the pod's CPU and memory usage, if they are unknown, to the sums over its containers.
+// It also sets the pod's ephemeral storage to the sum.
 func sumUp(p *statsapi.PodStats, now time.Time) {
 	var cpu, working, used uint64
 	anyCPU, anyMemory, anyFS := false, false, false

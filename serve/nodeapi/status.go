@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf returns the part of a pod that a monitoring agent requires. It copies fields that are
-// known to be harmless, instead of removing fields that may contain credentials: environment
-// variables, commands, arguments, probes, hooks, annotations (which may contain the whole manifest)
-// and messages of containers (which may contain log lines).
+// statusOf returns the part of a pod that a monitoring agent requires. It copies only fields that
+// are known to be harmless. Other fields may contain credentials: environment variables, commands,
+// arguments, probes, hooks, annotations (which may contain the whole manifest) and messages of
+// containers (which may contain log lines).
 func statusOf(p *corev1.Pod) corev1.Pod {
 	m, spec := &p.ObjectMeta, &p.Spec
 	out := corev1.Pod{TypeMeta: p.TypeMeta,

@@ -19,7 +19,7 @@ import (
 // secret occurs in each string of a pod that a client of the status socket must not read.
 const secret = "hunter2"
 
-// fill sets all strings below a value to secret, and all pointers, lists and maps to values
+// fill sets all strings below a value to secret. It sets pointers, lists and maps to values
 // with one element.
 func fill(v reflect.Value, depth int) {
 	if depth > 12 {
@@ -72,8 +72,8 @@ func stringsOf(v any, path string, out map[string]string) {
 	}
 }
 
-// TestStatusOf: if all fields of a pod are set, the status socket shows only these; a field
-// that Kubernetes adds later is not shown.
+// TestStatusOf sets all fields of a pod, and checks that the status socket shows only these. So
+// it does not show a field that a later Kubernetes version adds.
 func TestStatusOf(t *testing.T) {
 	var pod corev1.Pod
 	fill(reflect.ValueOf(&pod).Elem(), 0)
@@ -110,8 +110,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestStatusSocket: the socket for monitoring serves metrics and status, and nothing with
-// which its clients could access pods.
+// TestStatusSocket checks that the socket for monitoring serves metrics and status, and nothing
+// that gives its clients access to pods.
 func TestStatusSocket(t *testing.T) {
 	b := streaming(t)
 	b.Pods = func(context.Context) (*corev1.PodList, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// stream writes a response in pieces. A client that does not read a piece in time is
-// disconnected.
+// stream writes a response in pieces. It disconnects a client that does not read a piece in
+// time.
 type stream struct {
 	w       http.ResponseWriter
 	c       *http.ResponseController
@@ -45,18 +45,19 @@ func (s *stream) begin() {
 	s.w.Header().Set("Content-Type", s.kind)
 	s.w.Header().Set("X-Content-Type-Options", "nosniff")
 	s.w.WriteHeader(http.StatusOK)
-	_ = s.c.Flush() // the first Write reports a disconnected client
+	// The first Write reports if the client has disconnected.
+	_ = s.c.Flush()
 }
 
 func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 	return &stream{w: w, c: http.NewResponseController(w), timeout: s.writeTimeout, kind: kind}
 }
 
-// abort closes the connection, so that the client detects that the response is incomplete.
+// abort closes the connection in a way that shows the client that the response is incomplete.
 func abort() { panic(http.ErrAbortHandler) }
 
-// events responds with one line of JSON per event: the events in the journals, unless
-// watch=only is set, and, with watch=true or watch=only, all new events.
+// events responds with one line of JSON per event. It sends the events in the journals, unless
+// watch=only is set. With watch=true or watch=only, it also sends all new events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	namespace, pod := query.Get("namespace"), query.Get("pod")
@@ -67,7 +68,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var watcher *Watcher
-	if watch || only { // watch before the journals are read, so that no event is missed
+	// Watch before reading the journals, so that no event is missed.
+	if watch || only {
 		if watcher = s.backend.Feed.Watch(); watcher == nil {
 			fail(w, http.StatusTooManyRequests, "too many concurrent watches")
 			return
@@ -96,7 +98,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case e, open := <-watcher.C:
 			if !open {
-				abort() // some events were lost
+				// Some events were lost.
+				abort()
 			}
 			line, err := json.Marshal(e)
 			if err != nil || namespace != "" && e.Namespace != namespace || pod != "" && e.Pod != pod || listed[string(line)] {

@@ -30,7 +30,8 @@ func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, e
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, err // the error contains the address
+		// The error already contains the address.
+		return nil, err
 	}
 	r := &rotated{files: f, config: first, read: time.Now()}
 	return &tlsListener{Listener: l, config: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -66,11 +67,11 @@ func (f TLSFiles) config(ctx context.Context) (*tls.Config, error) {
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// rereadTLS is the interval at which the files of a listener are read again: certificates
-// expire while a supervisor runs.
+// rereadTLS is the interval at which podrun reads the files of a listener again, because
+// certificates may expire while a supervisor runs.
 const rereadTLS = time.Minute
 
-// rotated contains the configuration from the last valid files of a listener.
+// rotated contains the configuration that was read from the last valid files of a listener.
 type rotated struct {
 	files TLSFiles
 
@@ -79,8 +80,9 @@ type rotated struct {
 	read   time.Time
 }
 
-// current reads the files again after rereadTLS. While files are invalid, for example because
-// they are being replaced, the last valid files remain in effect.
+// current reads the files again when rereadTLS has passed. While the files are invalid, for
+// example because an administrator is replacing them, the last valid configuration remains in
+// effect.
 func (r *rotated) current() *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 // ChangeKind is the kind of a pod's change.
 type ChangeKind string
 
-// The kinds of changes, with the kubelet's names (PodOperation in pkg/kubelet/types).
-// Reconcile means that the pod is unchanged, but an object to which it refers, or its
-// file's name, has changed.
+// The kinds of changes, with the kubelet's names (PodOperation in pkg/kubelet/types). Reconcile
+// means that the pod itself is unchanged, but the name of its file has changed, or an object to
+// which it refers.
 const (
 	Add       ChangeKind = "Add"
 	Update    ChangeKind = "Update"
@@ -33,9 +33,9 @@ type Change struct {
 	What []string
 }
 
-// Diff returns the changes between two merges: first the removed pods in their previous
-// order, then the others in their current order. For the first merge, before is nil: all
-// pods are added.
+// Diff returns the changes between two merges: first the removed pods, in their previous order;
+// then the others, in their current order. For the first merge, before is nil: all pods are
+// added.
 func Diff(before, after *Desired) []Change {
 	if before == nil {
 		before = &Desired{Shared: &manifest.Objects{}}
@@ -70,7 +70,8 @@ func Diff(before, after *Desired) []Change {
 	return out
 }
 
-// compare returns the kind of a pod's change and the differences; neither if the pod is unchanged.
+// compare returns the kind of a pod's change, and the differences. If the pod is unchanged, it
+// returns neither.
 func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (ChangeKind, []string) {
 	if old.Object != p.Object {
 		what := manifest.Changes(old.Object, p.Object)
@@ -98,7 +99,8 @@ func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (Change
 
 // classed returns a pod with the fields that its RuntimeClass and PriorityClass add.
 func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
-	out, _ := manifest.WithClasses(pod, o) // problems are reported when the pod is applied
+	// These problems are reported when the pod is applied.
+	out, _ := manifest.WithClasses(pod, o)
 	return out
 }
 

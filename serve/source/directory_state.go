@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// listing is the content of a directory as found by one pass.
+// listing is the content that a pass finds in a directory.
 type listing struct {
 	err      error // why the directory cannot be read; nil if it can
 	identity Identity
-	marked   bool          // it has a file .keep, so it is intentionally empty
-	files    []observation // by name
-	ignored  []string      // printable names
-	exposed  []string      // printable names of files that users other than root can write
+	// the directory has a file .keep, so it is intentionally empty
+	marked  bool
+	files   []observation // by name
+	ignored []string      // printable names
+	exposed []string      // printable names of files that users other than root can write
 }
 
 // keepMarker is the name of the file that marks a directory without manifests as intentionally
-// empty, unlike an empty mount point.
+// empty. Without it, an empty directory may be a mount point whose file system is not mounted.
 const keepMarker = ".keep"
 
-// dir determines the state of a directory. In the first pass, prev is nil, and remembered
-// is the identity that an earlier process read, or zero. If ctx ends, the result is
+// dir determines the state of a directory. In the first pass, prev is nil, and remembered is
+// the identity that an earlier process has read, or zero. If ctx ends, the result is
 // incomplete.
 func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Identity, l listing) Dir {
 	d := Dir{Path: path, Identity: remembered}
@@ -48,8 +49,8 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 	return d
 }
 
-// replaced reports whether the directory was replaced by an empty one. The device number of
-// a directory that an earlier process read may have changed since then.
+// replaced reports whether the directory was replaced by an empty one. If an earlier process
+// read the directory, its device number may have changed since then.
 func (d *Dir) replaced(l listing) bool {
 	if len(l.files) > 0 || l.marked || d.Identity == (Identity{}) {
 		return false
@@ -60,7 +61,7 @@ func (d *Dir) replaced(l listing) bool {
 	return d.Identity != l.identity && len(d.Files) > 0
 }
 
-// afresh restarts the settle time of missing files, because they could not reappear while the
+// afresh restarts the settle time of missing files, because no file could reappear while the
 // directory was unreachable.
 func afresh(files []File, now time.Time) []File {
 	out := make([]File, len(files))
@@ -100,7 +101,8 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 	return out
 }
 
-// missing determines the state of a removed file; it returns false to discard the file.
+// missing determines the state of a removed file. It returns false if the file must be
+// discarded.
 func (r rules) missing(f File) (File, bool) {
 	if f.State != Missing {
 		f.State, f.since = Missing, r.now
@@ -108,8 +110,8 @@ func (r rules) missing(f File) (File, bool) {
 	return f, r.now.Sub(f.since) < r.settle
 }
 
-// readAgain returns the time after which the directory must be read again; 0 if no such
-// read is required.
+// readAgain returns the time after which the directory must be read again; 0 if that is not
+// necessary.
 func (r rules) readAgain(d *Dir) time.Duration {
 	var soonest time.Duration
 	if d.State != Present {
@@ -123,7 +125,8 @@ func (r rules) readAgain(d *Dir) time.Duration {
 		if f.State != Incomplete && f.State != Missing {
 			continue
 		}
-		wait := r.settle / 4 // a writer may close the file at any time, and no event announces that
+		// A writer may close the file at any time, and no event announces that.
+		wait := r.settle / 4
 		if f.State == Missing {
 			wait = f.since.Add(r.settle).Sub(r.now)
 		}
@@ -135,8 +138,8 @@ func (r rules) readAgain(d *Dir) time.Duration {
 	return soonest
 }
 
-// unread returns the attributes of those files of the previous pass that do not have to be read
-// again if their attributes are unchanged.
+// unread returns the attributes of files of the previous pass. If a file still has these
+// attributes, it need not be read again.
 func unread(prev *Dir) map[string]print {
 	out := map[string]print{}
 	if prev == nil {
@@ -155,13 +158,13 @@ func unread(prev *Dir) map[string]print {
 type nameKind int
 
 const (
-	ignoreName   nameKind = iota // not read, not reported
-	foreignName                  // not read, reported once
-	manifestName                 // read if it is a regular file
+	ignoreName   nameKind = iota // not read and not reported
+	foreignName                  // not read, but reported once
+	manifestName                 // read, if it is a regular file
 )
 
-// kindOfName classifies a name: names that begin with a dot are hidden, as for the kubelet,
-// and temporary files of editors exist only briefly.
+// kindOfName classifies a name. Names that begin with a dot are hidden, as for the kubelet.
+// Temporary files of editors are ignored, because they exist only briefly.
 func kindOfName(name string) nameKind {
 	hidden := strings.HasPrefix(name, ".") || name == "lost+found"
 	emacs := strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
@@ -183,8 +186,8 @@ func kindOfName(name string) nameKind {
 // IsManifestName reports whether a file of this name is read: it ends in .yaml, .yml or .json, and is not hidden.
 func IsManifestName(name string) bool { return kindOfName(name) == manifestName }
 
-// join returns the path of a file of a source; for a URL, the URL. The name is empty if the source is a
-// single file.
+// join returns the path of a file of a source or, if the source is a URL, the URL. The name is empty if
+// the source is a single file.
 func join(dir, name string) string {
 	if IsRemote(dir) {
 		return dir

@@ -25,7 +25,7 @@ func TestDir(t *testing.T) {
 	marked.marked = true
 	type pass struct {
 		l    listing
-		want string // expected state and files
+		want string // expected state of the directory, and its files
 	}
 	for name, c := range map[string]struct {
 		remembered Identity

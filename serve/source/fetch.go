@@ -31,8 +31,8 @@ type answer struct {
 	unchanged bool // the content still has the ETag that was sent in the request
 	data      []byte
 	etag      string
-	// retryAfter is how long a server that refused the request asks clients to wait; 0 for
-	// the usual interval.
+	// retryAfter is how long a server that refused the request asks clients to wait; 0 means the
+	// usual interval.
 	retryAfter time.Duration
 }
 
@@ -47,9 +47,9 @@ func newFetcher(o RemoteOptions) *fetcher {
 		MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * o.Every, TLSHandshakeTimeout: 10 * time.Second}}}
 }
 
-// fetch reads a URL, unless its content still has the given ETag. Errors contain neither
-// the query of the URL, nor the response, nor headers, because all of these may contain
-// credentials.
+// fetch reads a URL. It reads nothing if the content still has the given ETag. Its errors
+// contain neither the query of the URL, nor the response, nor headers, because all of these may
+// contain credentials.
 func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
 	headers, err := f.headers(ctx)
 	if err != nil {
@@ -111,7 +111,8 @@ func redirect(next *http.Request, via []*http.Request, headers []header) error {
 	case next.URL.Scheme != "https":
 		return errors.New("the server redirects to a URL that is not https")
 	}
-	next.Header.Del("Referer") // it contains the query of the redirecting URL
+	// This header contains the query of the redirecting URL.
+	next.Header.Del("Referer")
 	if next.URL.Host != via[0].URL.Host {
 		for _, h := range headers {
 			next.Header.Del(h.name)
@@ -135,7 +136,8 @@ func withoutURL(err error) error {
 	case errors.Is(err, io.EOF):
 		return errors.New("the server closed the connection")
 	}
-	return errors.New(problem.Brief(err.Error())) // it may quote the response
+	// The error may quote the response.
+	return errors.New(problem.Brief(err.Error()))
 }
 
 // headers reads the header file.

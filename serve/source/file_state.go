@@ -11,17 +11,15 @@ import (
 )
 
 const (
-	// writerSettles is the number of settle times for which a file may stay open for writing,
-	// without a change, before it is considered complete.
+	// writerSettles is the number of settle times after which podrun considers a file complete
+	// that is still open for writing, but has not changed.
 	writerSettles = 10
-	// racyWindow is the minimum age of a content at the time of reading that guarantees
-	// that a later content has a different modification time: the resolution of file
-	// systems is up to 2 s (FAT).
+	// If a file's content is at least racyWindow old when podrun reads it, any later content has a
+	// different modification time. (The resolution of file systems is up to 2 s, for FAT.)
 	racyWindow = 2 * time.Second
-	// maxFileProblems limits how many problems of one file are kept.
+	// maxFileProblems limits how many problems of one file podrun keeps.
 	maxFileProblems = 20
-	// maxObjects limits how many objects of one directory are in effect, like the limit for
-	// one command.
+	// maxObjects limits how many objects of one directory take effect, as for one command.
 	maxObjects = 10000
 )
 
@@ -31,35 +29,39 @@ type writer int
 const (
 	noWriter writer = iota
 	hasWriter
-	writerUnknown // the file system does not report it (NFS, FUSE), or podrun lacks permission
+	// The file system does not report it (NFS, FUSE), or podrun lacks permission.
+	writerUnknown
 )
 
-// observation is one file of a directory as found by one pass.
+// observation is what a pass finds out about one file of a directory.
 type observation struct {
-	name        string
-	print       print
-	err         error // why the content is unknown; nil otherwise
-	kept        bool  // data was not read because print is unchanged
+	name  string
+	print print
+	err   error // why the content is unknown; nil otherwise
+	// the data was not read, because print is unchanged
+	kept        bool
 	data        []byte
 	writer      writer
 	permissions permissions // which users can change the file
-	remote      bool        // the content is a server's response: it is complete, and only an empty list means that the source defines no pods
+	// the content is a server's response, so it is complete; only an empty list means that the source
+	// defines no pods
+	remote bool
 }
 
-// rules are the inputs, other than the files, of the decisions in one pass.
+// rules are the inputs, apart from the files, of the decisions in one pass.
 type rules struct {
 	now      time.Time
 	settle   time.Duration
 	manifest manifest.Options
 }
 
-// usage is the total size and object count of the files of a directory.
+// usage is the total size of the files of a directory, and the number of their objects.
 type usage struct {
 	bytes   int64
 	objects int
 }
 
-// file determines the state of a file. prev is nil for a new file.
+// file determines the state of a file. If the file is new, prev is nil.
 func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	path := encodable(join(dir, o.name))
 	f := File{Path: path, name: o.name, since: r.now}
@@ -107,10 +109,10 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	return f
 }
 
-// age returns how long the file has been unchanged; f is its previous state. The clock may
-// jump, a modification time may be in the future, and the kernel may show a truncated file
-// with its new size but its old modification time: in these cases, only podrun's own
-// observations count.
+// age returns how long the file has been unchanged. f is the file's previous state. It relies
+// only on podrun's own observations in these cases: the clock may have jumped, a modification
+// time may be in the future, and the kernel may show a truncated file with its new size but its
+// old modification time.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
 	if f.print != o.print {
@@ -146,7 +148,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 			Hint: "correct the file, or remove it to remove its pods"}}
 	}
 	opts := r.manifest
-	// A pod from a directory keeps its name and its restartPolicy, whatever the options for other
+	// A pod from a directory keeps its name and its restartPolicy, whatever the options of other
 	// commands are.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
@@ -162,8 +164,9 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the problem of a missing pod: a file in a directory may contain only
-// ConfigMaps, for example. A file without any object is still refused, because it may be truncated.
+// withoutNoPod drops the problem that a file contains no pod, because a file in a directory may
+// contain, for example, only ConfigMaps. podrun still refuses a file without any object, because
+// the file may be truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {
@@ -187,7 +190,7 @@ func cut(problems problem.List) problem.List {
 	return problems
 }
 
-// exceeds reports whether the new content of a file would exceed the directory's limits.
+// exceeds reports whether the directory would exceed its limits with the new content of a file.
 func (u *usage) exceeds(f *File, o observation, objects *manifest.Objects) bool {
 	return u.bytes-f.bytes+int64(len(o.data)) > manifest.MaxInput || u.objects-count(f.Objects)+count(objects) > maxObjects
 }
@@ -197,8 +200,8 @@ func (u *usage) replace(f *File, o observation, objects *manifest.Objects) {
 	u.objects += count(objects) - count(f.Objects)
 }
 
-// loses reports whether an object in before is missing in after, as happens when a file was
-// written only in part.
+// loses reports whether after lacks an object of before, as is the case if only a part of the
+// file was written.
 func loses(before, after *manifest.Objects) bool {
 	if before == nil {
 		return false

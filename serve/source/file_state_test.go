@@ -23,18 +23,19 @@ const broken = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: [\n"
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// step is one pass over a file. Times are relative to epoch.
+// step is one pass over a file. Its times are relative to epoch.
 type step struct {
 	at       time.Duration
 	modified time.Duration
 	inode    uint64
 	text     string
 	err      string
-	stat     bool // stat(2) succeeds even if err is set
+	// stat(2) succeeds even though err is set
+	stat     bool
 	writer   writer
 	want     FileState
-	image    string // of the only pod in effect; empty if no object is in effect
-	problems string // substring of the problems
+	image    string // image of the only pod in effect; empty if no object is in effect
+	problems string // substring of the expected problems
 }
 
 func TestFile(t *testing.T) {
@@ -141,8 +142,8 @@ spec:
 	}
 }
 
-// A directory has at most as many objects as podrun accepts in one command, regardless of
-// the order of its files.
+// podrun uses at most as many objects of a directory as it accepts in one command, regardless
+// of the order of the files.
 func TestFileOverLimit(t *testing.T) {
 	r := rules{now: epoch.Add(time.Hour), settle: time.Second}
 	o := observation{name: "f.yaml", data: []byte(pod("web", "a")), print: print{modified: epoch.UnixNano()}}
@@ -157,7 +158,7 @@ func TestFileOverLimit(t *testing.T) {
 	}
 }
 
-// The problems of a file are reported once per content.
+// The problems of a file are reported once for each content.
 func TestNewsOncePerContent(t *testing.T) {
 	bad := func(hash, message string) File {
 		return File{name: "f.yaml", Hash: hash, State: Broken, settled: Broken, Problems: problem.List{{Message: message}}}

@@ -26,9 +26,9 @@ var errTooMuch = fmt.Errorf("files with more than %d MiB changed in the director
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
-// list reads a directory, or a single file, whose observation has the name "". Files in known are not read while their attributes are unchanged.
-// progress counts the completed calls. All paths are relative to the directory's descriptor, so
-// that a concurrent mount or unmount does not mix two directories.
+// list reads a directory, or a single file, whose observation has the name "". It does not read files in known
+// again, as long as their attributes are unchanged. progress counts the completed calls. All paths are relative
+// to the directory's descriptor. Otherwise a mount or unmount during the read would mix two directories.
 func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
 	d, file, err := openSource(dir)
 	if err != nil {
@@ -73,7 +73,8 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 		switch {
 		case isDir:
 			l.ignore(name)
-		case errors.Is(o.err, fs.ErrNotExist): // removed after it was listed
+		// The file was removed after it was listed.
+		case errors.Is(o.err, fs.ErrNotExist):
 		default:
 			left -= int64(len(o.data))
 			l.files = append(l.files, o)
@@ -83,8 +84,8 @@ func list(ctx context.Context, dir string, known map[string]print, strict bool, 
 	return l
 }
 
-// openSource opens a directory or, if the path is that of a single file, the directory of that file; file is
-// then its name. A path is that of a file if it has a manifest's name and is not a directory.
+// openSource opens a directory. If the path is that of a single file, it opens the file's directory, and
+// file is the file's name. A path is that of a file if it has a manifest's name and is not a directory.
 func openSource(path string) (d *os.File, file string, err error) {
 	const flags = unix.O_DIRECTORY | unix.O_NONBLOCK
 	d, err = os.OpenFile(path, flags, 0)
@@ -96,7 +97,7 @@ func openSource(path string) (d *os.File, file string, err error) {
 	return d, "", err
 }
 
-// names reads the sorted names of manifests, a few at a time.
+// names reads the names of manifests, a few at a time, and sorts them.
 func (l *listing) names(ctx context.Context, d *os.File, progress *atomic.Int64) ([]string, error) {
 	var names []string
 	for entries := 0; ctx.Err() == nil; {
@@ -134,7 +135,7 @@ func (l *listing) ignore(name string) {
 	}
 }
 
-// observe reads one file of at most left bytes, unless its attributes are known.
+// observe reads one file, unless its attributes are known. It reads at most left bytes.
 func observe(base, name string, known print, strict bool, left int64) (o observation, isDir bool) {
 	path := filepath.Join(base, name)
 	var st unix.Stat_t
@@ -171,7 +172,7 @@ func missing(path string, err error) error {
 	return err
 }
 
-// read reads the content, and determines whether it may still change.
+// read reads the content of a file, and determines whether it may still change.
 func (o *observation) read(path string, strict bool, limit int64) {
 	f, err := hostfile.Open(path)
 	if err != nil {
@@ -188,7 +189,7 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	if o.err = o.permissions.refused(strict); o.err != nil {
 		return // replaced after stat(2)
 	}
-	// A file that has grown since it was examined exceeds the limit, or is incomplete.
+	// If a file has grown since its attributes were read, it exceeds the limit or is incomplete.
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
@@ -204,15 +205,16 @@ func (o *observation) read(path string, strict bool, limit int64) {
 	}
 }
 
-// writerOf reports whether a process has the file open for writing: in that case, the
-// kernel refuses a read lease (fcntl(2), F_SETLEASE). This requires CAP_LEASE, or ownership
-// of the file. The lease is released immediately; a process that opens the file for writing
-// in between waits for that.
+// writerOf reports whether a process has the file open for writing. If one has, the kernel
+// refuses a read lease (fcntl(2), F_SETLEASE). This requires CAP_LEASE, or ownership of the
+// file. writerOf releases the lease immediately. A process that opens the file for writing in
+// between waits for that.
 func writerOf(fd int) writer {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case err == nil:
-		unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing the file releases it, too
+		// Closing the file releases it, too.
+		unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
 		return noWriter
 	case errors.Is(err, unix.EAGAIN):
 		return hasWriter

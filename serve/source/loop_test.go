@@ -16,7 +16,7 @@ func TestLoop(t *testing.T) {
 	changed, stop := Watch(t.Context(), WatchOptions{Dirs: r.Dirs(), Relist: time.Hour})
 	defer stop()
 	var desired *Desired
-	// until reads until the pods change, and returns the changes, or until a file is
+	// until reads until the pods change, and returns the changes. It also returns when a file is
 	// broken.
 	until := func(what string, isBroken bool) []string {
 		var again <-chan time.Time

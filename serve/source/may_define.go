@@ -4,17 +4,18 @@ import (
 	"path/filepath"
 )
 
-// MayDefine reports whether, and why, the file at path may still define a pod that was started from
-// it, although no file is known to define the pod. In this case, the pod must not be removed. The
-// possible reasons are that the directory cannot be read, appeared only a moment ago (an editor may
-// be replacing the file), or is no longer a manifest directory; or that the file has not been valid
-// since podrun started.
+// MayDefine reports whether the file at path may still define a pod, and why. The pod was started
+// from that file, but no file is known to define it now. If the file may define it, podrun must not
+// remove the pod. The possible reasons are: the directory cannot be read; it appeared only a moment
+// ago, so that an editor may be replacing the file; it is no longer a manifest directory; or the
+// file has not been valid since podrun started.
 func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	path = encodable(path)
 	parent := filepath.Dir(path)
 	for i := range s.Dirs {
 		d := &s.Dirs[i]
-		if at := encodable(d.Path); at != parent && at != path { // a URL and a single file are their own path
+		// The path of a URL or of a single file is also the path of the source.
+		if at := encodable(d.Path); at != parent && at != path {
 			continue
 		}
 		if d.stale {
@@ -39,9 +40,9 @@ func (s *Snapshot) MayDefine(path string) (may bool, why string) {
 	return true, "directory " + printable(parent) + " is not a manifest directory of this podrun"
 }
 
-// Complete reports whether all objects of all directories are known. If not, an object to
-// which a pod refers may exist without being in Desired, because a directory has been
-// unreachable, or a file invalid, since podrun started.
+// Complete reports whether podrun knows all objects of all directories. If not, an object to
+// which a pod refers may exist although Desired lacks it: since podrun started, a directory has
+// been unreachable, or a file invalid.
 func (s *Snapshot) Complete() bool {
 	for i := range s.Dirs {
 		if !s.Dirs[i].listed || s.Dirs[i].stale {

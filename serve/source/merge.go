@@ -12,7 +12,8 @@ import (
 // Pod is one pod that a file defines.
 type Pod struct {
 	manifest.Pod
-	Path string // the File.Path of the pod's file, which podrun records as the pod's source
+	// the File.Path of the pod's file; podrun records it as the pod's source
+	Path string
 }
 
 // Key returns namespace/name.
@@ -25,12 +26,13 @@ type Desired struct {
 	// Shared contains the objects, from all directories, to which pods can refer; it has no
 	// pods.
 	Shared *manifest.Objects
-	// Problems are the objects that are ignored because an earlier file has one with the
-	// same name.
+	// Problems names each object that Merge ignored because an earlier file has one with the same
+	// name.
 	Problems problem.List
 }
 
-// Objects returns pod i with all objects to which it can refer. The pods share the maps.
+// Objects returns pod i with all objects to which it can refer. The results for different pods
+// share their maps.
 func (d *Desired) Objects(i int) *manifest.Objects {
 	out := *d.Shared
 	out.Pods = []manifest.Pod{d.Pods[i].Pod}
@@ -38,7 +40,7 @@ func (d *Desired) Objects(i int) *manifest.Objects {
 }
 
 // All returns all pods with the objects to which they can refer. The result uses the maps of
-// Shared, so calling ServeClaims on it affects every pod.
+// Shared, so that a call of ServeClaims on it affects every pod.
 func (d *Desired) All() *manifest.Objects {
 	out := *d.Shared
 	for i := range d.Pods {
@@ -47,7 +49,7 @@ func (d *Desired) All() *manifest.Objects {
 	return &out
 }
 
-// News returns the problems that before, which may be nil, does not have.
+// News returns the problems that d has and before, which may be nil, does not have.
 func (d *Desired) News(before *Desired) problem.List {
 	if before == nil {
 		return d.Problems
@@ -59,17 +61,18 @@ func (d *Desired) News(before *Desired) problem.List {
 	return slices.DeleteFunc(slices.Clone(d.Problems), func(p problem.Problem) bool { return known[p] })
 }
 
-// merger merges files. owners contains the positions of the objects so far, by kind and name, and
-// uids those of the pods that specify a UID, by UID.
+// merger merges files. owners contains the positions of the objects so far, by kind and name.
+// uids contains the positions of the pods that specify a UID, by UID.
 type merger struct {
 	desired *Desired
 	owners  map[string]manifest.Position
 	uids    map[string]string
 }
 
-// Merge combines the files of all directories: of two objects with the same name, it uses the one
-// from the earlier directory or, in the same directory, from the file whose name sorts first. A
-// Missing file comes last, so that the file to which it was renamed takes precedence.
+// Merge combines the files of all directories. Of two objects with the same name, it uses the one
+// from the earlier directory. In the same directory, it uses the one from the file whose name
+// sorts first. A Missing file comes last: if the file was renamed, the file with the new name has
+// precedence.
 func Merge(s *Snapshot) *Desired {
 	d := &Desired{Shared: &manifest.Objects{}}
 	d.Shared.Add(&manifest.Objects{}) // creates the maps

@@ -47,7 +47,7 @@ func TestMerge(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		files    [][3]string
-		want     string // pods with image and file
+		want     string // the pods, each with its image and its file
 		value    string // of ConfigMap web
 		problems []string
 	}{
@@ -102,7 +102,7 @@ func TestDiff(t *testing.T) {
 	inMap := func(value string) string { return "---\n" + configMap("web", value) }
 	for name, c := range map[string]struct {
 		before, after string
-		path          string // of the pod in after
+		path          string // path of the pod in after
 		want          string
 	}{
 		"nothing":                    {before: pod("web", "a"), after: pod("web", "a"), want: ""},

@@ -11,8 +11,9 @@ import (
 // maxNews limits how many problems one pass reports.
 const maxNews = 1000
 
-// news returns the problems that a pass reports: each problem once per content of its file,
-// and each directory when it becomes unreachable and when it is available again.
+// news returns the problems that a pass reports. It reports a problem once for each content of
+// its file. It reports a directory when the directory becomes unreachable, and when it is
+// available again.
 func news(before, after *Snapshot) problem.List {
 	var out problem.List
 	for i := range after.Dirs {
@@ -46,8 +47,8 @@ func news(before, after *Snapshot) problem.List {
 	return out
 }
 
-// fileNews returns the problems of files whose current content has not been reported on yet. Both
-// lists are sorted by name.
+// fileNews returns the problems of files whose current content podrun has not reported on yet.
+// Both lists are sorted by name.
 func fileNews(before, after []File) problem.List {
 	var out problem.List
 	for i := range after {

@@ -18,8 +18,8 @@ func count(o *manifest.Objects) int {
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
-// refuseCronJobs removes the pods of CronJobs: the pods of a directory run immediately,
-// and podrun has no scheduler.
+// refuseCronJobs removes the pods of CronJobs: podrun would run them immediately, because it
+// has no scheduler.
 func refuseCronJobs(o *manifest.Objects) problem.List {
 	var out problem.List
 	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {

@@ -10,11 +10,12 @@ import (
 // maxExposed limits how many files of a directory a warning lists.
 const maxExposed = 10
 
-// errWorldWritable is the reason for refusing a directory or a file that every user can write to: a
-// manifest can start a privileged pod, so a user who can change it is equivalent to root.
+// errWorldWritable is the reason for which podrun refuses a directory or a file that every user can
+// write to. A manifest can start a privileged pod, so any user who can change a manifest is
+// equivalent to root.
 var errWorldWritable = errors.New("refused, because every user can write to it (fix: chmod o-w)")
 
-// permissions describe the users other than root that can change a file or a directory.
+// permissions are the users and groups other than root's that can change a file or a directory.
 type permissions struct {
 	all   bool
 	owner uint32 // 0 if root is the owner
@@ -42,7 +43,7 @@ func (w permissions) String() string {
 	return ""
 }
 
-// refused returns why podrun does not read the file; nil if it does.
+// refused returns why podrun does not read the file; nil if podrun reads it.
 func (w permissions) refused(strict bool) error {
 	switch text := w.String(); {
 	case w.all:
@@ -53,7 +54,7 @@ func (w permissions) refused(strict bool) error {
 	return nil
 }
 
-// expose records a file that is read although users other than root can write to it.
+// expose records a file that podrun reads although users other than root can write to it.
 func (l *listing) expose(name string, w permissions) {
 	if text := w.String(); text != "" && !w.all && len(l.exposed) < maxExposed {
 		l.exposed = append(l.exposed, name+": "+text)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A user who can write a manifest can start a privileged pod. Files that every user can
-// write to are refused, and their pods kept; files that another user or group can write to
-// cause a warning, or are refused if sources are strict.
+// A user who can write a manifest can start a privileged pod. podrun refuses files that every
+// user can write to, and keeps their pods. If another user or group can write to a file, podrun
+// prints a warning or, if sources are strict, refuses the file.
 func TestReadWritableByOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: changes the owner of files")
@@ -18,7 +18,7 @@ func TestReadWritableByOthers(t *testing.T) {
 		strict       bool
 		dir, file    os.FileMode
 		uid, gid     int
-		want, reason string // pods, and a substring of the news
+		want, reason string // the pods, and a substring of the news
 	}{
 		"root's":                    {false, 0o755, 0o644, 0, 0, "web=", ""},
 		"root's group":              {true, 0o775, 0o664, 0, 0, "web=", ""},
@@ -52,8 +52,8 @@ func TestReadWritableByOthers(t *testing.T) {
 	}
 }
 
-// When a file or a directory becomes writable by every user, its pods are kept until its
-// mode is corrected.
+// If a file or a directory becomes writable by every user, podrun keeps its pods until the mode
+// is corrected.
 func TestReadBecomesWritableByOthers(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "web.yaml")

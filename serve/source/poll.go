@@ -14,12 +14,13 @@ import (
 
 // RemoteOptions are the inputs of NewRemotes.
 type RemoteOptions struct {
-	URLs       []string      // https; see CheckRemote
-	Every      time.Duration // interval between reads; 0 means 20 s, the kubelet's httpCheckFrequency
-	Timeout    time.Duration // for one request, including reading the content; 0 means 30 s
-	HeaderFile string        // a file with headers for each request, read again before each request; "" for none
-	// ReadCopy and WriteCopy store the last valid content of each URL under a name that can
-	// be used as a file name.
+	URLs    []string      // https; see CheckRemote
+	Every   time.Duration // interval between reads; 0 means 20 s, the kubelet's httpCheckFrequency
+	Timeout time.Duration // limit for one request, including the response's content; 0 means 30 s
+	// a file with headers, which podrun reads again before each request; "" for none
+	HeaderFile string
+	// ReadCopy and WriteCopy read and write the last valid content of each URL. The name of a copy
+	// can be used as a file name.
 	ReadCopy  func(name string) ([]byte, error)
 	WriteCopy func(name string, data []byte) error
 	// Trust are PEM certificates in addition to the system's, for tests.
@@ -36,7 +37,7 @@ type Remotes struct {
 	urls map[string]*content
 }
 
-// NewRemotes loads the copies of earlier processes. Run polls the URLs.
+// NewRemotes loads the copies that earlier processes have stored. To poll the URLs, call Run.
 func NewRemotes(o RemoteOptions) (*Remotes, error) {
 	if o.Every <= 0 {
 		o.Every = defaultRelist
@@ -82,7 +83,7 @@ func (r *Remotes) Copies() []string {
 	return out
 }
 
-// Changed signals that the content or the state of a URL has changed.
+// Changed receives a signal when the content or the state of a URL has changed.
 func (r *Remotes) Changed() <-chan struct{} { return r.changed }
 
 // Run polls all URLs until ctx ends.
@@ -102,7 +103,8 @@ func (r *Remotes) Run(ctx context.Context) {
 	}
 }
 
-// poll reads a URL once, and returns how long the server asks podrun to wait.
+// poll reads a URL once, and returns how long the server asks podrun to wait before the next
+// request.
 func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 	r.mu.Lock()
 	c := r.urls[name]
@@ -148,8 +150,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// read determines the state of a URL, and stores valid content. If that fails, it returns
-// an error together with the result.
+// read determines the state of a URL, and stores its content if the content is valid. If it
+// cannot store the content, it returns an error together with the result.
 func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir) (Dir, error) {
 	r.mu.Lock()
 	c := *r.urls[name]
@@ -168,7 +170,8 @@ func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.urls[name]; now.serial == c.serial && now.fetched == c.fetched {
-		now.data = nil // only the objects are needed from now on
+		// From now on, only the objects are needed.
+		now.data = nil
 	}
 	return d, err
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// However a writer changes the file, either the old pod or the new one is in effect.
+// Whatever way a writer uses to change the file, either the old pod or the new one must be in
+// effect.
 func TestReadWhileWritten(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to know which files are open for writing")
@@ -17,7 +18,8 @@ func TestReadWhileWritten(t *testing.T) {
 	old := pod("web", "old") + "---\n" + pod("db", "old")
 	changed := pod("web", "new") + "---\n" + pod("db", "new")
 	writers := writersOf(changed)
-	readers := map[string]*Reader{} // they wait for all directories together
+	// This waits for all directories together.
+	readers := map[string]*Reader{}
 	for name := range writers {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "web.yaml"), old)
@@ -29,7 +31,8 @@ func TestReadWhileWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := readers[name]
 			path, old := filepath.Join(r.Dirs()[0], "web.yaml"), time.Now().Add(-time.Hour)
-			do(t, os.Chtimes(path, old, old)) // a truncated file may be seen with its new size and its old time
+			// The kernel may show a truncated file with its new size and its old time.
+			do(t, os.Chtimes(path, old, old))
 			if s, _ := settled(t, r); pods(s) != was {
 				t.Fatal(pods(s))
 			}
@@ -48,8 +51,8 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 }
 
-// readUntil reads until done is closed: there is always one of two pods, and no problem is
-// reported.
+// readUntil reads until done is closed. In each read, exactly one of two pods must be in
+// effect, and no problem may be reported.
 func readUntil(t *testing.T, r *Reader, done <-chan struct{}, was, is string) {
 	t.Helper()
 	for over := false; !over; {
@@ -80,8 +83,8 @@ func save(t *testing.T, path string, flags int, chunks ...string) {
 	do(t, f.Close())
 }
 
-// writersOf returns functions, by name, that change a file to the given content in
-// different ways.
+// writersOf returns functions, by name. Each changes a file to the given content in a different
+// way.
 func writersOf(changed string) map[string]func(t *testing.T, path string) {
 	large := changed + "---\n" + configMap("pad", strings.Repeat("x", 1<<19))
 	return map[string]func(t *testing.T, path string){

@@ -18,20 +18,21 @@ type Options struct {
 	Dirs []string // at least one; relative paths refer to the working directory
 	// Remotes reads the URLs in Dirs; nil if there are none.
 	Remotes *Remotes
-	// Manifest specifies how files are read, as for other commands. Suffix, RestartPolicy and ToEnd
-	// do not apply to directories.
+	// Manifest specifies how files are read, as for other commands. The options Suffix,
+	// RestartPolicy and ToEnd have no effect on directories.
 	Manifest manifest.Options
-	// Strict refuses directories and files to which a user other than root, or a group other than
-	// root's, can write; without it, podrun prints a warning. Files to which every user can write
-	// are always refused.
+	// Strict makes podrun refuse directories and files to which a user other than root, or a group
+	// other than root's, can write. Without it, podrun prints a warning. podrun always refuses
+	// files to which every user can write.
 	Strict bool
 	// Settle is how long a file that looks incomplete may take to become complete; 0 means 1 s.
 	Settle time.Duration
-	// Stall is how long a directory may make no progress, for example on a dead NFS mount,
-	// before it is Unreachable; 0 means 10 s.
+	// If a read of a directory makes no progress for this time, for example on a dead NFS mount,
+	// the directory is Unreachable; 0 means 10 s.
 	Stall time.Duration
-	// Identities are the identities (Dir.Identity) of the directories that an earlier process read,
-	// by absolute path. They serve to distinguish an empty mount point from an empty directory.
+	// Identities are the identities (Dir.Identity) of the directories that an earlier process has
+	// read, by absolute path. With them, podrun distinguishes an empty mount point from an empty
+	// directory.
 	Identities map[string]Identity
 }
 
@@ -42,8 +43,8 @@ type Reader struct {
 	busy    map[string]*pass
 }
 
-// pass is one read of a directory. If it hangs in the kernel, no other pass for that directory
-// starts until it returns.
+// pass is one read of a directory. If it hangs in the kernel, podrun starts no other pass for
+// that directory until it returns.
 type pass struct {
 	cancel   context.CancelFunc
 	progress atomic.Int64
@@ -53,8 +54,9 @@ type pass struct {
 
 var errStalled = errors.New("the file system does not answer")
 
-// NewReader returns a Reader of directories, which need not exist. A path that is specified
-// twice is read once. It returns an error if the working directory is unknown.
+// NewReader returns a Reader of directories. The directories need not exist. If a path is
+// specified twice, the Reader reads it once. It returns an error if the working directory is
+// unknown.
 func NewReader(o Options) (*Reader, error) {
 	if o.Settle <= 0 {
 		o.Settle = time.Second
@@ -84,9 +86,9 @@ func (r *Reader) Dirs() []string {
 	return slices.DeleteFunc(slices.Clone(r.options.Dirs), IsRemote)
 }
 
-// Read reads all directories once, in parallel. Files with unchanged attributes are not
-// read again. Problems of directories and files are in the Snapshot; the error is the
-// context's cause, and does not change the Reader.
+// Read reads all directories once, in parallel. It does not read files again whose attributes
+// are unchanged. Problems of directories and files are in the Snapshot. An error is the
+// context's cause; the Reader is then unchanged.
 func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	passes := make([]*pass, len(r.options.Dirs))
 	for i, dir := range r.options.Dirs {
@@ -130,8 +132,8 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	return next, nil
 }
 
-// decide determines the state of a source. If the content of a URL could not be stored, decide
-// appends a problem to unkept.
+// decide determines the state of a source. If podrun could not store the content of a URL,
+// decide appends a problem to unkept.
 func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
 	dir := r.options.Dirs[i]
 	if !IsRemote(dir) {
@@ -145,7 +147,8 @@ func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, 
 	return d
 }
 
-// before returns the directory's state after the previous pass; nil in the first pass.
+// before returns the state that the directory had after the previous pass; nil in the first
+// pass.
 func (r *Reader) before(i int) *Dir {
 	if r.last == nil {
 		return nil
@@ -153,7 +156,7 @@ func (r *Reader) before(i int) *Dir {
 	return &r.last.Dirs[i]
 }
 
-// start begins to read a directory; it returns nil if an earlier pass for that directory still
+// start begins to read a directory. It returns nil if an earlier pass for that directory still
 // hangs.
 func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	if p := r.busy[dir]; p != nil {

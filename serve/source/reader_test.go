@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settleTime is used in the tests on real files.
+// settleTime is the settle time in the tests on real files.
 const settleTime = 100 * time.Millisecond
 
 func reader(t *testing.T, dirs ...string) *Reader {
@@ -122,7 +122,8 @@ func TestReadOddFiles(t *testing.T) {
 	}
 }
 
-// A file that is open for writing is not used yet, although its current content is valid.
+// podrun does not use a file yet while it is open for writing, even if its current content is
+// valid.
 func TestReadOpenForWriting(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to know which files are open for writing")
@@ -144,7 +145,8 @@ func TestReadOpenForWriting(t *testing.T) {
 	}
 }
 
-// Files of a mounted ConfigMap are links through ..data, which is replaced atomically.
+// The files of a mounted ConfigMap are links through ..data, which the kubelet replaces
+// atomically.
 func TestReadDataLinks(t *testing.T) {
 	requireRoot(t)
 	dir := t.TempDir()
@@ -202,8 +204,8 @@ func TestReadUnmounted(t *testing.T) {
 	unmount()
 }
 
-// requireRoot skips a test of the reported messages if it does not run as root: podrun also
-// reports that another user than root owns the files.
+// requireRoot skips a test of the reported messages if the test does not run as root. podrun
+// would then also report that a user other than root owns the files.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -211,7 +213,8 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-// TestReadSingleFile: a source can be one file. Other files of its directory are not read.
+// TestReadSingleFile covers a source that is a single file. podrun must not read other files of
+// its directory.
 func TestReadSingleFile(t *testing.T) {
 	dir := t.TempDir()
 	do(t, os.Chmod(dir, 0o755))
@@ -309,8 +312,8 @@ func TestReadManyFiles(t *testing.T) {
 	}
 }
 
-// A file with the same size and modification time, written in the same clock tick, is read
-// again.
+// If a file is written again in the same clock tick, with the same size and modification time,
+// podrun reads it again.
 func TestReadSameSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	r := reader(t, filepath.Dir(path))
@@ -325,8 +328,8 @@ func TestReadSameSize(t *testing.T) {
 	}
 }
 
-// A directory that hangs is unreachable, and does not delay others. The wait ends when the
-// context ends.
+// If a read of a directory hangs, the directory is unreachable, and does not delay other
+// directories. The wait ends when the context ends.
 func TestReadStalled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), pod("web", "a"))
@@ -353,7 +356,8 @@ func TestReadStalled(t *testing.T) {
 	}
 }
 
-// Checking for writers does not harm a process that opens the file at the same time.
+// When podrun checks for writers, this does not harm a process that opens the file at the same
+// time.
 func TestWriterOf(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

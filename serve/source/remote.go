@@ -20,8 +20,8 @@ import (
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return strings.Contains(name, "://") }
 
-// CheckRemote checks the URL of a source. The error does not contain the URL, which may
-// contain credentials.
+// CheckRemote checks the URL of a source. Its error does not contain the URL, because the URL
+// may contain credentials.
 func CheckRemote(name string) error {
 	u, err := url.Parse(name)
 	switch {
@@ -49,11 +49,11 @@ const (
 	maxHeaderFile = 64 << 10
 )
 
-// maxRetryAfter is the longest time that a server can make podrun wait.
+// maxRetryAfter is the longest time for which a server can make podrun wait.
 const maxRetryAfter = 5 * time.Minute
 
-// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It
-// returns 0 for other values, and at most maxRetryAfter.
+// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3), which contains seconds or
+// a date. It returns 0 for invalid values, and at most maxRetryAfter.
 func retryAfter(value string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
@@ -67,8 +67,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 // header is one line of a header file.
 type header struct{ name, value string }
 
-// parseHeaders parses lines such as "Authorization: Bearer …". Empty lines and lines that
-// begin with # are ignored. The error contains the line's number, not its content.
+// parseHeaders parses lines such as "Authorization: Bearer …". It ignores empty lines, and
+// lines that begin with #. The error contains the line's number, not its content.
 func parseHeaders(data []byte) ([]header, error) {
 	var out []header
 	for i, line := range strings.Split(string(data), "\n") {
@@ -114,8 +114,8 @@ func decodeCopy(data []byte, of string) (remoteCopy, bool) {
 	return c, ok
 }
 
-// isEmptyList reports whether the content is an empty list. Unlike empty content, it
-// explicitly requests that there be no pods.
+// isEmptyList reports whether the content is an empty list. An empty list explicitly requests
+// that there be no pods; empty content does not.
 func isEmptyList(data []byte) bool {
 	const longest = 4096
 	if len(data) > longest {
@@ -128,7 +128,7 @@ func isEmptyList(data []byte) bool {
 	return yaml.Unmarshal(data, &list) == nil && (list.Kind == "List" || list.Kind == "PodList") && list.Items != nil && len(*list.Items) == 0
 }
 
-// remote determines the state of a URL; see dir.
+// remote determines the state of a URL, as dir does for a directory.
 func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Dir {
 	d := Dir{Path: name}
 	if prev != nil {
@@ -138,7 +138,8 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true}
 		o.kept = prev != nil && len(prev.Files) == 1 && prev.Files[0].print == o.print
 		if !o.kept && c.data == nil {
-			return d // impossible: data is kept until the state has been determined
+			// This is impossible: data remains until the state has been determined.
+			return d
 		}
 		d = r.dir(ctx, name, prev, Identity{}, listing{identity: Identity{Inode: 1}, files: []observation{o}})
 		d.young = false
@@ -158,9 +159,10 @@ const remoteFile = "content.yaml"
 
 // content is the known state of a URL.
 type content struct {
-	have    bool   // data has been read, by this or an earlier process
+	// this or an earlier process has read data
+	have    bool
 	fetched bool   // the server has answered this process
-	data    []byte // nil after the state has been determined
+	data    []byte // nil when the state has been determined
 	size    int64
 	sum     [sha256.Size]byte
 	serial  uint64 // counts different contents

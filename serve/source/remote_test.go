@@ -65,7 +65,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) does(h http.HandlerFunc) { s.answer.Store(&h) }
 
-// holds sets the site's content, with an ETag.
+// holds sets the content of the site, with an ETag.
 func (s *site) holds(text string) {
 	s.does(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(text))))
@@ -108,7 +108,7 @@ func (s *site) look(reader *Reader) *Snapshot {
 	return snapshot
 }
 
-// wantPods checks which pods are in effect, and whether pods of the URL may be removed.
+// wantPods checks which pods are in effect, and whether podrun may remove pods of the URL.
 func wantPods(t *testing.T, s *Snapshot, url string, removable bool, names ...string) {
 	t.Helper()
 	var have []string
@@ -154,8 +154,8 @@ func TestRemote(t *testing.T) {
 	wantPods(t, s.pass(remotes, reader), s.url(), true)
 }
 
-// TestRemoteFailures: whatever the server does, the last valid content stays in effect, no
-// pod may be removed, and the reason contains no credentials.
+// TestRemoteFailures checks that whatever the server does, the last valid content remains in
+// effect, podrun may remove no pod, and the reason contains no credentials.
 func TestRemoteFailures(t *testing.T) {
 	many := podText(strings.Fields(strings.Repeat("x ", 3))...)
 	var ten strings.Builder
@@ -237,15 +237,16 @@ func TestRemoteFailures(t *testing.T) {
 	}
 }
 
-// TestRemoteBoot: after a boot without a network, the last valid content is used, and no
-// pod is removed before the server has answered.
+// TestRemoteBoot covers a boot without a network: podrun must use the last valid content, and
+// must remove no pod before the server has answered.
 func TestRemoteBoot(t *testing.T) {
 	s := newSite(t)
 	s.holds(podText("a"))
 	remotes, reader := s.process()
 	s.pass(remotes, reader)
 	s.does(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("kind: [broken")) })
-	s.pass(remotes, reader) // this does not replace the copy
+	// This does not replace the copy.
+	s.pass(remotes, reader)
 	up := s.server.URL
 
 	s.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -337,7 +338,7 @@ func TestCheckRemote(t *testing.T) {
 	}
 }
 
-// TestRemoteRun: changes are signaled, and Run returns when its context ends.
+// TestRemoteRun checks that Run signals changes, and returns when its context ends.
 func TestRemoteRun(t *testing.T) {
 	s := newSite(t)
 	s.holds(podText("a"))
@@ -355,8 +356,8 @@ func TestRemoteRun(t *testing.T) {
 	<-done
 }
 
-// The next request to an overloaded server is sent at the time that it specifies, but
-// within five minutes.
+// If a server is overloaded, podrun sends the next request at the time that the server
+// specifies, but within five minutes.
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{

@@ -1,13 +1,13 @@
 // Package source reads the manifest directories of podrun serve, as the kubelet reads its
-// staticPodPath (pkg/kubelet/config/file.go), returns the pods that they define, and computes the
-// changes.
+// staticPodPath (pkg/kubelet/config/file.go). It returns the pods that the directories define,
+// and computes the changes.
 //
 // Reader.Read creates a Snapshot of all directories, Merge computes the Desired pods from
 // it, and Diff compares two of these. Watch signals when to read again.
 //
-// A pod is never removed because something could not be read. A directory that cannot be
-// read, and a file that is invalid or incomplete, keep the objects of their last valid
-// content. If podrun has just started and that content is unknown, Snapshot.MayDefine reports
+// podrun never removes a pod because something could not be read. If a directory cannot be read,
+// or if a file is invalid or incomplete, the objects of its last valid content remain in effect.
+// If podrun has just started, it does not know that content: Snapshot.MayDefine then reports
 // whether a file could still define a pod.
 package source
 
@@ -20,16 +20,16 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Snapshot is the content of all directories at one point in time. It is never modified after it
-// has been returned.
+// Snapshot is the content of all directories at one point in time. No function modifies it after
+// it has been returned.
 type Snapshot struct {
 	Dirs []Dir // in the order of the options
-	// News are the problems and recoveries to report, because the previous Snapshot did not have
-	// them. Merge finds further problems.
+	// News are the problems and recoveries that must be reported, because the previous Snapshot
+	// did not have them. Merge finds further problems.
 	News problem.List
 	// ReadAgain is the time after which the directories must be read again even if nothing
-	// changes, because a file may be incomplete or will soon count as removed; 0 if no such
-	// read is required.
+	// changes, because a file may be incomplete or will soon count as removed. It is 0 if that is
+	// not necessary.
 	ReadAgain time.Duration
 }
 
@@ -39,9 +39,9 @@ type DirState string
 // The states of a directory.
 const (
 	Present DirState = "Present"
-	// Unreachable is a directory that is missing, cannot be read, does not respond, exceeds
-	// podrun's limits, or was replaced by an empty one, as an unmount does. Its last
-	// content stays in effect.
+	// Unreachable is a directory that is missing, cannot be read, does not respond or exceeds
+	// podrun's limits. It is also a directory that was replaced by an empty one, as an unmount
+	// does. The last content of the directory remains in effect.
 	Unreachable DirState = "Unreachable"
 )
 
@@ -49,19 +49,23 @@ const (
 type Dir struct {
 	Path  string // absolute, or an https URL
 	State DirState
-	Why   string // why it is Unreachable, otherwise empty
-	// Identity is the identity of the directory that was last read at this path; zero if none was.
-	// After a restart, it is passed in Options.Identities.
+	// why the directory is Unreachable; otherwise empty
+	Why string
+	// Identity is the identity of the directory that podrun last read at this path; zero if it
+	// read none. After a restart, the caller passes it in Options.Identities.
 	Identity Identity
-	Files    []File   // sorted by name; for an Unreachable directory, the files that were read last
-	Ignored  []string // printable names of ignored files, at most 100
-	Exposed  []string // files to which users other than root can write, with these users; at most 10
+	// sorted by name; if the directory is Unreachable, these are the files that were read last
+	Files   []File
+	Ignored []string // printable names of ignored files, at most 100
+	Exposed []string // files to which users other than root can write, with these users; at most 10
 
-	listed  bool      // this process has read it at least once
+	// this process has read the directory at least once
+	listed  bool
 	arrived time.Time // when the directory with this identity became Present
 	stale   bool      // for a URL: the server has not answered this process
 	pending bool      // for a URL: not requested yet, and there is no copy
-	young   bool      // arrived is less than the settle time ago, so an editor may be replacing a file
+	// arrived is more recent than the settle time, so an editor may be replacing a file
+	young bool
 }
 
 // Identity distinguishes a directory from another one at the same path.
@@ -76,42 +80,47 @@ type FileState string
 // The states of a file.
 const (
 	Good FileState = "Good"
-	// Incomplete is a file that is probably still being written: it is not reported, and
-	// its previous content stays in effect.
+	// Incomplete is a file to which a process is probably still writing. It is not reported, and
+	// its previous content remains in effect.
 	Incomplete FileState = "Incomplete"
-	// Broken is a file whose settled content is invalid, or that cannot be read: its
-	// previous content stays in effect.
+	// Broken is a file that cannot be read, or whose content is invalid and has settled. Its
+	// previous content remains in effect.
 	Broken FileState = "Broken"
-	// Missing is a file that disappeared less than the settle time ago. Editors remove a
-	// file for a moment; its content stays in effect for that time.
+	// Missing is a file that disappeared less than the settle time ago. Editors remove a file for
+	// a moment, so its content remains in effect during that time.
 	Missing FileState = "Missing"
 )
 
 // File is one manifest file.
 type File struct {
-	Path  string // absolute; bytes that are not UTF-8 are replaced, as JSON does
+	// absolute; bytes that are not UTF-8 are replaced as in JSON
+	Path  string
 	State FileState
-	// Objects are in effect: those of the latest content if the state is Good, otherwise
-	// those of the last valid content; nil if there was none.
+	// Objects are the objects in effect: those of the latest content if the state is Good,
+	// otherwise those of the last valid content. Objects is nil if there was none.
 	Objects *manifest.Objects
-	// Problems are the problems of the last content that was not Incomplete. Errors in a Good file
-	// refuse single objects (CronJob), not the file.
+	// Problems are the problems of the last content that was not Incomplete. In a Good file,
+	// errors refuse single objects (CronJob), and not the file.
 	Problems problem.List
-	// Hash identifies that content: its SHA-256 in hex, or the reason why it cannot be read.
+	// Hash identifies that content: it is the SHA-256 in hex, or the reason why the content cannot
+	// be read.
 	Hash string
 
-	name    string // as in the directory
-	print   print
-	failure string    // why the last pass could not read the file, otherwise empty
-	since   time.Time // when the current print and failure, or the absence of the file, were first observed
-	racy    bool      // print may remain the same although the content changes
-	untimed bool      // print has the modification time of an earlier content
-	settled FileState // the state of the content with that Hash: Good, Broken, or empty if there has been none
-	inode   uint64    // of the content in effect
-	bytes   int64     // of the content in effect
+	name  string // the name in the directory
+	print print
+	// why the last pass could not read the file; otherwise empty
+	failure string
+	// when podrun first observed the current print and failure, or the absence of the file
+	since   time.Time
+	racy    bool // print may remain the same although the content changes
+	untimed bool // print has the modification time of an earlier content
+	// the state of the content with that Hash: Good or Broken, or empty if there has been no content
+	settled FileState
+	inode   uint64 // of the content in effect
+	bytes   int64  // of the content in effect
 }
 
-// print is a file's stat(2) data. While it is unchanged, the file is not read again.
+// print is a file's stat(2) data. While it is unchanged, podrun does not read the file again.
 type print struct {
 	device, inode     uint64
 	size              int64
@@ -137,8 +146,8 @@ func (s *Snapshot) Problems() problem.List {
 	return out
 }
 
-// encodable returns a path as JSON encodes it, so that a recorded path equals the path that
-// was read.
+// encodable returns a path in the form in which JSON encodes it. A recorded path then equals
+// the path that was read.
 func encodable(path string) string { return string([]rune(path)) }
 
 // kind returns the kind of a source for messages.
@@ -149,9 +158,9 @@ func (d *Dir) kind() string {
 	return "directory"
 }
 
-// printable returns a path that is safe to print on a terminal: quoted if it has control
-// characters or bytes that are not UTF-8; for a URL, without user, query and fragment,
-// which may be credentials.
+// printable returns a path in a form that is safe to print on a terminal: it quotes control
+// characters and bytes that are not UTF-8. From a URL, it removes the user, the query and the
+// fragment, which may be credentials.
 func printable(path string) string {
 	if IsRemote(path) {
 		path = problem.ShownURL(path)
@@ -162,6 +171,6 @@ func printable(path string) string {
 	return path
 }
 
-// Shown returns the name of a source, or of one of its files, for messages, without parts
-// that may be credentials.
+// Shown returns the name of a source, or of one of its files, for messages. It omits parts that
+// may be credentials.
 func Shown(name string) string { return printable(name) }

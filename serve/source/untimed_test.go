@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A busy kernel can show a truncated file with its new size and its old time for longer
-// than one pass: the empty file is incomplete in all of them, until it has settled.
+// A busy kernel can show a truncated file with its new size and its old time for longer than
+// one pass. The empty file must be incomplete in all of these passes, until it has settled.
 func TestTruncatedFileWithItsOldTime(t *testing.T) {
 	begun := time.Now()
 	hourAgo := begun.Add(-time.Hour)

@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Intervals of a watch. A change is signaled when no further change has followed for the time
-// quiet, but at the latest after the time bound; apart is the minimum time between two signals. At
-// the interval identityCheck, the directory at the path is compared with the watched one, because a
-// mount over a directory causes no event.
+// Intervals of a watch. A watch signals a change when no further change has followed for the time
+// quiet, but at the latest after the time bound. At least the time apart is between two signals. At
+// the interval identityCheck, it compares the directory at the path with the one that it watches,
+// because a mount over a directory causes no event.
 const (
 	quiet         = 10 * time.Millisecond
 	apart         = 100 * time.Millisecond
@@ -31,18 +31,18 @@ const (
 type WatchOptions struct {
 	Dirs   []string      // absolute; see Reader.Dirs
 	Relist time.Duration // maximum interval between two signals; 0 means 20 s
-	// Also receives change signals of other sources; nil for none.
+	// Also receives signals of changes of other sources; nil for none.
 	Also <-chan struct{}
-	// Report is called once when a directory cannot be watched, and once when it is watched
-	// again. It is not called concurrently. It may be nil.
+	// Report is called once when a directory cannot be watched, and once when podrun can watch it
+	// again. Its calls are not concurrent. It may be nil.
 	Report func(problem.Problem)
 }
 
-// Watch signals on changed when the content of a directory may have changed, and at least once per
-// Relist. If a directory does not exist, it watches the nearest existing parent. It does not watch
-// the targets of symbolic links outside of the directory: their changes are found after Relist. The
-// watch ends when ctx ends or stop is called; stop waits at most 1 s for it, because a file system
-// may hang.
+// Watch sends a signal to changed when the content of a directory may have changed, and at least
+// once per Relist. If a directory does not exist, it watches the nearest existing parent. It does
+// not watch the targets of symbolic links that lead out of the directory, so their changes are
+// found only after Relist. The watch ends when ctx ends or stop is called. stop waits for that at
+// most 1 s, because a file system may hang.
 func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
 	if o.Relist <= 0 {
 		o.Relist = defaultRelist
@@ -136,7 +136,7 @@ func notify(ch chan<- struct{}) {
 	}
 }
 
-// follower watches one directory. Each one has a separate inotify instance, so that a
+// follower watches one directory. Each follower has its own inotify instance, so that a
 // directory that hangs in the kernel does not block the others.
 type follower struct {
 	dir    string
@@ -144,11 +144,12 @@ type follower struct {
 	events chan<- struct{}
 	report func(problem.Problem)
 	open   func() (*fsnotify.Watcher, error)
-	failed bool // it has been reported that the directory cannot be watched
+	// the failure to watch the directory has been reported
+	failed bool
 }
 
-// run watches until ctx ends. Each iteration watches the directory that is currently at the
-// path, or its nearest parent.
+// run watches until ctx ends. Each iteration watches the directory that is at the path now, or
+// its nearest parent.
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		delay := rearmDelay
@@ -168,7 +169,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// watch returns nil when another directory is at the path, or ctx ends.
+// watch returns nil when another directory is at the path, or when ctx ends.
 func (f *follower) watch(ctx context.Context) error {
 	w, err := f.open()
 	if err != nil {
@@ -178,7 +179,8 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // the directory has just been replaced
+			// The directory has just been replaced.
+			return nil
 		}
 		return err
 	}
@@ -186,7 +188,8 @@ func (f *follower) watch(ctx context.Context) error {
 		f.failed = false
 		f.report(problem.Problem{File: printable(f.dir), Reason: "WatchResumed", Message: "is watched again", Warning: true})
 	}
-	notify(f.events) // for changes while nothing was watched
+	// This covers changes that happened while nothing was watched.
+	notify(f.events)
 	ticker := time.NewTicker(identityCheck)
 	defer ticker.Stop()
 	for {
@@ -221,7 +224,7 @@ func (f *follower) watch(ctx context.Context) error {
 	}
 }
 
-// nearest returns the directory, or its nearest existing parent.
+// nearest returns the directory or, if it does not exist, its nearest existing parent.
 func nearest(dir string) (string, Identity) {
 	for {
 		var st unix.Stat_t

@@ -13,65 +13,66 @@ const (
 	Present Presence = "present"
 	// Gone means that the pod's file was removed from a readable directory.
 	Gone Presence = "gone"
-	// Unreachable means that the pod's file may still exist: its directory, or the file,
-	// cannot be read.
+	// Unreachable means that the pod's file may still exist: podrun cannot read the file or its
+	// directory.
 	Unreachable Presence = "unreachable"
 )
 
-// Situation is the input for deciding a pod's next step.
+// Situation is the input of Decide for one pod.
 type Situation struct {
 	Source Presence
-	// Hash is the hash of the source's definition; "" unless the source is Present.
+	// Hash is the hash of the source's definition; "" if the source is not Present.
 	Hash string
-	// Restart is true if the pod has AnnotationRestart, and an object to which it refers has
-	// changed, but the pod itself has not.
+	// Restart is true if the pod has AnnotationRestart and is unchanged, but an object to which it
+	// refers has changed.
 	Restart bool
 
-	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise,
-	// the fields below are not set.
+	// Exists is true if the pod is on this host, which means that it has a checkpoint. If Exists
+	// is false, the fields below are not set.
 	Exists bool
-	// Applied is the hash of the source when it was last applied; "" for never.
+	// Applied is the hash of the source when it was last applied; "" if it never was.
 	Applied string
 	// Run is true if `podrun run` created the pod.
 	Run bool
-	// FromSource is true if the pod came from its source and no command has applied it
-	// since: the pod is then deleted when its source is removed. Unclaimed is true if the pod's
-	// origin is unknown, and either the pod equals its source's definition or its checkpoint is
-	// corrupt.
+	// FromSource is true if the pod came from its source, and no command has applied it since.
+	// podrun then deletes the pod when its source is removed. Unclaimed is true if the pod's
+	// origin is unknown, and one of two conditions holds: the pod equals its source's definition,
+	// or its checkpoint is corrupt.
 	FromSource, Unclaimed bool
-	// Stopped is true if a command has stopped the pod, until a command starts it again.
+	// Stopped is true if a command has stopped the pod, and no command has started it since.
 	Stopped bool
-	// Doomed is true if the permanent removal of the pod has begun.
+	// Doomed is true if a command has begun to remove the pod permanently.
 	Doomed bool
-	// Ended is true if the pod has terminated permanently, as observed by this process, or
-	// as recorded in the status of a pod with a corrupt checkpoint.
+	// Ended is true if the pod has terminated permanently. This process observed that, or the
+	// status of a pod with a corrupt checkpoint records it.
 	Ended bool
-	// Broken is true if the checkpoint cannot be read: only the source can then define the
+	// Broken is true if podrun cannot read the checkpoint: only the source can then define the
 	// pod.
 	Broken bool
-	// SecretsLost is true if the pod's Secrets were only in memory and have been lost.
+	// SecretsLost is true if the pod's Secrets were only in memory, and podrun has lost them.
 	SecretsLost bool
-	// Evict is true if the pod must be evicted now.
+	// Evict is true if podrun must evict the pod now.
 	Evict bool
-	// Evicted is true if the pod was evicted. RetryEvicted is the end of the transition period
-	// after the eviction, and Pressure means that the node is under pressure: the pod is started
-	// again once the period is over and there is no pressure.
+	// Evicted is true if podrun evicted the pod. RetryEvicted is the end of the transition period
+	// after the eviction, and Pressure means that the node is under pressure. podrun starts the
+	// pod again when the period is over and there is no pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
 
-	// ShutDown is true if the pod was stopped for the node's shutdown, which is still in progress.
+	// ShutDown is true if podrun stopped the pod for a shutdown of the node, and the shutdown is
+	// still in progress.
 	ShutDown bool
 
 	// Owned is true if another command is working on the pod.
 	Owned bool
-	// Failed is the hash of the last definition that could not be applied, and RetryApply
-	// the time of the next attempt.
+	// Failed is the hash of the last definition that podrun could not apply. RetryApply is the
+	// time of the next attempt.
 	Failed     string
 	RetryApply time.Time
-	// RetryAttend and RetryDelete are the times at which supervising and removing the pod
-	// are retried after a failure. The steps have separate times, so that if both fail,
-	// neither cancels the delay of the other. Zero means no failure.
+	// RetryAttend and RetryDelete are the times at which podrun retries to supervise and to remove
+	// the pod after a failure. The steps have separate times. Otherwise, if both fail, each would
+	// cancel the delay of the other. Zero means no failure.
 	RetryAttend, RetryDelete time.Time
 	Now                      time.Time
 }
@@ -101,12 +102,13 @@ const (
 // Step is the next step of the supervisor for a pod.
 type Step struct {
 	Do    Verb
-	Force bool      // for Apply: the pod is restarted even if it is unchanged
+	Force bool      // for Apply: restart the pod even if it is unchanged
 	Until time.Time // for Wait; zero for no limit
-	Why   string    // for Wait: the reason, which is shown as the pod's state
+	// for Wait: the reason, which `podrun serve` shows as the pod's state
+	Why string
 }
 
-// Reasons of Wait that are also reported as the state of a pod.
+// Reasons of Wait that are also shown as the state of a pod.
 const (
 	whyEnded         = "has ended"
 	whyStopped       = "was stopped"
@@ -161,10 +163,10 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
-// replacesCorrupt reports whether a pod with a corrupt checkpoint is replaced with its
-// source's definition. If the source has not changed since it was applied, two kinds of pods are
-// kept: a pod that a command has applied since, because a replacement would delete its volumes, and
-// a pod that has terminated without being evicted, because the replacement would run again.
+// replacesCorrupt reports whether podrun replaces a pod that has a corrupt checkpoint, with its
+// source's definition. If the source has not changed since it was applied, podrun keeps two kinds
+// of pods: a pod that a command has applied since, because a replacement would delete its volumes;
+// and a pod that has terminated without being evicted, because its replacement would run again.
 func (s Situation) replacesCorrupt() bool {
 	if s.Source != Present || s.Stopped || s.ShutDown {
 		return false
@@ -185,8 +187,8 @@ func (s Situation) withoutCheckpoint() Step {
 	return Step{Do: Apply}
 }
 
-// asked reports whether a source defines, or may define, the pod: an evicted pod is started again
-// only in that case.
+// asked reports whether a source defines the pod, or may define it. Only then does podrun start
+// an evicted pod again.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
 // afterEviction applies the pod again when the node is no longer under pressure and the
@@ -200,20 +202,21 @@ func (s Situation) afterEviction() Step {
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
-	return Step{Do: Apply, Force: !s.Broken} // a corrupt pod is always replaced
+	// A corrupt pod is always replaced.
+	return Step{Do: Apply, Force: !s.Broken}
 }
 
-// changed reports whether the source's definition must be applied: it differs from the
+// changed reports whether podrun must apply the source's definition: it differs from the
 // applied one, contains Secrets that the pod has lost, or equals a pod whose origin is unknown.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }
 
-// applyHeld reports whether applying the source's definition is still delayed.
+// applyHeld reports whether podrun must still wait before it applies the source's definition.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
 
-// until returns the time at which a definition that could not be applied is retried; zero
-// for never.
+// until returns the time at which podrun retries a definition that it could not apply; zero if
+// it does not.
 func (s Situation) until() time.Time {
 	if s.changed() && s.applyHeld() {
 		return s.RetryApply

@@ -27,15 +27,15 @@ var (
 // presences are the columns of the state table in docs/serve.md.
 var presences = []Presence{Present, Gone, Unreachable, NoSource}
 
-// cell is the expected step of a pod in one state with one kind of source.
+// cell is the expected step for a pod in one state and with one kind of source.
 type cell struct {
 	do    Verb
 	until time.Time
 	force bool
 }
 
-// row is one state of a pod: the fields of Situation except its source, and the expected
-// step for each source, in the order of presences.
+// row is one state of a pod: the fields of Situation except its source, and the expected step
+// for each source in the order of presences.
 type row struct {
 	state string // the first column of the table in docs/serve.md, up to "("
 	about string // the variant of the state, if there are several
@@ -55,10 +55,11 @@ var (
 
 func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
 
-// applied sets the state of a pod that a command applied after its source.
+// applied sets the state of a pod that a command applied after the supervisor had applied the
+// source.
 func applied(s *Situation) { exists(s); s.FromSource = false }
 
-// stateTable is the table of docs/serve.md. A source that is Present has the definition h1.
+// stateTable is the table of docs/serve.md. If a source is Present, its definition is h1.
 var stateTable = []row{
 	{"new", "", func(*Situation) {}, [4]cell{apply, forget, waits, forget}},
 	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
@@ -143,8 +144,7 @@ var stateTable = []row{
 	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{waits, waits, waits, waits}},
 }
 
-// momentTable contains the rows of the table of events in docs/serve.md that involve
-// Decide.
+// momentTable contains those rows of the table of events in docs/serve.md that involve Decide.
 var momentTable = []row{
 	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
 	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
@@ -207,14 +207,14 @@ func TestDecideStateTable(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-// TestTablesAreDocumented: every row of the state tables in docs/serve.md is tested here or
-// in package run, and every row here is documented there.
+// TestTablesAreDocumented checks that every row of the state tables in docs/serve.md is tested
+// here or in package run, and that every row here is documented there.
 func TestTablesAreDocumented(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "serve.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Decide does not handle these: package run tests them.
+	// These rows do not involve Decide: package run tests them.
 	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
 		"pod": true, "event": true}
 	tested := map[string]bool{}
@@ -249,7 +249,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 }
 
-// situations calls f with every combination of values of a Situation.
+// situations calls f with every combination of the values of a Situation.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
 	for bits := range 1 << 14 {
@@ -275,7 +275,8 @@ func situations(f func(Situation)) (n int) {
 	return n
 }
 
-// TestDecideProperties holds for every situation, even those that cannot occur.
+// TestDecideProperties checks properties that hold in every situation, even in those that
+// cannot occur.
 func TestDecideProperties(t *testing.T) {
 	failures := 0
 	n := situations(func(s Situation) {
@@ -307,15 +308,15 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do == Apply || !d.Force, "only applying is forced")
 		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
 		check(Decide(s) == d, "it is a function")
-		// Every failure is retried after some time, without a signal.
+		// podrun retries every failed step after some time, without a signal.
 		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")
 		check(!held || !d.Until.IsZero(), "what failed is tried again")
 	})
 	t.Logf("%d situations", n)
 }
 
-// TestFailingStepsAreNotRepeatedAtOnce: whichever steps fail, and in whatever order, a pod
-// whose steps all fail is retried at intervals.
+// TestFailingStepsAreNotRepeatedAtOnce covers a pod whose steps all fail, in any order: podrun
+// must retry them at intervals.
 func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 	for name, kind := range map[string]problem.Kind{"refused": problem.Refused, "broken runtime": problem.Runtime} {
 		t.Run(name, func(t *testing.T) {
@@ -333,10 +334,11 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 						continue
 					}
 					steps++
-					in.Exists = false // this test has no files
+					// This test has no files.
+					in.Exists = false
 					p.conclude(step, stepInput{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}
-				// Each of the two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
+				// podrun retries each of the two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
 				if steps > 130 || steps < 20 {
 					t.Errorf("%d steps in 10 minutes", steps)
 				}
@@ -345,8 +347,8 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// TestFailedRemovalIsNotRepeatedAtOnce: a removal that has begun and fails is retried at
-// intervals.
+// TestFailedRemovalIsNotRepeatedAtOnce covers a removal that has begun and fails: podrun must
+// retry it at intervals.
 func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}

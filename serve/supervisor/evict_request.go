@@ -9,16 +9,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// eviction is a requested eviction. The pod's goroutine executes it, sets err, and closes
-// done.
+// eviction is an eviction that was requested. The pod's goroutine executes it, sets err, and
+// closes done.
 type eviction struct {
 	reconcile.Eviction
 	done chan struct{}
 	err  error
 }
 
-// cleanup is how long an eviction may take beyond its grace period before the next pass:
-// the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
+// cleanup is how long an eviction may exceed its grace period before the next pass begins: the
+// kubelet's podCleanupTimeout (pkg/kubelet/eviction).
 const cleanup = 30 * time.Second
 
 // errSlow means that an eviction has begun and is still in progress.
@@ -26,7 +26,7 @@ var errSlow = errors.New("the eviction is still in progress")
 
 // askEviction requests an eviction from the pod's goroutine and waits until it is complete. It
 // returns the error of the eviction, the error of ctx, errSlow, or an error which states that the
-// eviction has not begun.
+// eviction did not begin.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
 	p.mu.Lock()
@@ -53,7 +53,7 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	}
 }
 
-// withdraw cancels an eviction that has not begun, and reports whether it did so.
+// withdraw cancels an eviction that has not begun. It returns false if the eviction has begun.
 func (p *pod) withdraw(asked *eviction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,19 +10,20 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// facts reads the host's facts once for pods that request them at about the same time, for
+// facts reads the host's facts once for all pods that request them at about the same time, for
 // example at startup.
 type facts struct {
 	discover func(context.Context) (host.Facts, error)
 
-	mu   sync.Mutex // not held while the facts are read, which may hang
+	// A goroutine does not hold it while it reads the facts, because the read may hang.
+	mu   sync.Mutex
 	last *factsRead // nil before the first read
 }
 
-// factsRead is one read of the facts. It runs in a separate goroutine, so that the end of the pod
-// that requested it first neither ends the read nor makes it fail for other pods.
+// factsRead is one read of the facts. It runs in a separate goroutine. So if the pod that
+// requested it first ends, this neither ends the read nor makes it fail for other pods.
 type factsRead struct {
-	done  chan struct{} // closed when facts, err and at are set
+	done  chan struct{} // closed when facts, err and at have been set
 	facts host.Facts
 	err   error
 	at    time.Time
@@ -30,10 +31,12 @@ type factsRead struct {
 	// Guarded by facts.mu.
 	waiting int // number of waiting pods
 	cancel  context.CancelFunc
-	unused  bool // true if it was canceled because no pod waits for it any longer
+	// true if it was canceled because no pod waited for it any longer
+	unused bool
 }
 
-// factsAge is the maximum age of the facts with which an admitted pod is planned.
+// factsAge is the maximum age of the facts with which podrun plans a pod that was admitted
+// before.
 const factsAge = 2 * time.Second
 
 func newFacts(n *node.Node) *facts {
@@ -58,9 +61,9 @@ func (f *facts) read(ctx context.Context) (host.Facts, error) {
 	}
 }
 
-// join adds a pod to the current read, or begins another one if the current one is too old
-// or has failed. Only one read is active at a time: if unused is true, the returned read
-// must end before join is called again.
+// join adds a pod to the current read. If the current read is too old or has failed, join
+// begins another one. Only one read is active at a time. If the returned read has unused set,
+// the caller must wait for its end and then call join again.
 func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +83,7 @@ func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
 	return r, false
 }
 
-// leave removes a pod from a read, and cancels the read if no other pod waits for it.
+// leave removes a pod from a read. If no other pod waits for the read, leave cancels it.
 func (f *facts) leave(r *factsRead) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +93,7 @@ func (f *facts) leave(r *factsRead) {
 	}
 }
 
-// current reports whether the read is in progress, or its result can be used.
+// current reports whether the read is in progress, or whether its result can still be used.
 func (r *factsRead) current() bool {
 	select {
 	case <-r.done:

@@ -17,19 +17,20 @@ type reading struct {
 	err   error
 }
 
-// readers are concurrent reads of a facts whose source responds when the test decides.
+// readers are concurrent reads of one facts value. Its source responds when the test decides.
 type readers struct {
 	*facts
 	hangs   bool          // whether the source ignores a canceled context
 	begun   int           // number of reads of the source
 	answers chan error    // the source's next responses
-	ended   chan struct{} // has a signal for each read whose context has ended
+	ended   chan struct{} // receives a signal for each read whose context has ended
 }
 
 func newReaders() *readers {
 	r := &readers{answers: make(chan error), ended: make(chan struct{}, 10)}
 	r.facts = &facts{discover: func(ctx context.Context) (host.Facts, error) {
-		r.begun++ // only one at a time
+		// Only one read runs at a time.
+		r.begun++
 		facts := host.Facts{Hostname: strconv.Itoa(r.begun)}
 		done := ctx.Done()
 		if r.hangs {
@@ -46,7 +47,7 @@ func newReaders() *readers {
 	return r
 }
 
-// begin starts a read for a pod whose step can be canceled.
+// begin starts a read for a pod whose step the test can cancel.
 func (r *readers) begin(t *testing.T) (<-chan reading, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := make(chan reading, 1)
@@ -71,8 +72,8 @@ func want(t *testing.T, what string, from <-chan reading, name string, because e
 	}
 }
 
-// TestFactsHang: while a read of the host's facts hangs, a pod's step ends when it is
-// canceled, and the other pods get the result.
+// TestFactsHang covers a read of the host's facts that hangs: a pod's step must end when it is
+// canceled, and the other pods must get the result.
 func TestFactsHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()
@@ -95,8 +96,8 @@ func TestFactsHang(t *testing.T) {
 	})
 }
 
-// TestFactsUnused: a read for which no pod waits any longer is canceled, and the next pod
-// starts another one.
+// TestFactsUnused covers a read for which no pod waits any longer: it must be canceled, and the
+// next pod must start another one.
 func TestFactsUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()
@@ -120,8 +121,8 @@ func TestFactsUnused(t *testing.T) {
 	})
 }
 
-// TestFactsUnusedHang: while a read hangs, no other read starts, even if no pod waits for it any
-// longer. If it succeeds after all, its result is used.
+// TestFactsUnusedHang covers a read that hangs: no other read may start, even if no pod waits
+// for the hanging one any longer. If it succeeds after all, its result is used.
 func TestFactsUnusedHang(t *testing.T) {
 	for answer, name := range map[error]string{nil: "1", context.Canceled: "2"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestFactsUnusedHang(t *testing.T) {
 	}
 }
 
-// TestFactsFail: all waiting pods get the error, and it is not cached.
+// TestFactsFail checks that all waiting pods get the error, and that the error is not cached.
 func TestFactsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaders()

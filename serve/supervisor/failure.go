@@ -29,12 +29,12 @@ type failure struct {
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
-	// lastRefusal applies to a pod that this host cannot run: the facts may change without
-	// a signal.
+	// lastRefusal is the delay for a pod that this host cannot run: the facts may change without a
+	// signal.
 	lastRefusal = time.Minute
 )
 
-// fail records the failure of a step and reports it once; retry is the time of the next
+// fail records the failure of a step, and reports it once. retry is the time of the next
 // attempt.
 func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	p.mu.Lock()
@@ -45,7 +45,8 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		last = lastRefusal
 	}
 	if step == Apply && f.hash != hash || time.Since(f.retry) > last {
-		f.delay = 0 // the previous failure had another cause, or was long ago
+		// The previous failure had another cause, or was long ago.
+		f.delay = 0
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
 	f.hash, f.retry, f.message, f.reason = hash, time.Now().Add(f.delay), event.Cut(err.Error()), "Failed"
@@ -74,7 +75,7 @@ func (p *pod) report(err error) {
 	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
 }
 
-// freed triggers another attempt to start a pod that this host could not run.
+// freed triggers another attempt to start a pod that this host could not run before.
 func (p *pod) freed() {
 	p.mu.Lock()
 	refused := false
@@ -90,8 +91,8 @@ func (p *pod) freed() {
 	}
 }
 
-// noteUnstarted records why a pod that is not on this host could not be applied; a nil err means
-// that the pod is on this host, or that no source defines it any longer.
+// noteUnstarted records why podrun could not apply a pod that is not on this host. A nil err
+// means that the pod is on this host, or that no source defines it any longer.
 func (p *pod) noteUnstarted(in stepInput, err error) {
 	var u *store.Unstarted
 	if err != nil {
@@ -112,8 +113,8 @@ func (p *pod) noteUnstarted(in stepInput, err error) {
 	}
 }
 
-// noteCorrupt records whether the pod's checkpoint can be read. If it cannot be read, noteCorrupt
-// reports this once, with the consequence.
+// noteCorrupt records whether podrun can read the pod's checkpoint. If podrun cannot read it,
+// noteCorrupt reports that and the consequence once.
 func (p *pod) noteCorrupt(in stepInput) {
 	var c *Corrupt
 	if in.Broken {
@@ -151,7 +152,8 @@ func reasonOf(e *problem.Error) string {
 // conclude processes the result of a step.
 func (p *pod) conclude(step Step, in stepInput, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || lease.IsDeleted(err) || err != nil && step.Do == Evict {
-		return // askEviction's caller reports the failure
+		// The caller of askEviction reports the failure.
+		return
 	}
 	if err == nil {
 		p.succeed()
@@ -163,7 +165,8 @@ func (p *pod) conclude(step Step, in stepInput, err error) {
 	}
 	now, e := p.situation(time.Now())
 	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
-		return // a command has stopped or removed the pod, which the next step handles
+		// A command has stopped or removed the pod. The next step handles this.
+		return
 	}
 	p.fail(step.Do, in.Hash, err)
 	if !in.Exists && step.Do == Apply {

@@ -20,21 +20,22 @@ import (
 
 // Images provides access to the runtime's images.
 type Images interface {
-	// List lists the images. An image is in use if a container or a pod on this host, even a
-	// stopped one, uses it, if the runtime keeps it, or if it has one of the given names.
+	// List lists the images. An image is in use if a container or a pod on this host uses it, even
+	// a stopped one; if the runtime keeps it; or if it has one of the given names.
 	List(ctx context.Context, names []string) ([]imagegc.Image, error)
-	// Remove removes an image with all its names; a missing image is not an error.
+	// Remove removes an image with all its names. If the image is missing, that is not an error.
 	Remove(ctx context.Context, id string) error
 }
 
-// collectEvery is the interval at which images are observed and removed (ImageGCPeriod in
-// pkg/kubelet), and leftovers of deleted pods are removed.
+// collectEvery is the interval at which podrun observes and removes images (ImageGCPeriod in
+// pkg/kubelet), and removes leftovers of deleted pods.
 const collectEvery = 5 * time.Minute
 
-// imageUse records the use of images.
+// imageUse records when images were used.
 type imageUse struct {
-	mu      sync.Mutex // serializes observations and removals
-	read    bool       // true once the records of an earlier process have been read
+	mu sync.Mutex // serializes observations and removals
+	// true when the records of an earlier process have been read
+	read    bool
 	records imagegc.Records
 	failed  bool // true if the last attempt failed
 }
@@ -45,7 +46,8 @@ func (s *Supervisor) collectImages(ctx context.Context) {
 		if s.hub.Down().IsZero() {
 			err := s.images.collect(ctx, s)
 			if err != nil && ctx.Err() == nil && s.images.failed {
-				s.warnNode(imagegc.ReasonImageGCFailed, err.Error()) // like the kubelet, only after the second consecutive failure
+				// Like the kubelet, warn only after the second consecutive failure.
+				s.warnNode(imagegc.ReasonImageGCFailed, err.Error())
 			}
 			s.images.failed = err != nil
 		}
@@ -55,7 +57,7 @@ func (s *Supervisor) collectImages(ctx context.Context) {
 	}
 }
 
-// collect removes images by their age and by the usage of their disk.
+// collect removes images because of their age, or because of the usage of their disk.
 func (u *imageUse) collect(ctx context.Context, s *Supervisor) error {
 	policy := imagegc.PolicyOf(s.current().Settings)
 	if policy.Off() {
@@ -102,7 +104,7 @@ func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
 	return err
 }
 
-// observe reads the images and which of them are in use, and stores the records.
+// observe reads the images, determines which of them are in use, and stores the records.
 func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image, time.Time, error) {
 	file := s.current().Layout().ImageUse()
 	if !u.read {
@@ -133,7 +135,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 }
 
 // wantedImages returns the names of the images of all pods that the manifest directories
-// define, including those that could not be started.
+// define, even if podrun could not start the pod.
 func (s *Supervisor) wantedImages() []string {
 	s.mu.Lock()
 	want := s.want
@@ -148,8 +150,9 @@ func (s *Supervisor) wantedImages() []string {
 	return names
 }
 
-// remove removes images in the given order until the given number of bytes is freed, and returns
-// how many bytes were freed. The error joins the errors of the images that could not be removed.
+// remove removes images in the given order until it has freed the given number of bytes. It
+// returns how many bytes it has freed. The error joins the errors of the images that could not
+// be removed.
 func (u *imageUse) remove(ctx context.Context, s *Supervisor, list []imagegc.Image, bytes int64) (freed int64, err error) {
 	var errs []error
 	for _, i := range list {

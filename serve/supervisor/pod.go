@@ -17,25 +17,29 @@ import (
 // pod supervises one pod, in one goroutine.
 type pod struct {
 	s  *Supervisor
-	id identity.Pod // without the UID, which may change
-	// changed has a signal if the source or the settings may have changed; owner has a signal if
-	// the pod's state on disk may have changed.
+	id identity.Pod // identity without the UID, which may change
+	// changed receives a signal when the source or the settings may have changed; owner receives
+	// one when the pod's state on disk may have changed.
 	changed, owner chan struct{}
 	progress       lease.Progress
 	waitsForOwner  atomic.Bool
 	rewrite        atomic.Bool // the pod's worker must rewrite the pod's checkpoint
 
-	mu       sync.Mutex // guards all fields below
-	step     Step       // the current step
-	reloaded bool       // the settings have changed since the step began
+	mu   sync.Mutex // guards all fields below
+	step Step       // the current step
+	// the settings have changed since the current step began
+	reloaded bool
 
-	failures map[Verb]failure // the last failure of each step; empty after a success
-	// unstarted is why the pod could not be applied while it is not on this host; nil
-	// otherwise.
+	// the last failure of each step; it has no entry for a step that succeeded
+	failures map[Verb]failure
+	// unstarted explains why podrun could not apply the pod, if the pod is not on this host;
+	// otherwise it is nil.
 	unstarted *store.Unstarted
-	corrupt   *Corrupt         // why the checkpoint cannot be read; nil if it can
-	ended     store.Generation // the generation in which the pod was observed to have terminated
-	eviction  *eviction        // the requested eviction; nil for none
+	// why podrun cannot read the checkpoint; nil if it can
+	corrupt *Corrupt
+	// the generation in which podrun observed that the pod had terminated
+	ended    store.Generation
+	eviction *eviction // the requested eviction; nil for none
 
 	reported string // the last error; used only by the pod's goroutine
 }
@@ -85,7 +89,7 @@ func (p *pod) state() string {
 	return stateWaiting
 }
 
-// run executes steps until ctx ends or the pod is forgotten.
+// run executes steps until ctx ends or the supervisor forgets the pod.
 func (p *pod) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		in, err := p.situation(time.Now())
@@ -100,7 +104,8 @@ func (p *pod) run(ctx context.Context) {
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
-			in.Source = NoSource // even if removing the record fails now
+			// This holds even if removing the record fails now.
+			in.Source = NoSource
 			step = Decide(in.Situation)
 		}
 		if step.Do == Forget {
@@ -133,8 +138,8 @@ func (p *pod) updateRecord(in stepInput) {
 	}
 }
 
-// release dissociates a pod from a source that no longer defines it, and reports that the pod is
-// kept, because the user may expect it to be deleted.
+// release separates a pod from a source that no longer defines it. It reports that podrun keeps
+// the pod, because the user may expect podrun to delete it.
 func (p *pod) release(in stepInput) {
 	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
 		p.report(err)
@@ -144,7 +149,7 @@ func (p *pod) release(in stepInput) {
 		Message: "podrun keeps the pod although " + source.Shown(in.path) + " no longer defines it, because a command has applied it since; run 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' to delete it"}})
 }
 
-// drain discards pending signals, because the pod's situation is about to be read again.
+// drain discards pending signals, because run is about to read the pod's situation again.
 func (p *pod) drain() {
 	for _, c := range []chan struct{}{p.changed, p.owner} {
 		select {
@@ -154,7 +159,7 @@ func (p *pod) drain() {
 	}
 }
 
-// do executes a step until it ends or the pod's situation requires another one.
+// do executes a step until the step ends, or until the pod's situation requires another one.
 func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -163,13 +168,15 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
-		_ = p.await(inner, p.owner, step.Until) // the next step is determined again afterwards
+		// The loop then decides on the next step again.
+		_ = p.await(inner, p.owner, step.Until)
 		p.waitsForOwner.Store(false)
 		return
 	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for p.await(inner, nil, step.checkAt()) == nil { // the worker itself observes changes of the owner
+		// The worker itself observes changes of the owner.
+		for p.await(inner, nil, step.checkAt()) == nil {
 			if p.outdated(step, in) {
 				cancel(errChanged)
 			}
@@ -194,8 +201,8 @@ func (p *pod) do(ctx context.Context, step Step, in stepInput) {
 	}
 }
 
-// await waits for an event that may require another step: a signal on changed or owner, or
-// the time until, if not zero. The error is that of ctx.
+// await waits for an event after which another step may be required: a signal on changed or
+// owner, or the time until if it is not zero. The error is that of ctx.
 func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -213,8 +220,8 @@ func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time)
 	return nil
 }
 
-// checkAt returns when the pod's situation is next compared with the current step: at most
-// once a second.
+// checkAt returns the time at which the pod's situation is next compared with the current step.
+// This happens at most once a second.
 func (s Step) checkAt() time.Time {
 	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
 		return soon
@@ -229,7 +236,8 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 	p.mu.Unlock()
 	in, err := p.situation(time.Now())
 	if err != nil {
-		return false // if the situation cannot be read, the step continues
+		// If the situation cannot be read, the step continues.
+		return false
 	}
 	in.Owned = false // the owner is this step
 	if step.Do == Apply {
@@ -237,7 +245,8 @@ func (p *pod) outdated(step Step, begun stepInput) bool {
 		in.Doomed = false
 	}
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
-		in.Broken, in.Unclaimed = false, false // the worker knows the definition
+		// The worker knows the definition.
+		in.Broken, in.Unclaimed = false, false
 		p.rewrite.Store(true)
 		p.ownerChanged()
 	}

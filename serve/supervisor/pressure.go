@@ -24,15 +24,14 @@ import (
 
 // Stats reads the resource usage on which evictions are based.
 type Stats interface {
-	// Node reads the available memory, file systems and process IDs of the host; it may
+	// Node reads the available memory, the file systems and the process IDs of the host; it may
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
-	// Pods reads the resource usage of pods, by UID. Pods whose usage cannot be read are
-	// omitted.
+	// Pods reads the resource usage of pods, by UID. It omits pods whose usage it cannot read.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
 }
 
-// The intervals at which the node, and the local storage limits of pods, are checked, as in
+// The intervals at which podrun checks the node, and the local storage limits of pods, as in
 // the kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod in its
 // configuration).
 const (
@@ -42,8 +41,10 @@ const (
 
 // pressure is the state of the node's resource pressure.
 type pressure struct {
-	state    evictions.State // used by only one goroutine, like the following fields
-	measured time.Time       // when the local storage of pods was last measured
+	// Only one goroutine uses this field and the following ones.
+	state evictions.State
+	// when podrun last measured the local storage of pods
+	measured time.Time
 	limited  map[string]bool // which pods have local storage limits, by UID
 	reported string          // the resource of the last reported reclaim
 
@@ -58,14 +59,14 @@ func (p *pressure) any() bool {
 	return len(p.conditions) > 0
 }
 
-// watchPressure periodically examines the node, and evicts at most one pod in each pass.
+// watchPressure examines the node at intervals. In each pass, it evicts at most one pod.
 func (s *Supervisor) watchPressure(ctx context.Context) {
 	for {
 		evicted, err := s.examine(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.current().WarnOnce(problem.WarningOf(err))
 		}
-		// After an eviction, the node is examined immediately, as in the kubelet.
+		// After an eviction, examine the node immediately, as the kubelet does.
 		if evicted && ctx.Err() == nil {
 			continue
 		}
@@ -75,7 +76,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 	}
 }
 
-// examine executes one pass; evicted reports whether a pod was evicted.
+// examine executes one pass. It reports whether it evicted a pod.
 func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	settings := s.current().Settings
 	all, bad := evictions.Thresholds(settings)
@@ -91,7 +92,8 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	s.pressure.state, d = evictions.Next(s.pressure.state, all, seen, settings.EvictionPressureTransitionPeriod, now)
 	s.setConditions(d)
 	if !s.hub.Down().IsZero() {
-		return false, nil // no pod can be stopped, and the usage of pods is unknown
+		// No pod can be stopped, and the usage of the pods is unknown.
+		return false, nil
 	}
 	dedicated := evictions.DedicatedImages(facts)
 	if s.enforceLimits(ctx, dedicated, now) {
@@ -111,14 +113,14 @@ func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	return s.evictOne(ctx, d, seen, dedicated), nil
 }
 
-// warnNode prints a warning where a kubelet emits an event of the node.
+// warnNode prints a warning in situations in which a kubelet emits an event of the node.
 func (s *Supervisor) warnNode(reason, message string) {
 	n := s.current()
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
-// setConditions records the node's conditions, because of which other commands refuse pods, too.
-// When a condition ends, it triggers the retry of pods that wait for that.
+// setConditions records the node's conditions. Because of these, other commands refuse pods,
+// too. When a condition ends, it triggers another attempt for the pods that wait for that.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()
@@ -131,7 +133,8 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 		if err == nil {
 			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
 		}
-		if err != nil && !store.CannotWrite(err) { // a full disk has already been reported
+		// A full disk has already been reported.
+		if err != nil && !store.CannotWrite(err) {
 			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("save the node's pressure conditions: %w", err)))
 		}
 	}
@@ -163,7 +166,7 @@ func conditionsText(before, now []corev1.NodeConditionType) string {
 	return strings.Join(parts, ", ")
 }
 
-// reclaim frees resources that no pod uses, and reports whether that was sufficient.
+// reclaim frees resources that no pod uses, and reports whether it freed enough.
 func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evictions.Threshold) bool {
 	if !r.Containers && !r.Images {
 		return false
@@ -187,14 +190,14 @@ func (s *Supervisor) free(ctx context.Context, r evictions.Reclaim) error {
 	return errors.Join(errs...)
 }
 
-// candidate is a pod that may be evicted.
+// candidate is a pod that podrun may evict.
 type candidate struct {
 	*pod
 	object *corev1.Pod
 }
 
-// candidates returns the pods that this supervisor may evict: those that it supervises, except pods
-// of `podrun run` and pods on which another command is working. wanted selects pods by UID.
+// candidates returns the pods that this supervisor may evict: the pods that it supervises, except
+// those of `podrun run` and those on which another command is working. wanted selects pods by UID.
 func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()
 	layout := s.node.Layout()
@@ -211,7 +214,9 @@ func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	for _, p := range list {
 		owner, err := store.ReadOwner(layout, p.id)
 		if err != nil || owner == nil || !wanted(owner.UID) {
-			continue // the pod has just been deleted, or the problem with its record is reported elsewhere
+			// The pod has just been deleted, or another part of the supervisor reports the problem with its
+			// record.
+			continue
 		}
 		if k := observe.ReadKnown(layout, identity.Pod{Namespace: p.id.Namespace, Name: p.id.Name, UID: owner.UID}); k.Pod != nil {
 			out = append(out, candidate{p, k.Pod})
@@ -236,7 +241,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 		return false
 	}
 	s.pressure.measured = now
-	// The limits of a pod do not change, so its definition is read only once.
+	// The limits of a pod do not change, so podrun reads the pod's definition only once.
 	limited := map[string]bool{}
 	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
 		known, ok := s.pressure.limited[uid]
@@ -265,7 +270,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 	return evicted
 }
 
-// evictOne evicts the first pod in the kubelet's ranking that can be evicted.
+// evictOne evicts the first pod in the kubelet's ranking that it can evict.
 func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
 	list := s.candidates(func(string) bool { return true })
 	usage := s.options.Stats.Pods(ctx, objectsOf(list))
@@ -286,8 +291,8 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	return false
 }
 
-// evict evicts a pod, and reports whether the eviction succeeded or is still in progress. As in the
-// kubelet, no other pod is evicted in the same pass in either case.
+// evict evicts a pod, and reports whether the eviction succeeded or is still in progress. In both
+// cases, as in the kubelet, no other pod is evicted in the same pass.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {

@@ -24,8 +24,8 @@ func (r readSources) Read(ctx context.Context) (*source.Snapshot, *source.Desire
 	return r(ctx)
 }
 
-// TestRunEndsAfterItsWorkers: if the pods on this host cannot be listed, Run stops its workers
-// and waits for them before it releases the root directory to another supervisor.
+// TestRunEndsAfterItsWorkers covers a Run that cannot list the pods on this host. It must stop
+// its workers and wait for them before it releases the root directory to another supervisor.
 func TestRunEndsAfterItsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := nodeconfig.Default()
@@ -52,7 +52,8 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(pods), 0o750); err != nil {
 					t.Error(err)
 				}
-				if err := os.WriteFile(pods, nil, 0o600); err != nil { // no directory: scan fails
+				// This is not a directory, so scan fails.
+				if err := os.WriteFile(pods, nil, 0o600); err != nil {
 					t.Error(err)
 				}
 				return snapshot, want, nil
@@ -79,7 +80,7 @@ func TestRunEndsAfterItsWorkers(t *testing.T) {
 	})
 }
 
-// TestTakeReports: workers can use the supervisor while it prints warnings about the
+// TestTakeReports checks that workers can use the supervisor while it prints warnings about the
 // manifest directories, because the reader of stderr may have stopped reading.
 func TestTakeReports(t *testing.T) {
 	var s *Supervisor

@@ -21,7 +21,7 @@ import (
 
 // Shutdowns announces shutdowns of this host and lets podrun delay them.
 type Shutdowns interface {
-	// Events receives true when a shutdown begins, and false when it was canceled; it is
+	// Events receives true when a shutdown begins, and false when a shutdown was canceled. It is
 	// closed when the connection ends.
 	Events() <-chan bool
 	// Preparing reports whether a shutdown has begun.
@@ -35,7 +35,8 @@ type Shutdowns interface {
 // shuttingDown records whether the host is shutting down.
 type shuttingDown struct {
 	now atomic.Bool
-	// reloaded has a signal if the settings may have changed.
+	// The delay before podrun connects again after a connection failed or was closed. Its initial
+	// value is the kubelet's dbusReconnectPeriod.
 	reloaded chan struct{}
 	reported string // why shutdowns are not watched; used by only one goroutine
 }
@@ -49,8 +50,9 @@ const (
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown restores the state of an earlier supervisor: if the host was shutting down
-// when that supervisor exited, it is considered to be shutting down until it reports otherwise.
+// resumeShutdown restores the state of an earlier supervisor. If the host was shutting down
+// when that supervisor exited, podrun assumes that it still is, until the host reports
+// otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
@@ -97,8 +99,8 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 	}
 }
 
-// attendShutdowns waits for shutdowns until the settings change; it returns an error if it
-// cannot.
+// attendShutdowns waits for shutdowns until the settings change. If it cannot, it returns an
+// error.
 func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	h, err := s.options.Shutdowns(ctx)
 	if err != nil {
@@ -148,8 +150,7 @@ func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	}
 }
 
-// checkDelay prints a warning if the host delays a shutdown for less time than pods may take to
-// stop.
+// checkDelay prints a warning if pods may take longer to stop than the host delays a shutdown.
 func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	most, err := h.DelayMax(ctx)
 	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
@@ -159,8 +160,8 @@ func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
 	}
 }
 
-// setShuttingDown records whether the host is shutting down: during a shutdown, commands
-// refuse pods; after a canceled shutdown, the stopped pods run again.
+// setShuttingDown records whether the host is shutting down. During a shutdown, commands refuse
+// pods. After a shutdown was canceled, podrun starts the stopped pods again.
 func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
 	before := s.shutdown.now.Swap(now)
 	if before == now {
@@ -180,8 +181,8 @@ func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
 	}
 }
 
-// shutDown stops all pods, lowest priorities first. A group that exceeds its period does
-// not delay the next one.
+// shutDown stops all pods, beginning with the lowest priorities. If a group exceeds its period,
+// the next group does not wait for it any longer.
 func (s *Supervisor) shutDown(ctx context.Context) {
 	s.setShuttingDown(ctx, true)
 	list := s.candidates(func(string) bool { return true })

@@ -17,9 +17,9 @@ import (
 // stepInput is a situation with additional inputs for the steps.
 type stepInput struct {
 	Situation
-	id   identity.Pod // with the UID of the existing pod
+	id   identity.Pod // identity with the UID of the existing pod
 	path string       // path of the source
-	// recorded is the path of the source record; "" for none.
+	// recorded is the path in the source record; "" if there is no record.
 	recorded string
 	broken   error             // why the checkpoint cannot be read; nil if it can
 	objects  *manifest.Objects // the source's definition: only this pod, and the objects to which it may refer
@@ -38,11 +38,12 @@ func (f stepInput) containers() []corev1.Container {
 	return f.objects.Pods[0].Object.Spec.Containers
 }
 
-// AnnotationRestart requests a restart of the pod when a ConfigMap or Secret to which it
-// refers changes.
+// AnnotationRestart requests that podrun restart the pod when a ConfigMap or Secret to which
+// the pod refers changes.
 const AnnotationRestart = "podrun.dev/restart-on-change"
 
-// situation reads the inputs for Decide. The error is that of the pod's state files.
+// situation reads the inputs of Decide. An error means that the pod's state files cannot be
+// read.
 func (p *pod) situation(now time.Time) (stepInput, error) {
 	layout := p.node().Layout()
 	record, err := store.ReadSource(layout, p.id)
@@ -88,7 +89,9 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	known := observe.ReadKnown(layout, in.id)
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
 	unknown := owner == nil || owner.Origin == nil
-	if in.Broken { // a pod with a corrupt checkpoint cannot be supervised, which would otherwise determine Ended
+	// podrun does not supervise a pod with a corrupt checkpoint, so no worker determines whether the pod
+	// has ended.
+	if in.Broken {
 		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
 		in.Unclaimed = unknown
 	}
@@ -110,8 +113,8 @@ func (p *pod) situation(now time.Time) (stepInput, error) {
 	return in, nil
 }
 
-// storedPod finds the directory of a pod without an owner record, which an older version of podrun
-// created.
+// storedPod finds the directory of a pod that has no owner record, because an older version of
+// podrun created the pod.
 func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	stored, err := store.StoredPods(layout)
 	for _, s := range stored {
@@ -122,7 +125,7 @@ func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	return id, err
 }
 
-// wanted returns the state of a pod in the manifest directories.
+// wanted returns whether the manifest directories define a pod.
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInput {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +146,8 @@ func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) stepInp
 func hashOf(o *manifest.Objects) string {
 	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
 	if err != nil {
-		return "" // there is no pod, which Merge never returns
+		// There is no pod. Merge never returns this.
+		return ""
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])

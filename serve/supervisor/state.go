@@ -25,11 +25,11 @@ const (
 
 var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
 
-// stuckAfter is the time after which a worker that holds its pod's lock counts as stuck:
-// every call under the lock is limited by runtimeRequestTimeout.
+// stuckAfter is the time after which a worker that holds its pod's lock counts as stuck.
+// (runtimeRequestTimeout limits every call under the lock.)
 const stuckAfter = 10 * time.Minute
 
-// heartbeat reports the progress.
+// heartbeat calls Progress at intervals.
 func (s *Supervisor) heartbeat(ctx context.Context) {
 	for wait.Sleep(ctx, s.options.Heartbeat) == nil {
 		if s.options.Progress != nil {
@@ -95,7 +95,7 @@ func (s Summary) String() string {
 	return out
 }
 
-// publish writes the list of pods that could not be started whenever it changes.
+// publish writes the list of pods that podrun could not start, whenever it changes.
 func (s *Supervisor) publish(ctx context.Context) {
 	list := []store.Unstarted{}
 	for {

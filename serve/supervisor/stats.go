@@ -32,8 +32,8 @@ type stats struct {
 	files map[string][]string // the results of observe.RuntimeFiles, which never change, by container ID
 }
 
-// NewStats returns a Stats for a node: memory usage and process IDs come from cgroups,
-// container layers from the runtime, and all other files from the disk.
+// NewStats returns a Stats for a node. Memory usage and process IDs come from cgroups, the
+// sizes of container layers from the runtime, and all other sizes from the disk.
 func NewStats(n *node.Node) Stats { return &stats{node: n} }
 
 // Node implements Stats.
@@ -41,8 +41,8 @@ func (s *stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
-// measureWithin limits the time for measuring the disk usage of one directory; after that,
-// the partial result is used.
+// measureWithin limits the time for measuring the disk usage of one directory. When it has
+// passed, podrun uses the partial result.
 const measureWithin = 30 * time.Second
 
 // Pods implements Stats. The usage of a pod is unknown if neither its cgroup nor the
@@ -50,7 +50,8 @@ const measureWithin = 30 * time.Second
 func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
 	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
 	if err != nil {
-		return nil // the runtime does not respond, which is reported elsewhere
+		// The runtime does not respond, which another part of the supervisor reports.
+		return nil
 	}
 	list, err := s.node.Client.ListContainerStats(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -122,11 +123,11 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	return u
 }
 
-// runtimeFiles returns, by pod UID, the files that the runtime itself mounted into the pods'
-// containers and that these can write to. They must be counted: otherwise a container could write
-// any amount of data outside of volumes, layers and logs (as in CVE-2020-8557). If the runtime does
-// not report these files for a container, runtimeFiles warns that the measured usage of the pod is
-// too low.
+// runtimeFiles returns, by pod UID, the files that the runtime itself has mounted into the pods'
+// containers and to which the containers can write. These files must count. Otherwise a container
+// could write any amount of data outside of volumes, layers and logs (as in CVE-2020-8557). If the
+// runtime does not report these files for a container, runtimeFiles warns that the usage of the pod
+// is measured too low.
 func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
 	list, err := s.node.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -149,17 +150,20 @@ func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string
 			known[c.GetId()] = files
 		}
 		if measured[uid] == nil {
-			continue // the container may belong to another client of the runtime
+			// The container may belong to another client of the runtime.
+			continue
 		}
 		if !ok {
 			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
 				s.uncounted(ctx, measured[uid], err)
-				continue // the next pass reads the files of this container
+				// The next pass reads the files of this container.
+				continue
 			}
 		}
 		known[c.GetId()] = files
 		for _, f := range files {
-			if !slices.Contains(out[uid], f) { // containers of a sandbox share the files
+			// The containers of a sandbox share these files.
+			if !slices.Contains(out[uid], f) {
 				out[uid] = append(out[uid], f)
 			}
 		}

@@ -27,8 +27,8 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	}
 	fromCheckpoint := in.Source != Present // the pod was evicted, and its file cannot be read now
 	if !fromCheckpoint && in.recorded == "" {
-		// The source is recorded before the pod is created: if the supervisor is killed after that,
-		// the next supervisor knows the pod's source, even if the file has been removed.
+		// Record the source before creating the pod. If the supervisor is killed after that, the next
+		// supervisor knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
 		}
@@ -40,9 +40,11 @@ func (p *pod) apply(ctx context.Context, step Step, in stepInput) error {
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		FromCheckpoint: fromCheckpoint || in.kept, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
 		Admitted: func() error {
-			p.noteCorrupt(stepInput{}) // the pod has a new checkpoint
+			// The pod has a new checkpoint.
+			p.noteCorrupt(stepInput{})
 			if fromCheckpoint {
-				return nil // the recorded state of the source remains valid
+				// The recorded state of the source remains valid.
+				return nil
 			}
 			p.noteReverted(in, target)
 			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash, Documents: documents(in.objects)})
@@ -137,10 +139,10 @@ func (p *pod) attend(ctx context.Context, in stepInput) error {
 	return errors.Join(err, w.Close())
 }
 
-// resizePending returns why the pod could not be resized in place to its source's
-// definition; nil if the definition requires no resize, or no reason is known. The resize is
-// Deferred, whatever the reason, unless it is Infeasible (SetPodResizePendingCondition in
-// pkg/kubelet/status).
+// resizePending returns why podrun could not resize the pod in place to its source's
+// definition. It returns nil if the definition requires no resize, or if no reason is known. If
+// the resize is not Infeasible, it is Deferred, whatever the reason
+// (SetPodResizePendingCondition in pkg/kubelet/status).
 func (p *pod) resizePending(in stepInput) *lifecycle.ResizePending {
 	p.mu.Lock()
 	failed := p.failures[Apply]
@@ -167,12 +169,12 @@ func (p *pod) supervision() *reconcile.Supervision {
 	return s
 }
 
-// ownerPoll is the interval at which a worker checks the owner of its pod, in addition to
-// notifications.
+// ownerPoll is the interval at which a worker checks the owner of its pod even without a
+// notification.
 const ownerPoll = 10 * time.Second
 
-// noteEnded records the generation in which the pod has terminated: a command that starts
-// the pod again creates a new generation.
+// noteEnded records the generation in which the pod has terminated. If a command starts the pod
+// again, the generation changes.
 func (p *pod) noteEnded(n *node.Node) {
 	if r, err := store.ReadOwner(n.Layout(), p.id); err == nil && r != nil {
 		p.mu.Lock()
@@ -195,7 +197,7 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 		return err
 	}
 	// Decide again under the lock: while this step waited for the lock, a command may have applied
-	// another pod with the same name.
+	// another pod of the same name.
 	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
@@ -208,7 +210,7 @@ func (p *pod) delete(ctx context.Context, in stepInput) error {
 	return nil
 }
 
-// awaitRuntime waits until the runtime responds, if it is known not to respond.
+// If the runtime is known not to respond, awaitRuntime waits until it responds.
 func (p *pod) awaitRuntime(ctx context.Context) error {
 	if p.s.hub.Down().IsZero() {
 		return nil

@@ -20,44 +20,44 @@ import (
 type Options struct {
 	// Sources reads the manifest directories; nil if there are none.
 	Sources Sources
-	// Changed signals that the result of Sources may have changed.
+	// Changed receives a signal when the result of Sources may have changed.
 	Changed <-chan struct{}
-	// StateChanges receives the names of pods whose state on disk may have changed; if nil,
-	// the state is polled.
+	// StateChanges receives the names of pods whose state on disk may have changed. If it is nil,
+	// the supervisor polls the state.
 	StateChanges <-chan identity.Pod
-	// Locked is called when this process has become the supervisor of the root directory;
-	// may be nil.
+	// Locked is called when this process has become the supervisor of the root directory; it may
+	// be nil.
 	Locked func()
-	// Starting is called before a pod that is not on this host is applied. It must not
-	// block; may be nil.
+	// Starting is called before the supervisor applies a pod that is not on this host. It must not
+	// block; it may be nil.
 	Starting func(identity.Pod)
 	// Listed is called after each complete list of the runtime's pods; see observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
-	// Evicted is called after each eviction of a pod, with the kubelet's signal that caused
-	// it; may be nil.
+	// Evicted is called after each eviction of a pod, with the kubelet's name of the signal that
+	// caused it; it may be nil.
 	Evicted func(signal string)
 	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool
-	// Ready is called after the directories have been read, and every pod is supervised.
+	// Ready is called when the supervisor has read the directories and supervises every pod.
 	Ready func()
 	// Progress is called every Heartbeat with the state of the supervisor, as long as no
 	// worker is stuck.
 	Progress  func(Summary)
 	Heartbeat time.Duration // 0 is 10 s
-	// RotateLogs is called periodically with the running containers, from one goroutine;
-	// may be nil.
+	// RotateLogs is called at intervals with the running containers, from one goroutine; it may be
+	// nil.
 	RotateLogs      func(context.Context, []observe.Running)
 	RotateLogsEvery time.Duration // 0 is 10 s
-	// Stats reads the resource usage on which evictions are based; if nil, no pod is
-	// evicted, and no image is removed.
+	// Stats reads the resource usage on which evictions are based. If it is nil, the supervisor
+	// evicts no pod and removes no image.
 	Stats Stats
-	// Images provides access to the runtime's images, to remove the unused ones; if nil, no image
-	// is removed.
+	// Images provides access to the runtime's images, to remove the unused ones. If it is nil, the
+	// supervisor removes no image.
 	Images Images
-	// Shutdowns connects to the service that announces shutdowns of this host; may be nil.
+	// Shutdowns connects to the service that announces shutdowns of this host; it may be nil.
 	Shutdowns func(context.Context) (Shutdowns, error)
-	// Collect removes leftovers of deleted pods, every 5 minutes, from one goroutine; may
-	// be nil.
+	// Collect removes leftovers of deleted pods. It is called every 5 minutes, from one goroutine;
+	// it may be nil.
 	Collect func(context.Context)
 }
 
@@ -75,14 +75,14 @@ type Supervisor struct {
 	pressure pressure
 	images   imageUse
 	shutdown shuttingDown
-	// published has a signal if the list of pods that could not be started may have
+	// published receives a signal when the list of pods that podrun could not start may have
 	// changed.
 	published chan struct{}
 
 	mu       sync.Mutex
 	node     *node.Node
 	pods     map[identity.Pod]*pod // by namespace and name
-	snapshot *source.Snapshot      // nil before the directories are read
+	snapshot *source.Snapshot      // nil until the directories have been read
 	desired  map[identity.Pod]int  // index in want.Pods
 	want     *source.Desired
 }
@@ -90,8 +90,8 @@ type Supervisor struct {
 // errChanged ends a step because the pod's situation requires another one.
 var errChanged = errors.New("the pod's state changed")
 
-// pollEvery is the interval at which the state on disk is read if its changes are not signaled, and
-// at which podrun searches for pods whose owner was killed.
+// pollEvery is the interval at which the supervisor reads the state on disk if it receives no
+// signals of changes. At the same interval, it searches for pods whose owner was killed.
 const pollEvery = 2 * time.Second
 
 // New returns a supervisor for a node's pods.
@@ -106,12 +106,13 @@ func New(n *node.Node, o Options) *Supervisor {
 	return s
 }
 
-// Reload makes the supervisor continue with other settings. Pods keep the settings with
-// which they were applied.
+// Reload makes the supervisor continue with new settings. Pods keep the settings with which
+// they were applied.
 func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.Settings.RetryPullAlways = true // the kubelet tries every image again
+	// The kubelet would try every image again.
+	n.Settings.RetryPullAlways = true
 	n.Unattended = true
 	n.Puller = n.NewPuller()
 	n.Facts = newFacts(n).read
@@ -122,9 +123,8 @@ func (s *Supervisor) Reload(n *node.Node) {
 	signal(s.shutdown.reloaded)
 }
 
-// Run supervises pods until ctx ends. Running containers keep running afterwards. It
-// returns an error if it did not supervise anything because another supervisor uses the
-// root directory.
+// Run supervises pods until ctx ends. After that, containers continue to run. If another
+// supervisor uses the root directory, it supervises nothing and returns an error.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.options.Locked()
 	}
 	inner, cancel := context.WithCancel(ctx)
-	// Regardless of how Run returns, all goroutines must have stopped before another supervisor can
-	// acquire the lock. The loops must end before the workers, because they start workers.
+	// However Run returns, all goroutines must have ended before another supervisor can acquire the
+	// lock. The loops must end before the workers, because loops start workers.
 	defer s.workers.Wait()
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -203,8 +203,8 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 func (s *Supervisor) lock() (*store.ServeLock, error) {
 	var lock *store.ServeLock
 	var err error
-	// Try again, because a command that checks whether a supervisor runs locks the file for a
-	// moment.
+	// If this fails, try again: a command that checks whether a supervisor runs locks the file for
+	// a moment.
 	for try := 0; lock == nil && try < lockTries; try++ {
 		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func (s *Supervisor) lock() (*store.ServeLock, error) {
 // lockTries limits the attempts to lock.
 const lockTries = 5
 
-// current returns the node as of the last reload.
+// current returns the node with the settings of the last reload.
 func (s *Supervisor) current() *node.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,12 +244,12 @@ func (s *Supervisor) readSources(ctx context.Context) error {
 	return nil
 }
 
-// take processes the content of the manifest directories. It is not called concurrently.
+// take processes the content of the manifest directories. Its calls must not be concurrent.
 func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	s.mu.Lock()
 	n, before := s.node, s.want
 	s.mu.Unlock()
-	// s.mu is not held, because warnings are written to stderr, whose reader may have stopped.
+	// Do not hold s.mu here: warnings go to stderr, whose reader may have stopped reading.
 	n.SendWarnings(snapshot.News)
 	n.SendWarnings(want.News(before))
 	s.mu.Lock()
@@ -278,8 +278,8 @@ func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
 	return p
 }
 
-// forget ends the supervision of a pod that does not exist, unless a new signal is pending
-// for it.
+// forget ends the supervision of a pod that does not exist, unless a new signal is pending for
+// the pod.
 func (s *Supervisor) forget(p *pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +297,8 @@ func (s *Supervisor) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := store.StoredPods(layout) // pods of an older version of podrun have no owner record
+	// Pods of an older version of podrun have no owner record.
+	stored, err := store.StoredPods(layout)
 	if err != nil {
 		return err
 	}
@@ -327,12 +328,13 @@ func (s *Supervisor) watchSources(ctx context.Context) {
 		case <-again:
 		}
 		if s.readSources(ctx) != nil {
-			return // the context has ended
+			// The context has ended.
+			return
 		}
 	}
 }
 
-// watchState notifies pods that their state on disk may have changed.
+// watchState notifies pods whose state on disk may have changed.
 func (s *Supervisor) watchState(ctx context.Context) {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -357,8 +359,8 @@ func (s *Supervisor) watchState(ctx context.Context) {
 	}
 }
 
-// pollIdle makes pods that wait for the exit of another command check their state, because a file
-// event for the exit is not guaranteed.
+// pollIdle makes pods check their state while they wait for another command to exit: it is not
+// certain that the exit causes a file event.
 func (s *Supervisor) pollIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,7 +371,7 @@ func (s *Supervisor) pollIdle() {
 	}
 }
 
-// resourcesFreed triggers another attempt to start the pods that this host could not run.
+// resourcesFreed triggers another attempt to start pods that this host could not run before.
 func (s *Supervisor) resourcesFreed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

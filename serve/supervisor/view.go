@@ -6,14 +6,13 @@ import (
 	"github.com/podrun/podrun/serve/source"
 )
 
-// Snapshot returns the content of the manifest sources when they were last read; nil before
-// the first read.
+// Snapshot returns the content of the manifest sources as last read; nil before the first read.
 func (s *Supervisor) Snapshot() *source.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot
 }
 
-// Inventory returns the containers and the ready pods as the runtime most recently listed them; see
-// observe.Hub.Inventory.
+// Inventory returns the containers and the pods with a ready sandbox in the runtime's last list;
+// see observe.Hub.Inventory.
 func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

@@ -10,15 +10,15 @@ import (
 // (logind.conf(5)).
 const DelayPath = "/etc/systemd/logind.conf.d/50-podrun.conf"
 
-// defaultDelay is logind's InhibitDelayMaxSec without a drop-in.
+// defaultDelay is the InhibitDelayMaxSec that logind uses without a drop-in.
 const defaultDelay = 5 * time.Second
 
-// DelayMargin is the part of logind's delay beyond the pods' shutdown periods: time for recording
-// that pods were stopped, and for calls to the runtime.
+// DelayMargin is the time by which logind's delay exceeds the pods' shutdown periods. podrun
+// needs it to record that pods were stopped, and for calls to the runtime.
 const DelayMargin = 5 * time.Second
 
-// delayDropIn returns the text of the drop-in for the given shutdown periods; nil if logind
-// waits that long by default.
+// delayDropIn returns the text of the drop-in for the given shutdown periods; nil if logind's
+// default delay suffices.
 func delayDropIn(periods time.Duration) []byte {
 	if periods <= 0 || periods+DelayMargin <= defaultDelay {
 		return nil

@@ -16,25 +16,27 @@ import (
 
 // Service is podrun.service on this host, or in the file system of another host.
 type Service struct {
-	// Prefix is prepended to every path: "" for this host, otherwise the root of another host's
-	// file system, for example that of an image.
+	// Prefix is prepended to every path. It is "" for this host, and otherwise the root of another
+	// host's file system, for example that of an image.
 	Prefix string
-	// Manager is this host's systemd; if nil, the files are those of another host: the unit
-	// is enabled by a link, and nothing is started.
+	// Manager is this host's systemd. If it is nil, the files are those of another host: a link
+	// enables the unit, and nothing is started.
 	Manager Manager
 }
 
 // InstallOptions are the options of Install.
 type InstallOptions struct {
-	Unit  []byte   // the result of Unit
-	Dirs  []string // created if they are missing, with mode 0750
-	Force bool     // replace a unit that podrun did not write
-	Now   bool     // start or restart the service; requires a Manager
+	Unit []byte // the result of Unit
+	// directories that Install creates with mode 0750 if they are missing
+	Dirs  []string
+	Force bool // replace a unit that podrun did not write
+	Now   bool // start or restart the service; requires a Manager
 	// Delay is how long pods may delay a shutdown of the host; 0 for no delay.
 	Delay time.Duration
-	// Settings is created if it does not exist, before the service starts; nil for none.
+	// Settings is a file that Install creates before the service starts, if the file does not
+	// exist; nil for none.
 	Settings *File
-	Created  func() // called after Settings has been created
+	Created  func() // called when Settings has been created
 }
 
 // File is a file on the host.
@@ -47,7 +49,7 @@ type File struct {
 const modeDir = 0o750
 
 // Install writes the unit, creates the directories, and enables the service. It can be repeated.
-// Containers keep running when the service is restarted.
+// If Install restarts the service, containers continue to run.
 func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -94,8 +96,8 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 	return nil
 }
 
-// setDelay writes the text to logind's drop-in; nil removes the drop-in. It keeps a file with that
-// name that podrun did not write.
+// setDelay writes the text to logind's drop-in; nil removes the drop-in. If a file with that name
+// exists that podrun did not write, setDelay keeps it.
 func (s Service) setDelay(ctx context.Context, text []byte) error {
 	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
 	switch {
@@ -118,15 +120,15 @@ func (s Service) setDelay(ctx context.Context, text []byte) error {
 		return failure("write "+DelayPath, err, "")
 	}
 	if s.Manager != nil {
-		// logind reads its configuration again on SIGHUP, which the kubelet sends, too. If logind
-		// is not running, `podrun serve` reports that when it starts.
+		// On SIGHUP, logind reads its configuration again; the kubelet sends it this signal, too. If
+		// logind is not running, `podrun serve` reports that when it starts.
 		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
 	}
 	return nil
 }
 
-// makeDir creates a directory for manifests with an exact mode, regardless of the umask; an
-// existing directory is not changed.
+// makeDir creates a directory for manifests with an exact mode, whatever the umask is. It does
+// not change an existing directory.
 func (s Service) makeDir(dir string) error {
 	if err := s.makeAll(filepath.Dir(dir)); err != nil {
 		return err
@@ -160,7 +162,7 @@ func (s Service) makeAll(dir string) error {
 	return root.MkdirAll("."+dir, 0o755)
 }
 
-// wantedBy is the link that enables the unit, as specified in [Install] of Unit.
+// wantedBy is the link that enables the unit. It follows the section [Install] of Unit.
 const wantedBy = "/etc/systemd/system/multi-user.target.wants/" + UnitName
 
 // link enables the unit in another host's file system, as `systemctl --root enable` does.
@@ -175,8 +177,9 @@ func (s Service) link() error {
 	return failure("enable the unit", err, "")
 }
 
-// refuseOther refuses to change a unit that podrun did not write. err is the error from reading the
-// unit file: podrun did not write a link either, with which systemd masks units.
+// refuseOther refuses to change a unit that podrun did not write. The argument err is the error
+// from reading the unit file. If the file is a link, as those with which systemd masks units,
+// podrun did not write it either.
 func refuseOther(unit []byte, err error, force bool, verb string) error {
 	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
 		return nil

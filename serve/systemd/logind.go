@@ -42,7 +42,8 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		_, err = l.DelayMax(bounded) // starts logind, or fails if logind is missing
+		// This starts logind, or fails if logind is missing.
+		_, err = l.DelayMax(bounded)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("subscribe to logind's signals: %w", err), conn.Close())
@@ -70,8 +71,8 @@ func (l *Logind) forward(ctx context.Context, signals <-chan *dbus.Signal) {
 	}
 }
 
-// Events receives true when a shutdown begins, and false when it was canceled. It is closed
-// when the connection ends.
+// Events receives true when a shutdown begins, and false when a shutdown was canceled. It is
+// closed when the connection ends.
 func (l *Logind) Events() <-chan bool { return l.events }
 
 // Inhibit takes a lock that delays shutdowns until it is released, but at most for

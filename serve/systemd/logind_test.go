@@ -32,7 +32,8 @@ func privateBus(t *testing.T) {
 	must(t, err)
 	must(t, c.Start())
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may have exited
+		// It may have exited.
+		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
 	address, err := bufio.NewReader(out).ReadString('\n')
@@ -40,12 +41,13 @@ func privateBus(t *testing.T) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", strings.TrimSpace(address))
 }
 
-// fakeLogind implements logind on the bus: each lock is the reading end of a pipe.
+// fakeLogind implements logind on the bus. Each lock is the read end of a pipe.
 type fakeLogind struct {
 	t     *testing.T
 	conn  *dbus.Conn
 	locks chan *os.File // the reading ends
-	sent  chan *os.File // the writing ends, to be closed after the client has received them
+	// the write ends, which must be closed when the client has received them
+	sent  chan *os.File
 	asked chan []string
 }
 
@@ -83,7 +85,7 @@ func (f *fakeLogind) announce(begins bool) {
 	must(f.t, f.conn.Emit(logindPath, logindIface+"."+prepareEvent, begins))
 }
 
-// TestLogind: on a real message bus, a shutdown is announced and delayed.
+// TestLogind announces and delays a shutdown on a real message bus.
 func TestLogind(t *testing.T) {
 	privateBus(t)
 	if _, err := DialLogind(t.Context()); err == nil {
@@ -125,7 +127,7 @@ func TestLogind(t *testing.T) {
 			t.Fatal("no event")
 		}
 	}
-	// Another program cannot announce a shutdown: its messages have another sender.
+	// Another program cannot announce a shutdown, because its messages have another sender.
 	other, err := dbus.ConnectSystemBus()
 	must(t, err)
 	defer other.Close()
@@ -140,7 +142,8 @@ func TestLogind(t *testing.T) {
 	}
 }
 
-// TestLogindEndsWithItsContext: a connection to a bus that does not respond is aborted.
+// TestLogindEndsWithItsContext checks that a connection to a bus that does not respond ends
+// with its context.
 func TestLogindEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -11,14 +11,14 @@ import (
 // sendLimit limits the time to send a message to systemd, whose queue may be full.
 const sendLimit = 2 * time.Second
 
-// Notifier reports the state of this process to systemd with the protocol of sd_notify(3).
-// The nil Notifier, and one without a socket, do nothing. It is safe for concurrent use.
-// Every method takes at most 2 s; an error concerns only the message of that call.
+// Notifier reports the state of this process to systemd with the protocol of sd_notify(3). A
+// nil Notifier does nothing, and neither does one without a socket. It is safe for concurrent
+// use. Every method takes at most 2 s. An error concerns only the message of that call.
 type Notifier struct{ socket string }
 
-// NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no
-// service manager expects messages. The caller must unset the variable, because other
-// processes must not inherit it.
+// NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no service
+// manager expects messages. The caller must unset the variable, so that other processes do not
+// inherit it.
 func NewNotifier(socket string) (*Notifier, error) {
 	if socket == "" {
 		return &Notifier{}, nil
@@ -58,8 +58,8 @@ func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
 // Watchdog reports that the process makes progress; see WatchdogInterval.
 func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
 
-// ExtendTimeout asks systemd to wait at least this long, from now on, for the next message
-// while the service starts, reloads or stops. It does nothing if more is not positive.
+// ExtendTimeout asks systemd to wait at least this long for the next message, while the service
+// starts, reloads or stops. It does nothing if more is not positive.
 func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	if more <= 0 {
 		return nil
@@ -67,8 +67,8 @@ func (n *Notifier) ExtendTimeout(more time.Duration) error {
 	return n.send(extendMessage(more))
 }
 
-// send connects for each message: after `systemctl daemon-reexec`, another socket may have
-// the same name.
+// send connects for each message, because after `systemctl daemon-reexec` the name may belong
+// to another socket.
 func (n *Notifier) send(message string) error {
 	if !n.Enabled() {
 		return nil

@@ -32,13 +32,13 @@ func statusMessage(text string) string {
 	return "STATUS=" + strings.TrimSpace(text)
 }
 
-// reloadingMessage returns the message for the beginning of a reload at a CLOCK_MONOTONIC
-// time.
+// reloadingMessage returns the message for the beginning of a reload. The time is one of
+// CLOCK_MONOTONIC.
 func reloadingMessage(monotonic time.Duration) string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
 }
 
-// extendMessage returns the message that requests more time, rounded up to a microsecond.
+// extendMessage returns the message that requests more time. It rounds up to a microsecond.
 func extendMessage(more time.Duration) string {
 	usec := more / time.Microsecond
 	if more%time.Microsecond > 0 {
@@ -47,11 +47,11 @@ func extendMessage(more time.Duration) string {
 	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", usec)
 }
 
-// WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it
-// terminates the service, and whether systemd watches the process with ID pid. Like
-// sd_watchdog_enabled(3), it reads WATCHDOG_USEC and WATCHDOG_PID. Call Watchdog at half of that
-// interval. getenv returns "" for a variable that is not set; values that systemd never sets are
-// ignored.
+// WatchdogInterval returns how long systemd waits for Notifier.Watchdog before it terminates the
+// service. It also reports whether systemd watches the process with the ID pid at all. Like
+// sd_watchdog_enabled(3), it reads WATCHDOG_USEC and WATCHDOG_PID. Watchdog should be called at
+// half of that interval. getenv must return "" for a variable that is not set. WatchdogInterval
+// ignores values that systemd never sets.
 func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool) {
 	usec, err := strconv.ParseUint(getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec == 0 || usec > math.MaxInt64/uint64(time.Microsecond) {
@@ -63,12 +63,14 @@ func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool)
 	return time.Duration(usec) * time.Microsecond, true
 }
 
-// socketAddress checks the value of NOTIFY_SOCKET: the path of a socket, or @ and
-// the name of an abstract one.
+// socketAddress checks the value of NOTIFY_SOCKET. It is the path of a socket, or @ and the
+// name of an abstract socket.
 func socketAddress(socket string) error {
-	longest := 107 // sun_path without the NUL at the end of a path (unix(7))
+	// This is sun_path without the NUL at the end of a path (unix(7)).
+	longest := 107
 	if strings.HasPrefix(socket, "@") {
-		longest++ // the NUL at the beginning of an abstract name takes the place of the @
+		// In an abstract name, the initial NUL takes the place of the @.
+		longest++
 	}
 	switch {
 	case len(socket) > longest:

@@ -129,8 +129,8 @@ func TestNotifierWithoutSocket(t *testing.T) {
 	}
 }
 
-// TestNotifierSocketLength: an address has 108 bytes; a path requires one of them for a
-// NUL, and the name of an abstract socket none (unix(7)).
+// TestNotifierSocketLength checks the limit of an address, which is 108 bytes. A path requires
+// one of them for a NUL; the name of an abstract socket requires none (unix(7)).
 func TestNotifierSocketLength(t *testing.T) {
 	dir := t.TempDir()
 	for _, longest := range []string{
@@ -167,8 +167,8 @@ func TestNotifierSocketLength(t *testing.T) {
 	}
 }
 
-// TestNotifierWithFullQueue: if the socket is not read, sending a message does not block
-// forever.
+// TestNotifierWithFullQueue checks that sending a message does not block forever if no process
+// reads the socket.
 func TestNotifierWithFullQueue(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

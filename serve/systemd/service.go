@@ -23,7 +23,7 @@ func (s Service) ready() error {
 	return nil
 }
 
-// Status asks systemd for the state of the service; if it is not installed, Load is
+// Status asks systemd for the state of the service. If the service is not installed, Load is
 // not-found. It requires a Manager.
 func (s Service) Status(ctx context.Context) (State, error) {
 	if err := s.ready(); err != nil {

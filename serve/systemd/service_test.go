@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// fakeManager is a systemd that records the calls.
+// fakeManager is a systemd that records the calls of systemctl.
 type fakeManager struct {
 	down   bool
 	calls  []string
@@ -83,7 +83,7 @@ func TestInstall(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Again, with another unit: the directory keeps the mode that its owner has set.
+	// Install again with another unit: the directory must keep the mode that its owner has set.
 	must(t, os.Chmod(s.path("/etc/podrun/manifests"), 0o700))
 	m.calls, options.Now, options.Unit = nil, true, []byte(unit(t, UnitOptions{Flags: []string{"-v"}}))
 	must(t, s.Install(t.Context(), options))
@@ -186,7 +186,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestOtherHost: in another host's file system, the unit is enabled by a link.
+// TestOtherHost checks that in another host's file system, a link enables the unit.
 func TestOtherHost(t *testing.T) {
 	s := Service{Prefix: t.TempDir()}
 	for range 2 {
@@ -288,8 +288,8 @@ func TestSystemctl(t *testing.T) {
 	}
 }
 
-// TestDelay: logind's drop-in is written if pods may take longer than logind waits, and
-// removed with the service. A drop-in that podrun did not write is kept.
+// TestDelay checks that Install writes logind's drop-in if pods may take longer than logind
+// waits, and that Uninstall removes it. If podrun did not write the drop-in, it must remain.
 func TestDelay(t *testing.T) {
 	s, m := newService(t)
 	drop := func() string {
@@ -317,7 +317,8 @@ func TestDelay(t *testing.T) {
 	if slices.Contains(m.calls, hup) {
 		t.Error("logind reads its files again although nothing has changed")
 	}
-	m.fail = "kill" // logind does not run
+	// logind does not run.
+	m.fail = "kill"
 	install(time.Minute)
 	if !strings.Contains(drop(), "InhibitDelayMaxSec=65") {
 		t.Errorf("drop-in %q", drop())
@@ -325,7 +326,8 @@ func TestDelay(t *testing.T) {
 	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "" {
 		t.Errorf("uninstall: %v, %q", err, drop())
 	}
-	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755)) // it was removed with the drop-in
+	// It was removed together with the drop-in.
+	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755))
 	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
 	install(time.Minute)
 	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "[Login]\n" {
@@ -333,18 +335,19 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestSettings: a settings file is created only if its path does not exist, and removed
-// with the service only if it was not changed.
+// TestSettings checks that Install creates a settings file only if nothing exists at its path,
+// and that Uninstall removes the file only if it was not changed.
 func TestSettings(t *testing.T) {
 	const path, text, other = "/etc/podrun/config.yaml", "seccompDefault: true\n", "maxPods: 3\n"
 	for name, tc := range map[string]struct {
-		have, change  string // before and after Install
+		have, change  string // content before Install, and change after it
 		created, stay bool
 	}{
-		"no file":                    {"", "", true, false},
-		"a changed file":             {"", text + other, true, true},
-		"the administrator's":        {other, "", false, true},
-		"the same text":              {text, "", false, false}, // by an earlier Install
+		"no file":             {"", "", true, false},
+		"a changed file":      {"", text + other, true, true},
+		"the administrator's": {other, "", false, true},
+		// An earlier Install has created the file.
+		"the same text":              {text, "", false, false},
 		"an empty file":              {"\n", "", false, true},
 		"a link to a file, dangling": {"link", "", false, true},
 	} {
@@ -366,7 +369,8 @@ func TestSettings(t *testing.T) {
 				t.Error("the error of systemctl is lost")
 			}
 			m.fail = ""
-			must(t, s.Install(t.Context(), options)) // again: the file exists before the service starts
+			// In the second call, the file exists before the service starts.
+			must(t, s.Install(t.Context(), options))
 			if want := map[bool]int{true: 1}[tc.created]; created != want {
 				t.Errorf("created %d times, want %d", created, want)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// create creates a file with mode 0644, unless anything exists at its path: this keeps the
-// administrator's settings, even if they are a link to a file that is mounted later.
+// create creates a file with mode 0644, unless anything exists at its path. This keeps the
+// administrator's settings, even if they are a link to a file that will be mounted later.
 func (s Service) create(f *File, created func()) error {
 	if f == nil || s.Exists(f.Path) {
 		return nil
@@ -21,7 +21,8 @@ func (s Service) create(f *File, created func()) error {
 		return err
 	}
 	path := s.path(f.Path)
-	// The link makes the complete file appear atomically, and never replaces a file.
+	// The file is complete when the link makes it appear. The link is atomic, and never replaces a
+	// file.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := hostfile.Write(temporary, f.Text, 0o644); err != nil {
 		return err
@@ -48,14 +49,15 @@ func (s Service) Exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// removeUnchanged removes a file that create has created, if its text is unchanged.
+// removeUnchanged removes a file that create has created, unless its text has changed.
 func (s Service) removeUnchanged(ctx context.Context, f *File) error {
 	if f == nil {
 		return nil
 	}
 	have, err := hostfile.ReadNoFollow(ctx, s.path(f.Path), maxUnit)
 	if err != nil || !bytes.Equal(have, f.Text) {
-		return nil // the file does not exist, or the administrator has changed it
+		// The file does not exist, or the administrator has changed it.
+		return nil
 	}
 	return s.unlink(f.Path)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// State is podrun.service as systemd sees it. The values are systemd's (systemctl(1)); the
+// State is podrun.service as systemd sees it. The values have systemd's format (systemctl(1));
 // fields may be empty. It marshals to stable JSON.
 type State struct {
 	Unit     string `json:"unit"`
@@ -18,9 +18,10 @@ type State struct {
 	Since    string `json:"since,omitempty"`    // when it became active, as systemd writes it
 	MainPID  int    `json:"mainPID,omitempty"`  // 0: no process
 	Result   string `json:"result,omitempty"`   // success, exit-code, watchdog…
-	ExitCode int    `json:"exitCode,omitempty"` // of the last process that exited
-	Restarts int    `json:"restarts"`           // by systemd, since the unit was started
-	Status   string `json:"status,omitempty"`   // the last status that the service reported
+	ExitCode int    `json:"exitCode,omitempty"` // exit code of the last process that exited
+	// number of restarts by systemd since the unit was started
+	Restarts int    `json:"restarts"`
+	Status   string `json:"status,omitempty"` // the last status that the service reported
 }
 
 // fields are the systemd properties in State.

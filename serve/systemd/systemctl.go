@@ -16,7 +16,7 @@ import (
 
 // Manager is systemd, accessed with systemctl.
 type Manager interface {
-	// Booted reports whether systemd runs this host, as sd_booted(3) does.
+	// Booted reports whether systemd runs this host; it checks what sd_booted(3) checks.
 	Booted() bool
 	// Run runs systemctl with arguments and returns its standard output. The error
 	// contains the arguments and systemctl's message.
@@ -26,16 +26,17 @@ type Manager interface {
 // Systemctl is the Manager of this host.
 type Systemctl struct{}
 
-// Booted checks for the directory that systemd creates first.
+// Booted checks whether the directory exists that systemd creates first.
 func (Systemctl) Booted() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// programDirs are the directories that are searched for systemctl if it is not found through PATH:
-// the environment of a device's init program, or of a cron job, may have no PATH.
+// programDirs are the directories in which podrun searches for systemctl if PATH does not lead to
+// it. A device's init program, or a cron job, may have no PATH.
 var programDirs = []string{"/usr/bin", "/bin"}
 
-// find returns the path of systemctl. The error is exec.ErrNotFound if it is not installed.
+// find returns the path of systemctl. If systemctl is not installed, the error is
+// exec.ErrNotFound.
 func find() (string, error) {
 	path, err := exec.LookPath("systemctl")
 	for _, dir := range programDirs {
@@ -50,7 +51,7 @@ func find() (string, error) {
 	return path, nil
 }
 
-// maxOutput limits how much of systemctl's output is kept, in bytes.
+// maxOutput limits how many bytes of systemctl's output podrun keeps.
 const maxOutput = 64 << 10
 
 // Run runs systemctl until it exits or ctx ends.

@@ -14,15 +14,17 @@ import (
 
 // UninstallOptions are the options of Uninstall.
 type UninstallOptions struct {
-	Force    bool     // remove a unit that podrun did not write
-	Settings *File    // as created by Install; removed if its text is unchanged; nil for none
-	Empty    []string // absolute paths of directories that are removed if they are empty
+	Force bool // remove a unit that podrun did not write
+	// the file that Install created, which Uninstall removes if its text is unchanged; nil for none
+	Settings *File
+	// absolute paths of directories that Uninstall removes if they are empty
+	Empty []string
 }
 
-// Uninstall stops and disables the service and removes its unit; it returns false if there
-// is no unit. It removes logind's drop-in directory if it is empty. Pods, manifests,
-// changed settings and the administrator's drop-ins are kept. An interrupted Uninstall can
-// be repeated.
+// Uninstall stops and disables the service, and removes its unit. It returns false if there is
+// no unit. It removes logind's drop-in directory if it is empty. It keeps pods, manifests,
+// changed settings and the administrator's drop-ins. A caller can repeat an interrupted
+// Uninstall.
 func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
@@ -61,16 +63,19 @@ func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed boo
 func (s Service) removeEmpty(dir string) {
 	root, err := os.OpenRoot(s.path("/"))
 	if err != nil {
-		return // the prefix does not exist
+		// The prefix does not exist.
+		return
 	}
 	defer root.Close()
 	name := strings.TrimPrefix(dir, "/")
 	if info, err := root.Lstat(name); err == nil && info.IsDir() {
-		_ = root.Remove(name) // not empty, or in use
+		// The directory is not empty, or is in use.
+		_ = root.Remove(name)
 	}
 }
 
-// forget makes systemd drop the unit that this or an interrupted Uninstall has removed.
+// forget makes systemd drop the unit after Uninstall, or an interrupted Uninstall, has removed
+// its file.
 func (s Service) forget(ctx context.Context) error {
 	if s.Manager == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package systemd integrates podrun with systemd: the unit file, its installation with
-// systemctl, and the sd_notify(3) messages of a running service. It has no knowledge of
+// Package systemd integrates podrun with systemd. It contains the unit file, its installation
+// with systemctl, and the sd_notify(3) messages of a running service. It has no knowledge of
 // pods.
 package systemd
 
@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// UnitName is the name of podrun's unit, and UnitPath its file on the host, in the
-// directory for the administrator's units (systemd.unit(5)).
+// UnitName is the name of podrun's unit. UnitPath is its file on the host, in the directory for
+// the administrator's units (systemd.unit(5)).
 const (
 	UnitName = "podrun.service"
 	UnitPath = "/etc/systemd/system/" + UnitName
 )
 
-// marker is the first line of a unit file that Install has written: without it, the file is
-// the user's, and Install and Uninstall refuse to change it.
+// marker is the first line of a unit file that Install has written. A file without it belongs
+// to the user, and Install and Uninstall refuse to change it.
 const marker = "# Written by 'podrun service install'."
 
 // Limits of a unit's command line.
@@ -41,21 +41,20 @@ type UnitOptions struct {
 //
 // The reasons for the unit's settings:
 //
-//   - Type=notify: READY=1 means that the local sources were read. It does not
-//     wait for images, networks or pods, which may take longer than
-//     TimeoutStartSec.
-//   - After= has no network-online.target: pods start without a network. It has
-//     both runtimes, and there is no Wants=: podrun waits for the runtime itself,
-//     and a runtime that is installed but disabled stays disabled.
-//   - KillMode=process: podrun's child processes are mount helpers and credential
-//     plugins, which must not be killed half-way when podrun is restarted.
-//     Containers are the runtime's children, not in this unit, and keep running.
+//   - Type=notify: READY=1 means that the local sources were read. systemd does not wait for
+//     images, networks or pods, which may take longer than TimeoutStartSec.
+//   - After= does not contain network-online.target, because pods start without a network. It
+//     contains both runtimes, and there is no Wants=: podrun itself waits for the runtime, and
+//     a runtime that is installed but disabled remains disabled.
+//   - KillMode=process: podrun's child processes are mount helpers and credential plugins. A
+//     restart of podrun must not kill these half-way. Containers continue to run: they are the
+//     runtime's children and not part of this unit.
 //   - Restart=always without a start limit: the pods of an edge device have no
 //     other supervisor.
 //   - SuccessExitStatus: podrun exits with 143 after SIGTERM and 130 after SIGINT.
 //   - HOME: systemd sets none for root's services, and podrun looks for docker
 //     configs there.
-//   - No Delegate=: podrun creates no cgroups in its own unit's cgroup.
+//   - No Delegate=: podrun creates no cgroups inside the cgroup of its own unit.
 //   - OOMScoreAdjust=-999 is what the kubelet sets for itself (pkg/kubelet/qos).
 //   - For the restrictions, see hardening.
 func Unit(o UnitOptions) ([]byte, error) {
@@ -94,25 +93,26 @@ WantedBy=multi-user.target
 	return b.Bytes(), nil
 }
 
-// hardening is the part of the unit that restricts podrun and its child processes: mount
-// helpers, credential plugins, nft and the embedded runtime's network plugin. Containers
-// are not among them: the runtime starts them, and podrun starts the embedded runtime as a
+// hardening is the part of the unit that restricts podrun and its child processes. These are
+// mount helpers, credential plugins, nft and the embedded runtime's network plugin. It does not
+// restrict containers: the runtime starts them, and podrun starts the embedded runtime as a
 // transient service of systemd (embedded.Start), which inherits nothing from this unit.
 //
-//   - No setting that gives the service its own mount namespace, as the unit explains.
-//   - UMask: podrun sets the modes of files that containers and other users may read, whatever
-//     the umask is (hostfile.MakeDirs).
-//   - CapabilityBoundingSet and SystemCallFilter list what podrun does not have, instead
-//     of what it has: child processes, kernels and systemd versions differ in what they
-//     need or know. A refused system call fails with EPERM; it does not end the process.
-//     podrun keeps CAP_SYS_ADMIN (mounts), CAP_SYS_PTRACE (namespaces of containers of
-//     other users) and CAP_SYS_RESOURCE (limits and OOM scores).
-//   - RestrictNamespaces: podrun enters network namespaces, for port-forward.
+//   - The unit contains no setting that gives the service its own mount namespace; the unit
+//     explains why.
+//   - UMask: whatever the umask is, podrun sets the modes of files that containers and other
+//     users may read (hostfile.MakeDirs).
+//   - CapabilityBoundingSet and SystemCallFilter list what is forbidden, instead of what is
+//     allowed: child processes, kernels and systemd versions differ in what they need or know.
+//     A forbidden system call fails with EPERM; it does not end the process. podrun keeps
+//     CAP_SYS_ADMIN (for mounts), CAP_SYS_PTRACE (for namespaces of containers that run as
+//     other users) and CAP_SYS_RESOURCE (for limits and OOM scores).
+//   - RestrictNamespaces: podrun must be able to enter network namespaces, for port-forward.
 //   - DevicePolicy=closed: podrun opens only devices such as /dev/null.
 //   - No RestrictSUIDSGID=: volumes of a pod with fsGroup have the setgid bit.
-//   - No NoNewPrivileges=: with it, SELinux policies must allow each transition between
-//     domains explicitly (systemd issue 3845), so that podrun and its child processes could
-//     run in other domains than without it. It would prevent nothing: a process with
+//   - No NoNewPrivileges=: with it, SELinux policies must explicitly allow each transition
+//     between domains (systemd issue 3845), so podrun and its child processes could run in
+//     other domains than without it. Besides, it would prevent nothing: a process with
 //     CAP_SYS_ADMIN does not need setuid programs.
 //   - No MemoryDenyWriteExecute=: credential plugins may have a JIT compiler.
 const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers do not
@@ -139,8 +139,8 @@ func commandLine(o UnitOptions) (string, error) {
 	if !path.IsAbs(o.Binary) {
 		return "", fmt.Errorf("binary %q: systemd requires an absolute path", o.Binary)
 	}
-	// systemd does not accept quotes and backslashes in the path of a program. It expands
-	// variables in arguments, where $$ is a dollar, but not in that path.
+	// In the path of a program, systemd does not accept quotes and backslashes. It also does not
+	// expand variables there. In arguments, it does, and $$ is a dollar.
 	if strings.ContainsAny(o.Binary, "$\"'\\") {
 		return "", fmt.Errorf("binary %q: systemd does not support the path of a program with a dollar sign, a quote or a backslash: move podrun", o.Binary)
 	}
@@ -175,12 +175,12 @@ func checkArgument(word string) error {
 	return nil
 }
 
-// plain are the characters, in addition to letters and digits, of an argument that requires
-// no quotes.
+// plain are the characters that require no quotes in an argument, in addition to letters and
+// digits.
 const plain = "/._-=:,+@"
 
-// quote formats an argument for ExecStart (systemd.service(5), command lines): specifiers
-// and variables are expanded within quotes, too, so % and $ are doubled.
+// quote formats an argument for ExecStart (systemd.service(5), command lines). systemd expands
+// specifiers and variables within quotes, too, so quote doubles % and $.
 func quote(word string) string {
 	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
 	special := func(r rune) bool {
@@ -192,5 +192,5 @@ func quote(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
 }
 
-// written reports whether Install has written a unit file.
+// written reports whether Install wrote the given unit file.
 func written(unit []byte) bool { return bytes.HasPrefix(unit, []byte(marker+"\n")) }

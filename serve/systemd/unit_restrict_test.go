@@ -29,7 +29,7 @@ var needed = map[string]string{
 	"CAP_SETPCAP":          "mount helpers and credential plugins may drop privileges",
 }
 
-// TestUnitRestrictions checks what podrun.service must not be able to do, and what it must.
+// TestUnitRestrictions checks what podrun.service cannot do, and that it can do what it must.
 func TestUnitRestrictions(t *testing.T) {
 	options := map[string][]string{}
 	for _, m := range option.FindAllStringSubmatch(unit(t, UnitOptions{}), -1) {
@@ -75,10 +75,11 @@ func TestUnitRestrictions(t *testing.T) {
 	}
 }
 
-// goal is the maximum exposure level, of 10, that systemd may calculate for the unit.
+// goal is the maximum exposure level, on a scale to 10, that systemd may calculate for the
+// unit.
 const goal = "6.0"
 
-// TestUnitExposure makes systemd rate the unit.
+// TestUnitExposure makes systemd calculate the exposure level of the unit.
 func TestUnitExposure(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

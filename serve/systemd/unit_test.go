@@ -11,8 +11,8 @@ import (
 )
 
 // mountNamespace lists the options that give a service its own mount namespace
-// (systemd.exec(5), systemd 257): the runtime would not see the volumes that podrun mounts.
-// *: every option with this prefix.
+// (systemd.exec(5), systemd 257). With one of them, the runtime would not see the volumes that
+// podrun mounts. * stands for every option with this prefix.
 var mountNamespace = []string{
 	"BindPaths", "BindReadOnlyPaths", "BindLogSockets", "DynamicUser", "ExecPaths", "ExtensionDirectories", "ExtensionImages", "ImportCredential",
 	"InaccessiblePaths", "LoadCredential*", "LogNamespace", "MountAPIVFS", "MountFlags", "MountImages", "NetworkNamespacePath", "NoExecPaths",
@@ -149,6 +149,7 @@ func TestUnitVerify(t *testing.T) {
 		}
 	}
 	if err != nil {
-		t.Logf("systemd-analyze verify: %v\n%s", err, out) // may be about other units of this host
+		// This may be about other units of this host.
+		t.Logf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }
