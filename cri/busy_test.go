@@ -44,8 +44,9 @@ func TestBusyAndReserved(t *testing.T) {
 func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 	busy := errors.New("container is in starting state, can't be removed")
 	for _, tc := range []struct {
-		name   string
-		until  time.Duration // when the runtime stops being busy; 0 for never
+		name string
+		// when the runtime ceases to be busy; 0 if it never does
+		until  time.Duration
 		cancel time.Duration // 0 for never
 		want   error
 		took   time.Duration
@@ -76,14 +77,14 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestOnceInitialized: containerd listens before its services are ready. The first command
-// after containerd starts waits for them, until the command's own deadline.
+// TestOnceInitialized covers containerd, which listens before its services are ready. The first
+// command after a start of containerd must wait for them until the command's own deadline.
 func TestOnceInitialized(t *testing.T) {
 	starting := status.Error(codes.Unavailable, "server is not initialized yet")
 	absent := status.Error(codes.Unavailable, "connection refused")
 	for _, tc := range []struct {
 		name    string
-		answers []error // the last one is repeated
+		answers []error // the last answer is repeated
 		within  time.Duration
 		want    error
 		took    time.Duration

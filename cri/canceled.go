@@ -6,13 +6,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StartCanceled reports whether the runtime marked a container as exited although it never ran: the
-// process that requested the start was killed, and the runtime canceled the start before the
-// container's task existed. The exit code (128) and the reason (StartError) are those of a failed
-// start; the end of the message shows that the request's context ended, or that the end of the
-// context killed the program that starts the shim (containerd 1.6 to 2.4, StartContainer in
-// pkg/cri/server, runtime/v2/shim). StartCanceled returns false for a canceled start of an existing
-// task, because its process may have run.
+// StartCanceled reports whether the runtime recorded a container as exited although the container
+// never ran. This happens if the process that requested the start is killed: the runtime then
+// cancels the start before the container's task exists. The exit code (128) and the reason
+// (StartError) are those of a failed start. But the end of the message shows that the request's
+// context ended, or that this killed the program that starts the shim (containerd 1.6 to 2.4,
+// StartContainer in pkg/cri/server, runtime/v2/shim). If the runtime canceled the start of an
+// existing task, StartCanceled returns false, because the task's process may have run.
 func StartCanceled(st *runtimeapi.ContainerStatus) bool {
 	if st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || st.GetStartedAt() > 0 || st.GetReason() != "StartError" {
 		return false

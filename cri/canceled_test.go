@@ -12,14 +12,14 @@ func TestStartCanceled(t *testing.T) {
 		status *runtimeapi.ContainerStatus
 		want   bool
 	}{
-		// As recorded by containerd 1.6.20.
+		// This is a record of containerd 1.6.20.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to create shim task: context canceled: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: unix:///run/containerd/s/276c: signal: killed: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`}, false},
-		// It may have run.
+		// The container may have run.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to start containerd task "c": context canceled: unknown`}, false},
-		// The text is from a manifest.
+		// The text comes from a manifest.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "context canceled": executable file not found in $PATH: unknown`}, false},
 		// It ran.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", StartedAt: 1, Message: "context canceled"}, false},

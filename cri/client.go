@@ -1,6 +1,6 @@
-// Package cri calls a container runtime over the Container Runtime Interface
-// (k8s.io/cri-api, v1). Client has a method with plain Go parameters for each call, and
-// applies the call's timeout; it does not depend on podrun's model of a pod.
+// Package cri calls a container runtime over the Container Runtime Interface (k8s.io/cri-api,
+// v1). Client has a method with plain Go parameters for each call, and applies the call's
+// timeout. It does not depend on podrun's model of a pod.
 package cri
 
 import (
@@ -17,8 +17,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage is the largest message the kubelet accepts from a runtime
-// (k8s.io/cri-client, 16 MiB).
+// maxMessage is the largest message that the kubelet accepts from a runtime (k8s.io/cri-client,
+// 16 MiB).
 const maxMessage = 16 << 20
 
 // Client calls one runtime. It is safe for concurrent use.
@@ -26,7 +26,8 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	tasks    tasksapi.TasksClient // containerd's own service; like records, nil for a client from New
+	// containerd's own service; like records, it is nil for a client from New
+	tasks    tasksapi.TasksClient
 	records  containersapi.ContainersClient
 	endpoint string
 	timeout  time.Duration
@@ -38,12 +39,12 @@ type Client struct {
 // RequestTimeout returns the timeout of calls that have no timeout of their own.
 func (c *Client) RequestTimeout() time.Duration { return c.timeout }
 
-// OnUnresponsive sets the function that ReportUnresponsive calls, possibly from another
+// OnUnresponsive sets the function that ReportUnresponsive calls. The call may be in another
 // goroutine.
 func (c *Client) OnUnresponsive(f func()) { c.silence.Store(&f) }
 
-// ReportUnresponsive calls the function of OnUnresponsive; callers use it while they wait for a
-// response from the runtime.
+// ReportUnresponsive calls the function that OnUnresponsive has set. A caller uses it while it
+// waits for a response from the runtime.
 func (c *Client) ReportUnresponsive() {
 	if f := c.silence.Load(); f != nil {
 		(*f)()
@@ -54,8 +55,8 @@ func (c *Client) ReportUnresponsive() {
 // RunPodSandbox, the duration, and the error. It must not block.
 type Observer func(method string, took time.Duration, err error)
 
-// Observe makes the client report subsequent calls to an observer; streams are not
-// reported. A client from New ignores it.
+// Observe makes the client report the calls that follow to an observer, except streams. A
+// client from New ignores it.
 func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 
 // New returns a client for two connected services. timeout limits each call that has no limit of
@@ -64,9 +65,9 @@ func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, 
 	return &Client{Runtime: rt, Images: img, timeout: timeout}
 }
 
-// Dial prepares a connection to the runtime at a unix:// endpoint or a path. If
-// imageEndpoint is empty, the runtime's endpoint is used for images, too. Dial does not
-// wait for the runtime: the first call fails if the runtime is not available.
+// Dial prepares a connection to a runtime. The endpoint is a unix:// URL or a path. If
+// imageEndpoint is empty, the runtime's endpoint is used for images, too. Dial does not wait
+// for the runtime. If the runtime is not available, the first call fails.
 func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error) {
 	c := &Client{endpoint: endpoint, timeout: timeout}
 	rt, err := c.connect(endpoint)
@@ -96,8 +97,8 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked),
-		// By default, the authority of a unix socket is its path, which the HTTP/2 servers
-		// of some runtimes refuse: use localhost, as the kubelet does.
+		// By default, the authority of a unix socket is its path, which the HTTP/2 servers of some
+		// runtimes reject. Use localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
@@ -117,8 +118,8 @@ func (c *Client) Close() error {
 	return first
 }
 
-// ImageConn returns the connection to the image service, for services other than the CRI on
-// the same socket; nil for a client from New.
+// ImageConn returns the connection to the image service. It is for services on the same socket
+// that do not belong to the CRI. It is nil for a client from New.
 func (c *Client) ImageConn() grpc.ClientConnInterface {
 	if len(c.conns) == 0 {
 		return nil
@@ -141,7 +142,7 @@ func SocketPath(endpoint string) (string, error) {
 	return "", fmt.Errorf("endpoint %q is not a unix socket: use unix:///path/to.sock", endpoint)
 }
 
-// DefaultEndpoints returns the sockets that are tried, in this order, if no endpoint is
+// DefaultEndpoints returns the sockets that podrun tries, in this order, if no endpoint is
 // specified.
 func DefaultEndpoints() []string {
 	return []string{"unix:///run/containerd/containerd.sock", "unix:///run/crio/crio.sock"}

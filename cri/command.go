@@ -8,9 +8,9 @@ import (
 )
 
 // CommandFailure explains why a container's command, or a command in a container, could not be
-// started. It returns the reason as printed by runc or crun, and whether the program was not
-// found; ok is false for any other failure. CRI has no error code for this: the runtime's error
-// contains what the OCI runtime printed; in CRI-O's error, that is a log line.
+// started. It returns the reason that runc or crun printed, and whether the program was not
+// found. For any other failure, ok is false. The CRI has no error code for this, but the
+// runtime's error contains what the OCI runtime printed. In CRI-O's error, that is a log line.
 func CommandFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -19,8 +19,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	if said, printed := printedReason(text); printed {
 		text = said
 	}
-	// runc uses the first form, also for the command's directory, a mount or one of runc's own
-	// files; crun uses the second form.
+	// runc prints the first form, also if the failure concerns the command's directory, a mount or
+	// one of runc's own files. crun prints the second form.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {
 			why = withoutFrame(text[at:])
@@ -30,8 +30,8 @@ func CommandFailure(err error) (why string, absent, ok bool) {
 	return "", false, false
 }
 
-// CommandAbsent reports whether a reason means that the program was not found: the first
-// two phrases are runc's, and the last is crun's.
+// CommandAbsent reports whether a reason means that the program was not found. The first two
+// phrases are runc's; the last one is crun's.
 func CommandAbsent(why string) bool {
 	for _, absent := range []string{"executable file not found", "no such file or directory", "No such file or directory"} {
 		if strings.Contains(why, absent) {
@@ -41,9 +41,9 @@ func CommandAbsent(why string) bool {
 	return false
 }
 
-// ExecFailure is CommandFailure for a command in a running container. It also recognizes
-// failures that the command did not cause, such as a missing working directory: any failure
-// before the command started. Absent is true if the program was not found.
+// ExecFailure does what CommandFailure does, for a command in a running container. It also
+// recognizes failures that the command did not cause, such as a missing working directory: it
+// accepts any failure before the command started. Absent is true if the program was not found.
 func ExecFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
@@ -66,14 +66,14 @@ func ExecFailure(err error) (why string, absent, ok bool) {
 	return why, CommandAbsent(why), true
 }
 
-// withoutFrame removes what containerd and CRI-O append to the OCI runtime's message.
+// withoutFrame removes the text that containerd and CRI-O append to the OCI runtime's message.
 func withoutFrame(why string) string {
 	why, _, _ = strings.Cut(why, ", stdout: ")
 	return strings.TrimSuffix(strings.TrimSpace(why), ": unknown")
 }
 
-// printed matches the lines that OCI runtimes print when they cannot start a program:
-// runc's log format, in a file and on a terminal, and crun's text.
+// printed matches the lines that OCI runtimes print when they cannot start a program: runc's
+// log format, in a file and on a terminal, and the text of crun.
 var printed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?:time=\"[^\"]*\" level=(?:error|fatal) msg=(\"(?:[^\"\\\\]|\\\\.)*\")|(?:\x1b\\[\\d+m)?ERRO(?:\x1b\\[0m)?\\[\\d+\\] ([^\r\n]*)|((?:executable file `|open executable: )[^\r\n]*))")
 })
@@ -90,8 +90,8 @@ func printedReason(text string) (why string, ok bool) {
 	return m[2] + m[3], true
 }
 
-// notRunningTexts are substrings of the errors with which a runtime refuses a command in a
-// container that does not run, or that was removed.
+// notRunningTexts are substrings of the errors with which a runtime refuses to run a command in
+// a container that is not running, or that was removed.
 var notRunningTexts = []string{
 	"container is in CONTAINER_",          // containerd
 	"no running task found",               // containerd, if the container has just exited
@@ -100,6 +100,6 @@ var notRunningTexts = []string{
 	"could not find container ",           // CRI-O
 }
 
-// NotRunning reports whether a runtime refused a command because its container does not
-// run.
+// NotRunning reports whether a runtime refused to run a command because the command's container
+// is not running.
 func NotRunning(err error) bool { return mentions(err, notRunningTexts) }

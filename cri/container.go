@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer creates a container in a sandbox and returns its ID. The sandbox config
-// must be the one with which the sandbox was created.
+// CreateContainer creates a container in a sandbox and returns its ID. The sandbox config must
+// equal the one with which the sandbox was created.
 func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.CreateContainerResponse, error) {
 		return c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
@@ -28,9 +28,9 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// StopContainer stops a container and kills it after grace, in whole seconds; 0
-// kills immediately. A missing container is not an error. The timeout is the
-// client's plus the grace period.
+// StopContainer stops a container, and kills it after grace. grace is in whole seconds; with 0,
+// StopContainer kills the container immediately. If the container does not exist, that is not
+// an error. The timeout is the client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	return retryBusy(ctx, func() error {
 		return c.settled(ctx, func() error {
@@ -42,14 +42,16 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// RemoveContainer removes a container. A running container is killed first, because CRI-O would
-// send TERM to it and wait until the call's deadline. A missing container is not an error. While
-// the runtime is busy with the container, the call is repeated. If containerd refuses because the
-// container still has a task, that task is deleted first.
+// RemoveContainer removes a container. It first kills a running container: CRI-O would send TERM
+// to it and wait until the call's deadline. If the container does not exist, that is not an
+// error. While the runtime is busy with the container, RemoveContainer repeats the call. If
+// containerd refuses because the container still has a task that was never started,
+// RemoveContainer deletes the task first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return retryBusy(ctx, func() error {
 		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			_ = c.StopContainer(ctx, id, 0) // if this fails, the removal below reports an error
+			// If this fails, the removal below reports an error.
+			_ = c.StopContainer(ctx, id, 0)
 		}
 		return c.removal(ctx, func() error {
 			return c.settled(ctx, func() error {
@@ -88,8 +90,8 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *run
 	return err
 }
 
-// ListContainerStats reads the usage of all containers. It repeats the call after Unknown
-// or NotFound: containerd fails for all containers while one of them is being removed.
+// ListContainerStats reads the usage of all containers. It repeats the call after Unknown or
+// NotFound, because containerd fails for all containers while it removes one of them.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	for tries := 3; ; tries-- {
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
@@ -110,7 +112,7 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 }
 
 // ExecSync runs a command in a container and waits until it exits. A timeout of 0 means no timeout,
-// as for the kubelet's hooks; then only ctx limits the call.
+// as for the kubelet's hooks. Then only ctx limits the call.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -120,8 +122,8 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
 }
 
-// ReopenContainerLog makes the runtime reopen a running container's log after the file was renamed:
-// the runtime then creates a new file. It fails if the container does not run.
+// ReopenContainerLog makes the runtime reopen the log of a running container after the log file was
+// renamed: the runtime then creates a new file. It fails if the container is not running.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ReopenContainerLogResponse, error) {
 		return c.Runtime.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id})

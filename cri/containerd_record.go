@@ -20,9 +20,9 @@ const recordLabel = "podrun.dev/restored-record"
 // errNoRecords is returned by restore if the runtime does not have containerd's own services.
 var errNoRecords = errors.New("supported only with containerd")
 
-// restore creates containerd's record of a container if it is missing, and reports whether
-// it may have done so. Because containerd finds a task by its ID, the record requires
-// neither the real specification nor the snapshot.
+// If containerd's record of a container is missing, restore creates it. It reports whether it
+// may have done so. The record requires neither the real specification nor the snapshot,
+// because containerd finds a task by the container's ID.
 func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	if c.records == nil {
 		return false, errNoRecords
@@ -35,7 +35,8 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 	case codes.NotFound:
 	case codes.Unimplemented:
 		return false, errNoRecords
-	default: // nil if the record exists
+	// The record exists.
+	default:
 		return false, err
 	}
 	_, err = within(ctx, c.timeout, func(ctx context.Context) (*containersapi.CreateContainerResponse, error) {
@@ -45,22 +46,24 @@ func (c *Client) restore(ctx context.Context, id string) (bool, error) {
 			Spec:    &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/Spec", Value: []byte("{}")},
 		}})
 	})
-	if status.Code(err) == codes.AlreadyExists { // created by another podrun process
+	// Another podrun process created the record.
+	if status.Code(err) == codes.AlreadyExists {
 		return false, nil
 	}
 	return true, err
 }
 
-// discard removes restored records that the runtime did not remove with their containers.
-// If that fails, RemoveRestored removes them later.
+// discard removes restored records if the runtime did not remove them with their containers. If
+// that fails, RemoveRestored removes them later.
 func (c *Client) discard(ctx context.Context, restored []string) {
 	for _, id := range restored {
 		_ = c.RemoveRestored(ctx, id)
 	}
 }
 
-// Restored returns the IDs of restored records older than age. A podrun process leaves such a
-// record in containerd if it is killed while it removes a container whose record was missing.
+// Restored returns the IDs of restored records older than age. A podrun process removes a
+// container whose record is missing by restoring the record first. If the process is killed
+// before the end of the removal, the restored record remains in containerd.
 func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
 	if c.records == nil {
 		return nil, nil
@@ -80,7 +83,8 @@ func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, err
 	return out, err
 }
 
-// RemoveRestored removes a record that Restored returned. A missing record is not an error.
+// RemoveRestored removes a record that Restored returned. If the record does not exist, that is
+// not an error.
 func (c *Client) RemoveRestored(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*emptypb.Empty, error) {
 		return c.records.Delete(ctx, &containersapi.DeleteContainerRequest{ID: id})
@@ -91,8 +95,8 @@ func (c *Client) RemoveRestored(ctx context.Context, id string) error {
 	return err
 }
 
-// inContainerd adds the CRI's containerd namespace, which containerd's own services
-// require.
+// inContainerd adds the CRI's containerd namespace to a context. containerd's own services
+// require it.
 func inContainerd(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 }

@@ -14,18 +14,20 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// If another program removed containerd's record of a container, the container and its
-// sandbox can still be removed, and no record remains. If that is impossible, the error
-// states that the object is still listed.
+// If another program removed containerd's record of a container, podrun must still be able to
+// remove the container and its sandbox, and no record may remain. If that is impossible, the
+// error must state that the runtime still lists the object.
 func TestRemovalWithoutARecord(t *testing.T) {
 	refusal := status.Error(codes.PermissionDenied, "no")
 	for name, test := range map[string]struct {
-		sandbox bool   // remove the sandbox, not the container
-		ended   bool   // the container has ended
+		// remove the sandbox instead of the container
+		sandbox bool
+		ended   bool   // the container has exited
 		crio    bool   // the runtime does not have containerd's services
 		fault   string // the method that fails
 		err     error
-		want    []string // parts of the error; none: no error
+		// parts of the error; if there are none, no error is expected
+		want []string
 	}{
 		"the container":            {},
 		"the ended container":      {ended: true},

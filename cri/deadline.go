@@ -16,16 +16,16 @@ import (
 // nearlyDue is how long before the client's deadline a server may end a call.
 const nearlyDue = 100 * time.Millisecond
 
-// marked is an interceptor that lets the crash sweep kill podrun immediately before and after each
-// call.
+// marked is an interceptor for the crash sweep, which can kill podrun immediately before and after
+// each call.
 func marked(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	defer faultpoint.Call("cri/" + path.Base(method))()
 	return call(ctx, method, req, reply, conn, opts...)
 }
 
-// untilDue is an interceptor for a call that the server ends before the client's deadline.
-// The caller's context then still has some milliseconds left, and a caller that checks
-// whether the context ended would conclude that the call failed for another reason.
+// untilDue is an interceptor for calls that the server ends a moment before the client's
+// deadline. The caller's context then still has some milliseconds left. A caller that checks
+// whether the context has ended would conclude that the call failed for another reason. So
 // untilDue waits until the deadline.
 func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := call(ctx, method, req, reply, conn, opts...)

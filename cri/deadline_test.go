@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestUntilDue: an error that reports an expired deadline is returned after the deadline;
-// other errors are returned immediately.
+// TestUntilDue checks that an error which reports an expired deadline is returned after the
+// deadline, and that other errors are returned immediately.
 func TestUntilDue(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		left time.Duration // until the deadline, when the server returns
+		// time until the deadline when the server returns
+		left time.Duration
 		code codes.Code
 		over bool
 	}{
@@ -44,8 +45,8 @@ func TestUntilDue(t *testing.T) {
 	}
 }
 
-// TestObserve: an observer receives each call with its duration and error, and the caller
-// gets the error unchanged.
+// TestObserve checks that an observer receives each call with its duration and error, and that
+// the caller gets the error unchanged.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{}

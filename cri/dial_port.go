@@ -11,18 +11,19 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Dialed is a direct connection to a TCP port of a sandbox, for a runtime that does not forward
-// ports.
+// Dialed is a direct connection to a TCP port of a sandbox. podrun uses it if the runtime does
+// not forward ports.
 type Dialed struct{ *net.TCPConn }
 
 // Close closes the connection.
-func (c Dialed) Close() { _ = c.TCPConn.Close() } // an error loses nothing
+// An error loses no data.
+func (c Dialed) Close() { _ = c.TCPConn.Close() }
 
-// Err returns nil: Read and Write return errors of the connection.
+// Err returns nil, because Read and Write return the errors of the connection.
 func (c Dialed) Err(context.Context) error { return nil }
 
-// DialPort connects to a port on localhost in the network namespace of a process, as a
-// runtime does to forward ports.
+// DialPort connects to a port on localhost in the network namespace of a process. Runtimes do
+// the same to forward ports.
 func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 	type result struct {
 		conn net.Conn
@@ -40,10 +41,11 @@ func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 	return Dialed{r.conn.(*net.TCPConn)}, nil
 }
 
-// dialIn enters a network namespace on a separate thread, which exits with its goroutine: a
-// thread that has changed its namespace must not be reused.
+// dialIn enters a network namespace on a separate thread. The thread exits with its goroutine,
+// because a thread that has changed its namespace must not be used again.
 func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
-	runtime.LockOSThread() // never unlocked, so that the thread exits
+	// The thread is never unlocked, so that it exits with its goroutine.
+	runtime.LockOSThread()
 	ns, err := netns.GetFromPath(namespace)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", namespace, err)
@@ -53,7 +55,8 @@ func dialIn(ctx context.Context, namespace string, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("enter %s: %w", namespace, err)
 	}
 	var errs []error
-	for _, host := range []string{"127.0.0.1", "::1"} { // no names: the resolver may run on another thread
+	// Do not use names, because the resolver may run on another thread.
+	for _, host := range []string{"127.0.0.1", "::1"} {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {
 			return conn, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestNetworkIsReleasedToTheEnd: the calls that release a sandbox's network are not
-// interrupted when a command ends (faults.md, F6), and outlive it by at most 5 s.
+// TestNetworkIsReleasedToTheEnd checks that the end of a command does not interrupt the calls
+// that release a sandbox's network (faults.md, F6), and that they outlive it by at most 5 s.
 func TestNetworkIsReleasedToTheEnd(t *testing.T) {
 	for method, call := range map[string]func(*cri.Client, context.Context, string) error{
 		"StopPodSandbox": (*cri.Client).StopPodSandbox, "RemovePodSandbox": (*cri.Client).RemovePodSandbox,

@@ -43,7 +43,7 @@ func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoRespon
 }
 
 // PullImage pulls an image and returns the runtime's reference to it. Only ctx limits its
-// duration: the caller decides how long a pull may take.
+// duration, because the caller decides how long a pull may take.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
@@ -57,7 +57,7 @@ func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return resp.GetImages(), err
 }
 
-// RemoveImage removes an image with all its names. A missing image is not an
+// RemoveImage removes an image with all its names. If the image does not exist, that is not an
 // error.
 func (c *Client) RemoveImage(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {

@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// shownZeros lists, by message, the fields that are printed even if they are zero: the zero value
-// of these fields is a decision about isolation, or a state, which a reader should not have to
-// infer.
+// shownZeros lists, by message, the fields that are printed even if they are zero. Their zero
+// value is a decision about isolation, or a state, and readers should not have to infer it.
 var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 	"NamespaceOption":               {"network", "pid", "ipc"},
 	"UserNamespace":                 {"mode"},
@@ -38,12 +37,11 @@ var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 // redacted replaces the values of fields that the CRI marks as secret.
 const redacted = "(redacted)"
 
-// Value converts a CRI message to plain values that encoding/json and yaml.v3 always print
-// in the same way, with fields in the order of the CRI's .proto file
-// (https://github.com/golang/protobuf/issues/1082: protojson's output is not stable). Fields have
-// their .proto names, enums are printed by name, maps are sorted, bytes (the values of env) are
-// text. Unset fields are omitted, except those in shownZeros; secrets are redacted. It returns nil
-// for a nil message.
+// Value converts a CRI message to plain values. encoding/json and yaml.v3 always print them in the
+// same way, with fields in the order of the CRI's .proto file. (The output of protojson is not
+// stable, https://github.com/golang/protobuf/issues/1082.) Fields have their .proto names, enums
+// are names, maps are sorted, and bytes (the values of env) are text. Value omits unset fields,
+// except those in shownZeros, and redacts secrets. It returns nil for a nil message.
 func Value(m proto.Message) any {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return nil

@@ -119,7 +119,7 @@ func TestPrintGolden(t *testing.T) {
 	}
 }
 
-// Both formats have the same content, also for a Value inside another value.
+// Both formats must have the same content, also for a Value inside another value.
 func TestPrintAgrees(t *testing.T) {
 	for name, m := range printed {
 		text, err := asYAML(m)

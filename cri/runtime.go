@@ -16,16 +16,16 @@ func (c *Client) Version(ctx context.Context) (*runtimeapi.VersionResponse, erro
 	})
 }
 
-// Status returns the runtime's conditions, handlers and features. With verbose, it includes the
-// runtime's configuration, which contains the name of the sandbox image.
+// Status returns the runtime's conditions, handlers and features. With verbose, the result
+// includes the runtime's configuration, which contains the name of the sandbox image.
 func (c *Client) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
 		return c.Runtime.Status(ctx, &runtimeapi.StatusRequest{Verbose: verbose})
 	})
 }
 
-// RuntimeConfig returns the cgroup driver of the runtime; it returns nil if the runtime
-// does not implement the call (containerd before 2.0).
+// RuntimeConfig returns the cgroup driver of the runtime. It returns nil if the runtime does
+// not implement the call (containerd before 2.0).
 func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
 		return c.Runtime.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
@@ -36,14 +36,14 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 	return resp, err
 }
 
-// podStatsSafe is the first CRI-O version that never crashes in ListPodSandboxStats.
+// podStatsSafe is the first CRI-O version in which ListPodSandboxStats cannot cause a crash.
 var podStatsSafe = version.MustParseGeneric("1.37.0")
 
 // ListPodSandboxStats returns the resource usage of all pods, including network usage. It returns
 // none if the runtime does not implement the call, or if the call fails because of a single
-// sandbox: containerd 1.6 returns Unknown while any sandbox of the host is not ready, and NotFound
-// while one is being created. CRI-O before 1.37 is not called, because it crashes if a container
-// exits during the call (cri-o/cri-o#10206).
+// sandbox: containerd 1.6 returns Unknown while one sandbox of the host is not ready, and NotFound
+// while it creates one. It does not call CRI-O before 1.37, which crashes if a container exits
+// during the call (cri-o/cri-o#10206).
 func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
 	v, err := c.Version(ctx)
 	if err != nil {

@@ -19,14 +19,15 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return resp.GetPodSandboxId(), err
 }
 
-// StopPodSandbox stops a sandbox and its containers, and releases its network. A missing or
-// stopped sandbox is not an error. The call outlives ctx by up to 5 s: a network plugin
-// that is killed while it works leaves rules and addresses behind that its next run does not
-// remove. While the runtime is busy with the sandbox, the call is repeated.
+// StopPodSandbox stops a sandbox and its containers, and releases its network. If the sandbox
+// does not exist or was stopped before, that is not an error. The call outlives ctx by up to 5
+// s. If a network plugin were killed while it works, it would leave rules and addresses behind
+// that its next run does not remove. While the runtime is busy with the sandbox, StopPodSandbox
+// repeats the call.
 //
-// Running containers are killed first, as the kubelet does (killPodWithSyncResult in
+// It first kills the running containers, as the kubelet does (killPodWithSyncResult in
 // pkg/kubelet/kuberuntime): CRI-O would send TERM to them and wait until the call's deadline. A
-// caller that grants a grace period must stop the containers first.
+// caller that grants a grace period must stop the containers itself before.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
@@ -39,8 +40,8 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// killAll kills the running containers of a sandbox. If a container cannot be killed, the
-// subsequent stop of the sandbox fails and reports that.
+// killAll kills the running containers of a sandbox. If it cannot kill a container, the stop of
+// the sandbox that follows fails and reports that.
 func (c *Client) killAll(ctx context.Context, sandbox string) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
 		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
@@ -57,9 +58,10 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 	all.Wait()
 }
 
-// RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not an error.
-// Like StopPodSandbox, the call outlives ctx and is repeated. If containerd refuses because
-// a container still has a task, that task is deleted first.
+// RemovePodSandbox removes a sandbox and its containers. If the sandbox does not exist, that is
+// not an error. As in StopPodSandbox, the call outlives ctx, and RemovePodSandbox repeats it.
+// If containerd refuses because a container still has a task that was never started,
+// RemovePodSandbox deletes the task first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return retryBusyExtended(ctx, func(ctx context.Context) error {
 		return c.removal(ctx, func() error {
@@ -73,10 +75,9 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// UpdatePodSandboxResources informs the runtime of a pod's new resources before the pod's
-// cgroup is changed. A runtime that does not implement the call does not require it: in that case,
-// there is no error. containerd up to 2.2 returns "not implemented" with a code other than
-// Unimplemented.
+// UpdatePodSandboxResources informs the runtime of a pod's new resources. Call it before changing
+// the pod's cgroup. If the runtime does not implement the call, it does not need it, and there is
+// no error. containerd up to 2.2 returns "not implemented" with a code other than Unimplemented.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})

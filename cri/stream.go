@@ -16,8 +16,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// NotStreamedError reports that the runtime's streaming server could not be reached or does not
-// support the protocol. The command was not run.
+// NotStreamedError reports that podrun could not reach the runtime's streaming server, or that
+// the server does not support the protocol. The command did not run.
 type NotStreamedError struct{ Err error }
 
 // Error returns the reason.
@@ -28,10 +28,9 @@ func (e *NotStreamedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotStreamedError) Unwrap() error { return e.Err }
 
-// upgraded opens a SPDY connection with the given protocol to a URL of the runtime's
-// streaming server. The caller must close the connection before the session: closing the
-// session waits for input that no process reads. The error is a *NotStreamedError, or ctx's
-// cause.
+// upgraded opens a SPDY connection with the given protocol to a URL of the runtime's streaming
+// server. The caller must close the connection before the session, because closing the session
+// waits for input that no process reads. The error is a *NotStreamedError, or ctx's cause.
 func (c *Client) upgraded(ctx context.Context, address, protocol string) (net.Conn, httpstream.Connection, error) {
 	conn, err := within(ctx, c.timeout, func(ctx context.Context) (net.Conn, error) { return upgrade(ctx, address, protocol) })
 	if err != nil {
@@ -70,10 +69,10 @@ func upgrade(ctx context.Context, address, protocol string) (net.Conn, error) {
 	return &bufferedConn{conn, r}, nil
 }
 
-// dialStream connects to the server directly, because a proxy from the environment does not
-// apply to the host's own runtime. The URL is trusted, because it was received over the
-// runtime's socket; on a loopback address, verifying containerd's self-signed certificate would not
-// add to that trust, so dialStream does not verify it.
+// dialStream connects to the server directly, because a proxy from the environment does not apply
+// to the host's own runtime. podrun trusts the URL, because it received the URL over the runtime's
+// socket. On a loopback address, dialStream does not verify containerd's self-signed certificate,
+// because that would not add to this trust.
 func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 	switch u.Scheme {
 	case "http":
@@ -104,7 +103,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	spoken := resp.Header.Get(httpstream.HeaderProtocolVersion)
 	switch {
 	case resp.StatusCode != http.StatusSwitchingProtocols:
-		// An error is ignored, because the text only explains the status, which is known.
+		// Ignore an error: the text only explains the status, which is known.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
 		return nil, fmt.Errorf("it returned %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
 	case spoken != protocol:
@@ -113,7 +112,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	return r, nil
 }
 
-// bufferedConn first reads the data that followed the response.
+// bufferedConn first returns the data that arrived together with the response.
 type bufferedConn struct {
 	net.Conn
 	r *bufio.Reader

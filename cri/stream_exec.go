@@ -22,10 +22,10 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// TTY means that the process has a terminal: Out receives all of its output.
+	// TTY means that the process has a terminal. Out then receives all of its output.
 	TTY bool
-	// Sizes delivers the sizes of the user's terminal, which are applied to the process's
-	// terminal; nil for none.
+	// Sizes delivers the sizes of the user's terminal, which podrun applies to the process's
+	// terminal; nil if there are none.
 	Sizes <-chan TerminalSize
 }
 
@@ -36,8 +36,8 @@ func (s Streams) kinds() StreamKinds {
 	return StreamKinds{Stdin: s.In != nil, Stdout: true, Stderr: !s.TTY, TTY: s.TTY}
 }
 
-// TerminalSize is the size of a terminal in characters. Its JSON is defined by the remote
-// command protocol.
+// TerminalSize is the size of a terminal in characters. The remote command protocol defines its
+// JSON.
 type TerminalSize struct{ Width, Height uint16 }
 
 // ExecError is the runtime's error for a command that could not be started.
@@ -46,14 +46,14 @@ type ExecError struct{ Message string }
 // Error returns the runtime's message.
 func (e *ExecError) Error() string { return e.Message }
 
-// Exec runs a command in a container, with its streams connected while it runs, and returns
-// its exit code. The error is a gRPC status of the call, a *NotStreamedError, an
+// Exec runs a command in a container and returns its exit code. It connects the command's streams
+// while the command runs. The error is a gRPC status of the call, a *NotStreamedError, an
 // *ExecError, ctx's cause, or the error of a broken connection.
 //
-// When ctx ends, Exec closes the connection; the command continues to run, as after an
-// interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A blocked read
-// from In outlives Exec. If a command leaves much of its input unread, containerd 1.6 may never
-// report that the command has exited, because it waits until the input is read.
+// When ctx ends, Exec closes the connection. The command continues to run, as after an
+// interrupted kubectl exec (k/k#89031), because the CRI has no call that stops it. A read from In
+// that is blocked outlives Exec. If a command leaves much of its input unread, containerd 1.6 may
+// never report that the command has exited, because it waits until the input has been read.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
 	url, err := c.ExecURL(ctx, id, command, s.kinds())
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 	return r.result(code, command)
 }
 
-// ExecURL requests from the runtime a URL of its streaming server, which a client can use to run
-// the command once with these streams.
+// ExecURL requests a URL of the runtime's streaming server. With it, a client can run the
+// command once with these streams.
 func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
@@ -89,7 +89,7 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 	return err
 }
 
-// AttachURL requests a URL for Attach, as ExecURL does for Exec.
+// AttachURL does for Attach what ExecURL does for Exec.
 func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.AttachResponse, error) {
 		return c.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
@@ -99,8 +99,8 @@ func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (strin
 	return resp.GetUrl(), err
 }
 
-// stream uses version 4 of the remote command protocol, the first version that transmits exit
-// codes; over SPDY, containerd and CRI-O support no later version.
+// stream uses version 4 of the remote command protocol, which is the first version that
+// transmits exit codes. Over SPDY, containerd and CRI-O support no later version.
 func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error) {
 	conn, session, err := c.upgraded(ctx, url, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -108,7 +108,8 @@ func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error)
 	}
 	defer session.Close()
 	defer conn.Close()
-	inner, cancel := context.WithCancel(ctx) // stops the goroutines that still write to the session
+	// This stops the goroutines that still write to the session.
+	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	code, err := converse(inner, session, s)
@@ -158,13 +159,13 @@ func converse(ctx context.Context, session httpstream.Connection, s Streams) (in
 	return code, errors.Join(append(errs, err)...)
 }
 
-// open opens all streams before anything is sent: the server does not read any stream until
-// all are open, and the server's queue can fill up (k/k#16373).
+// open opens all streams before anything is sent. The server reads no stream until all are
+// open, and its queue can fill up (k/k#16373).
 func open(ctx context.Context, session httpstream.Connection, kinds []string) (map[string]httpstream.Stream, error) {
 	streams := map[string]httpstream.Stream{}
 	done := make(chan error, 1)
-	// Opening a stream blocks while the server does not respond, even after its connection
-	// was closed.
+	// Opening a stream blocks while the server does not respond, even after the stream's
+	// connection was closed.
 	go func() {
 		for _, kind := range kinds {
 			stream, err := session.CreateStream(http.Header{corev1.StreamType: {kind}})
@@ -184,7 +185,7 @@ func open(ctx context.Context, session httpstream.Connection, kinds []string) (m
 	}
 }
 
-// resize sends the terminal's sizes, each as a JSON object, until ctx ends or the
+// resize sends the sizes of the terminal, each as a JSON object, until ctx ends or the
 // connection is closed.
 func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	encoder := json.NewEncoder(to)
@@ -200,8 +201,8 @@ func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	}
 }
 
-// pass copies a command's output. After a failed write it continues to read, because
-// otherwise the other streams would block, too (k/k#96339).
+// pass copies a command's output. After a failed write, it continues to read. Otherwise the
+// other streams would block, too (k/k#96339).
 func pass(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)
 	if err != nil {
@@ -211,9 +212,9 @@ func pass(to io.Writer, from io.Reader) error {
 	return nil
 }
 
-// exitOf reads the exit code from the content of the error stream: a status in the API
-// server's format, with the code among its causes. An empty stream is not a success, unlike
-// in older kubectl versions (k/k#73056): the connection was lost.
+// exitOf reads the exit code from the content of the error stream. The content is a status in
+// the API server's format, and the code is among its causes. An empty stream means that the
+// connection was lost. It is not a success, as it was in older kubectl versions (k/k#73056).
 func exitOf(end []byte) (int, error) {
 	if len(end) == 0 {
 		return 0, errors.New("the runtime closed the connection before the command exited")

@@ -20,8 +20,8 @@ const portForwardProtocol = "portforward.k8s.io"
 
 // Forwarded is a connection to a TCP port of a sandbox.
 //
-// Each one uses a separate connection to the runtime. On a shared connection, one slow
-// reader delays the others, and with containerd 1.6, twenty concurrent streams block
+// Each Forwarded uses a separate connection to the runtime. On a shared connection, one slow
+// reader would delay the others, and with containerd 1.6, twenty concurrent streams block
 // forever (measured; k/k#117493 is similar).
 type Forwarded struct {
 	conn    net.Conn
@@ -31,9 +31,9 @@ type Forwarded struct {
 	once    sync.Once
 }
 
-// PortForward connects to a port of a sandbox. It returns no error if no process listens on the
-// port: see Forwarded.Err. The error is a gRPC status of the call, a *NotStreamedError, or ctx's
-// cause; ctx limits only the connection setup.
+// PortForward connects to a port of a sandbox. If no process listens on the port, PortForward
+// returns no error; Forwarded.Err does. The error is a gRPC status of the call, a
+// *NotStreamedError, or ctx's cause. ctx limits only the time to connect.
 func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*
 	return f, nil
 }
 
-// PortForwardURL requests a URL of the runtime's streaming server through which a client can
+// PortForwardURL requests a URL of the runtime's streaming server. With it, a client can
 // connect to the ports of a sandbox.
 func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PortForwardResponse, error) {
@@ -76,7 +76,8 @@ func (f *Forwarded) open(port int) error {
 	if err != nil {
 		return fmt.Errorf("open the error stream of port %d: %w", port, err)
 	}
-	_ = fault.Close() // podrun sends nothing on the error stream
+	// podrun sends nothing on the error stream.
+	_ = fault.Close()
 	header.Set(corev1.StreamType, corev1.StreamTypeData)
 	if f.data, err = f.session.CreateStream(header); err != nil {
 		return fmt.Errorf("open the data stream of port %d: %w", port, err)
@@ -103,7 +104,7 @@ func (f *Forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
 // CloseWrite signals the end of the input to the pod.
 func (f *Forwarded) CloseWrite() error { return f.data.Close() }
 
-// Err waits until the runtime has closed the connection, or ctx ends, and returns the runtime's
+// Err waits until the runtime has closed the connection, or ctx ends. It returns the runtime's
 // error, for example that no process listens on the port, or that the connection to the pod broke.
 func (f *Forwarded) Err(ctx context.Context) error {
 	select {
@@ -115,10 +116,11 @@ func (f *Forwarded) Err(ctx context.Context) error {
 	}
 }
 
-// Close closes the connection and discards data that was not sent or read yet.
+// Close closes the connection. It discards data that was not sent or read yet.
 func (f *Forwarded) Close() {
 	f.once.Do(func() {
-		f.conn.Close() // closed first, because closing the session waits until all data is read
+		// Close this first, because closing the session waits until all data has been read.
+		f.conn.Close()
 		f.session.Close()
 	})
 }

@@ -6,25 +6,27 @@ import (
 	"strings"
 )
 
-// maxRefusal limits how much of a command's output is held back, in bytes.
+// maxRefusal limits how many bytes of a command's output refusal holds back.
 const maxRefusal = 8 << 10
 
-// refusal detects, from the text that the runtime writes instead of the command's output, that a
-// command was not started. CRI-O connects the streams to its OCI runtime, which prints the reason
-// as one line and exits with its own code, as if it were the command
+// refusal detects that the runtime did not start a command. In this case, the runtime writes an
+// error in place of the command's output. CRI-O connects the streams to its OCI runtime. This
+// prints the reason as one line and exits with its own code, as if it were the command
 // (internal/oci/runtime_oci.go, ExecContainer). refusal holds the line back until it is certain
 // that nothing follows it.
 type refusal struct {
-	to      io.Writer
-	held    []byte
-	passing bool // the output is the command's own
+	to   io.Writer
+	held []byte
+	// the output comes from the command, so pass it on
+	passing bool
 }
 
-// refusalBegins are the possible beginnings of this line. A shorter write is passed on immediately:
-// the OCI runtime writes the line in one piece, and a prompt must not be held back.
+// refusalBegins are the possible beginnings of such a line. If a write is shorter, refusal passes
+// it on immediately: the OCI runtime writes the line in one piece, and a prompt must not be held
+// back.
 var refusalBegins = []string{`time="`, "\x1b[31mERRO\x1b[0m[", "ERRO[", "executable file `", "open executable: "}
 
-// watch returns the streams of a command, after replacing the stream to which the OCI
+// watch returns the streams of a command, with a replacement for the stream to which the OCI
 // runtime would print: stderr, or stdout on a terminal.
 func (r *refusal) watch(s Streams) Streams {
 	if s.TTY {
@@ -47,8 +49,8 @@ func (r *refusal) Write(p []byte) (int, error) {
 	return len(p), r.pass()
 }
 
-// possible reports whether the output held back can be a refusal: one line, complete or
-// incomplete.
+// possible reports whether the output that was held back may be a refusal: it must be one line,
+// complete or incomplete.
 func (r *refusal) possible() bool {
 	line, rest, _ := bytes.Cut(r.held, []byte("\n"))
 	if len(rest) > 0 || len(line) > maxRefusal {
@@ -62,7 +64,7 @@ func (r *refusal) possible() bool {
 	return false
 }
 
-// pass writes the output held back, and passes all later output on.
+// pass writes the output that was held back, and passes on all later output.
 func (r *refusal) pass() error {
 	r.passing = true
 	held := r.held
@@ -74,9 +76,10 @@ func (r *refusal) pass() error {
 	return err
 }
 
-// result returns the exit code of a command; code is the one that the runtime reported. It
-// returns an *ExecError if the command was not started. runc exits with 255, crun with a
-// code that other commands use, too, so its line must also name the command.
+// result returns the exit code of a command. The argument code is the one that the runtime
+// reported. If the runtime did not start the command, result returns an *ExecError. runc exits
+// with 255. crun exits with a code that other commands use, too, so its line must also name the
+// command.
 func (r *refusal) result(code int, command []string) (int, error) {
 	if why, printed := printedReason(string(r.held)); printed && code != 0 && len(command) > 0 {
 		named := strings.Contains(why, "executable file `"+command[0]+"`") || strings.HasPrefix(why, "open executable: ")

@@ -16,7 +16,7 @@ func TestRefusal(t *testing.T) {
 		name   string
 		writes []string
 		code   int
-		why    string // of the error; "" for none
+		why    string // reason in the error; "" if there is none
 	}{
 		{"nothing", nil, 3, ""},
 		{"output", []string{"one\n", "two"}, 255, ""},
@@ -49,7 +49,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A prompt is not held back, and neither is a stream to which the runtime does not print.
+// A prompt must not be held back, and neither must a stream to which the runtime does not
+// print.
 func TestRefusalPasses(t *testing.T) {
 	var out, errs bytes.Buffer
 	r := &refusal{}

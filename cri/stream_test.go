@@ -39,7 +39,8 @@ func execAt(ctx context.Context, url string, in io.Reader) (string, int, error) 
 	return out.String(), code, err
 }
 
-// speaking is a server that accepts the streams of a command and reports its exit with end.
+// speaking is a server that accepts the streams of a command. It uses end to report the
+// command's exit.
 func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
@@ -93,8 +94,8 @@ func TestExecEnds(t *testing.T) {
 	}
 }
 
-// TestExecOverTLS: the client accepts a runtime's self-signed certificate, but only on this
-// host.
+// TestExecOverTLS checks that the client accepts the self-signed certificate of a runtime, but
+// only on this host.
 func TestExecOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(speaking(3, says(`{"status":"Success"}`)))
 	defer server.Close()
@@ -103,15 +104,15 @@ func TestExecOverTLS(t *testing.T) {
 	}
 }
 
-// TestExecInputUnread: Exec returns although its input is endless, and the server neither
-// reads it nor closes the connection.
+// TestExecInputUnread covers an endless input that the server neither reads nor closes: Exec
+// must return nevertheless.
 func TestExecInputUnread(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
-		// Enough is sent to fill all buffers on the way. The pause is the stimulus, because
-		// this process cannot observe that the client's writes block; if the buffers do not
-		// fill up, the test passes, but tests less.
+		// The test sends enough to fill all buffers on the way. It pauses because this process cannot
+		// observe that the client's writes block. If the buffers do not fill up, the test passes, but
+		// tests less.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
 		<-over
@@ -136,7 +137,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// raw is a server that answers each request with text, or not at all if it is empty, and
+// raw is a server that answers each request with text; if text is empty, it does not answer. It
 // keeps the connection open until the test ends.
 func raw(t *testing.T, answer string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,8 +161,8 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/exec/token"
 }
 
-// TestExecNotStreamed: if a server does not connect the streams, the command is not run,
-// and the error states that.
+// TestExecNotStreamed covers a server that does not connect the streams: the command must not
+// run, and the error must state that.
 func TestExecNotStreamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -183,7 +184,7 @@ func TestExecNotStreamed(t *testing.T) {
 	}
 }
 
-// TestExecCut: Exec returns the cause of its context, whatever the server does.
+// TestExecCut checks that Exec returns the cause of its context, whatever the server does.
 func TestExecCut(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)

@@ -13,16 +13,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// undeletable matches the error with which containerd (1.6 to 2.4, client/container.go,
-// before 2.0 container.go: Delete) refuses to remove a container that has a task. With CRI
-// containers, this is a task that an interrupted StartContainer created and never started: the CRI
-// plugin reports the container as exited, and deletes the task only when containerd restarts.
+// undeletable matches the error with which containerd refuses to remove a container that has a
+// task (1.6 to 2.4, client/container.go, before 2.0 container.go: Delete). For a container of the
+// CRI, this is a task that an interrupted StartContainer created and never started. The CRI plugin
+// reports the container as exited, and deletes the task only when containerd restarts.
 var undeletable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
 })
 
-// unstarted returns the ID of the task because of which containerd refused to remove a container or
-// a sandbox. It is also the ID of the task's container. For other errors, unstarted returns "".
+// If containerd refused to remove a container or a sandbox because of a task, unstarted returns the
+// task's ID. The task's container has the same ID. For other errors, unstarted returns "".
 func unstarted(err error) string {
 	if err == nil {
 		return ""
@@ -33,10 +33,10 @@ func unstarted(err error) string {
 	return ""
 }
 
-// removal makes a call that removes a container or a sandbox. If containerd refuses it
+// removal makes a call that removes a container or a sandbox. If containerd refuses the call
 // because of a task that was never started, removal deletes the task with containerd's own
-// service on the same socket and repeats the call. mine reports whether the call would remove
-// the container with a given ID: removal never deletes tasks of other containers.
+// service on the same socket, and repeats the call. mine reports whether the call would remove
+// the container with a given ID. removal never deletes tasks of other containers.
 func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
 	for deleted := map[string]bool{}; ; {
 		err := call()
@@ -54,11 +54,11 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 	}
 }
 
-// DeleteUnstartedTask deletes the task of a stopped sandbox, if it has one: if podrun is
-// killed during RunPodSandbox, containerd 2 can be left with a task that was created and
-// never started, which RemovePodSandbox does not delete (containerd issue 12344).
-// Other data of containerd about such a sandbox remains until containerd restarts, and can then be
-// removed. Runtimes other than containerd have no such tasks.
+// DeleteUnstartedTask deletes the task of a stopped sandbox, if the sandbox has one. If podrun is
+// killed during RunPodSandbox, containerd 2 may keep a task that was created and never started,
+// and RemovePodSandbox does not delete it (containerd issue 12344). containerd keeps other data
+// about such a sandbox until it restarts; the data can then be removed. Runtimes other than
+// containerd have no such tasks.
 func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
 	if c.tasks == nil {
 		return nil
@@ -69,8 +69,8 @@ func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error 
 	return nil
 }
 
-// deleteTask deletes a task that does not run, and its process. containerd refuses to
-// delete a running task. A missing task is not an error.
+// deleteTask deletes a task that is not running, and the task's process. containerd refuses to
+// delete a running task. If the task does not exist, that is not an error.
 func (c *Client) deleteTask(ctx context.Context, id string) error {
 	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
 		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})

@@ -14,8 +14,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// A container whose task was created and never started is removed, on its own and with its
-// sandbox; if the task remains, or belongs to another container, the error is returned.
+// Removal must also remove a container whose task was created and never started, on its own and
+// with its sandbox. If the task remains, or belongs to another container, it must return the
+// error.
 func TestRemovalOfAnUnstartedTask(t *testing.T) {
 	other := status.Error(codes.FailedPrecondition, "cannot delete running task "+strings.Repeat("a", 64)+": failed precondition")
 	for name, test := range map[string]struct {
@@ -23,8 +24,9 @@ func TestRemovalOfAnUnstartedTask(t *testing.T) {
 		sandbox    bool
 		fault      string // the method that fails when it is called
 		err        error
-		want       []string // parts of the error; none: no error
-		deletes    int      // calls of Delete
+		// parts of the error; if there are none, no error is expected
+		want    []string
+		deletes int // calls of Delete
 	}{
 		"the container":         {containers: 1, deletes: 1},
 		"the sandbox":           {containers: 2, sandbox: true, deletes: 2},

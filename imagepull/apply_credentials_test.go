@@ -47,8 +47,8 @@ func foundOf(users ...string) (f auth.Found) {
 	return f
 }
 
-// Wrong credentials fail immediately. The error and the events name the Secrets, but contain
-// nothing of their content, even if the registry repeats it.
+// Wrong credentials must fail immediately. The error and the events must name the Secrets, but
+// contain nothing of their content, even if the registry repeats it.
 func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -81,7 +81,7 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	})
 }
 
-// A Secret that cannot be parsed is not skipped: the pull fails.
+// If a Secret cannot be parsed, the pull must fail instead of skipping the Secret.
 func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

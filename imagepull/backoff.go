@@ -12,8 +12,8 @@ const (
 	backOffMax     = 300 * time.Second
 )
 
-// backOff records how long to wait before pulling an image again: 10 s at first, doubled
-// after each failure, 300 s at most. The zero value is ready to use. It is not safe for
+// backOff records how long podrun must wait before it pulls an image again: 10 s at first,
+// doubled after each failure, up to 300 s. The zero value is ready to use. It is not safe for
 // concurrent use.
 type backOff struct{ entries map[backOffKey]backOffEntry }
 
@@ -21,26 +21,27 @@ type backOff struct{ entries map[backOffKey]backOffEntry }
 type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
-	delay  time.Duration
-	asked  time.Duration // the delay that the registry requested; at most maxRetryAfter
+	delay time.Duration
+	// the delay that the registry requested, up to maxRetryAfter
+	asked  time.Duration
 	failed time.Time
 	why    why
 }
 
-// wait returns how long to wait after the failure before pulling the image again.
+// wait returns how long podrun must wait after the failure before it pulls the image again.
 func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
-// why describes why containers wait for the image.
+// why describes why containers are waiting for the image.
 type why struct {
-	Image      string   `json:"image,omitempty"` // as written in the pod
+	Image      string   `json:"image,omitempty"` // the name as written in the pod
 	Containers []string `json:"containers,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	Message    string   `json:"message,omitempty"`
 }
 
-// Fail records a failed pull and returns how long to wait: the back-off or, if longer, the
-// delay that the registry requested. If the previous failure is older than twice the longest
-// back-off, the back-off starts again.
+// Fail records a failed pull. It returns how long to wait: the back-off or, if that is longer,
+// the delay that the registry requested. If the previous failure is older than twice the
+// longest back-off, the back-off starts again.
 func (b *backOff) Fail(key backOffKey, because why, asked time.Duration, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
@@ -58,7 +59,7 @@ func (b *backOff) put(key backOffKey, e backOffEntry) {
 	b.entries[key] = e
 }
 
-// Left returns the remaining back-off of the image, or 0.
+// Left returns how much of the image's back-off remains, or 0.
 func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	last, ok := b.entries[key]
 	if !ok {
@@ -67,8 +68,9 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	return max(last.failed.Add(last.wait()).Sub(now), 0)
 }
 
-// restore adds a failure that an earlier process recorded, unless it has expired. A failure with a
-// time in the future, which means that the clock was set back, is treated as if it happened now.
+// restore adds a failure that an earlier process recorded, unless it has expired. If the time of
+// the failure is in the future, the clock was set back. restore then treats the failure as if it
+// happened now.
 func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	if e.failed.After(now) {
 		e.failed = now
@@ -79,7 +81,7 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	b.put(key, e)
 }
 
-// Failure is the reason why a container waits for its image, with the kubelet's message.
+// Failure is the reason for which a container waits for its image, with the kubelet's message.
 type Failure struct {
 	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
 	Message string

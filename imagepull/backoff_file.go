@@ -15,15 +15,15 @@ import (
 )
 
 // backOffDir stores the back-off of each pod's images in a separate file, <dir>/<uid>.json, so that
-// repeated commands do not contact a registry more often than one long command does. The file is
-// not in the pod's directory, which podrun removes if the image is not available.
+// repeated commands contact a registry no more often than one long command does. The file is not in
+// the pod's directory, because podrun removes that directory if the image is not available.
 type backOffDir struct{ dir string }
 
 // remembered is the entry for one image in such a file.
 type remembered struct {
 	Ref    string    `json:"ref"`
 	Delay  string    `json:"delay"`
-	Asked  string    `json:"retryAfter,omitempty"` // requested by the registry
+	Asked  string    `json:"retryAfter,omitempty"` // the delay that the registry requested
 	Failed time.Time `json:"failed"`
 	why
 }
@@ -34,8 +34,8 @@ func (m backOffDir) path(uid string) string { return filepath.Join(m.dir, uid+".
 // entry per image or Secret.
 const maxRecord = 4 << 20
 
-// read restores a pod's back-off. It ignores a file that it cannot parse: the next failure
-// replaces it.
+// read restores a pod's back-off. If it cannot parse the file, it ignores the file; the next
+// failure replaces it.
 func (m backOffDir) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
@@ -48,7 +48,8 @@ func (m backOffDir) read(b *backOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			asked, _ := time.ParseDuration(e.Asked) // 0 if the registry requested no delay
+			// This is 0 if the registry requested no delay.
+			asked, _ := time.ParseDuration(e.Asked)
 			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, asked, e.Failed, e.why}, now)
 		}
 	}
@@ -94,7 +95,8 @@ func (m backOffDir) prune(now time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
-			continue // already removed, or still valid
+			// It has already been removed, or is still valid.
+			continue
 		}
 		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -103,17 +105,18 @@ func (m backOffDir) prune(now time.Time) error {
 	return nil
 }
 
-// ReadFailures returns, by container, why containers of a pod wait for their images, as
-// recorded in dir by the process that pulls them (its Options.BackOffDir). A missing or
-// corrupt file counts as no failures.
+// ReadFailures returns, by container, the reasons for which containers of a pod wait for their
+// images. The process that pulls the images records them in dir (its Options.BackOffDir). A
+// missing or corrupt file counts as no failures.
 func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
 	var b backOff
 	backOffDir{dir}.read(&b, uid, now)
 	return b.failures(uid, now)
 }
 
-// ForgetBackOff removes the back-off of a pod that a Puller has stored in dir, its
-// Options.BackOffDir. A missing file is not an error; any other error is the file system's.
+// ForgetBackOff removes the back-off of a pod that a Puller has stored in dir (its
+// Options.BackOffDir). If the file does not exist, that is not an error. Any other error is the
+// file system's.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(backOffDir{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete the image back-off: %w", err)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestForgetPod: state that was removed from memory is read again from disk.
+// TestForgetPod checks that state that was removed from memory is read again from disk.
 func TestForgetPod(t *testing.T) {
 	p := &Puller{opt: Options{BackOffDir: t.TempDir()}, known: map[string]bool{}}
 	key, other := backOffKey{UID: "u1", Ref: "image"}, backOffKey{UID: "u2", Ref: "image"}

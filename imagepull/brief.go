@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// brief formats a PullError for messages that already name the image: without the names and the
-// wrapping text that runtimes repeat. Events and statuses contain the whole text, as the kubelet's
-// do.
+// brief formats a PullError for messages that already name the image. It omits the names and the
+// surrounding text that runtimes repeat. Events and statuses contain the whole text, as the
+// kubelet's do.
 type brief struct{ *PullError }
 
 // Error returns "reason: cause".
@@ -37,8 +37,8 @@ var (
 // an OCI artifact (internal/storage/image.go, pullImageImplementation).
 var asImage = expression(`unable to pull image(?: or OCI artifact: pull image err)?: ((?s:.*?))(?:; artifact err: (?s:.*))?$`)
 
-// withoutName removes the image's name from a runtime's error, in all forms in which it
-// occurs, including the surrounding words.
+// withoutName removes the image's name from a runtime's error. It removes all forms of the
+// name, and the words around them.
 func withoutName(text, image string) string {
 	names := []string{image}
 	clean := wrapping().ReplaceAllStringFunc(text, func(s string) string {

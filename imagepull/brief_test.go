@@ -9,7 +9,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// TestNameOnce: an error names its image once, even if the runtime's text repeats it.
+// TestNameOnce checks that an error names its image once, even if the runtime's text repeats
+// the name.
 func TestNameOnce(t *testing.T) {
 	n := 0
 	for _, a := range readAnswers(t) {

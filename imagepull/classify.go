@@ -9,12 +9,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Class is the category of a failed pull. It determines the hint, and whether the pull is
-// retried.
+// Class is the category of a failed pull. It determines the hint, and whether podrun retries
+// the pull.
 type Class string
 
-// The classes. Runtimes return nearly all failures with gRPC code Unknown, so only the text
-// distinguishes them.
+// The classes. Only the text of an error distinguishes them, because runtimes return nearly all
+// failures with gRPC code Unknown.
 const (
 	NotFound     Class = "NotFound"     // no such repository, tag or digest
 	Unauthorized Class = "Unauthorized" // no or wrong credentials
@@ -28,7 +28,7 @@ const (
 	// BadCredentials means that the user's credentials cannot be read. Classify never
 	// returns it.
 	BadCredentials Class = "BadCredentials"
-	// Overdue means that --pull-timeout for one image expired. Classify never returns it.
+	// Overdue means that --pull-timeout expired for one image. Classify never returns it.
 	Overdue Class = "Overdue"
 	// Disconnected means that the connection to the runtime broke during the call.
 	Disconnected Class = "Disconnected"
@@ -45,7 +45,7 @@ func (c Class) Fatal() bool {
 	return false
 }
 
-// Reasons of containers that wait for their image, as in the API's status.
+// Reasons for which containers wait for their image, as in the API's status.
 const (
 	ReasonPull        = "ErrImagePull"
 	ReasonBackOff     = "ImagePullBackOff"
@@ -56,10 +56,10 @@ const (
 	ReasonSignature   = "SignatureValidationFailed"
 )
 
-// texts maps error texts of containerd and CRI-O to classes; the first matching row applies.
-// The more reliable rows are first: the errors for a web page instead of a registry, and for
-// a rejected token, may both contain "not found". testdata/pull-errors.tsv contains real
-// errors of the runtimes.
+// texts maps error texts of containerd and CRI-O to classes. The first row that matches
+// applies. The more reliable rows come first. For example, the error for a web page instead of
+// a registry may contain "not found", and so may the error for a rejected token.
+// testdata/pull-errors.tsv contains real errors of the runtimes.
 var texts = []struct {
 	class Class
 	text  func() *regexp.Regexp
@@ -70,7 +70,7 @@ var texts = []struct {
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
 	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
-	// This row is first, because a rate limit may also be reported as a refusal.
+	// This row is first, because a registry may report a rate limit as a refusal.
 	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
@@ -82,27 +82,27 @@ var texts = []struct {
 }
 
 // disconnected matches the errors that the gRPC client returns when its connection breaks (package
-// internal/transport of google.golang.org/grpc), as opposed to those of the runtime.
+// internal/transport of google.golang.org/grpc). It does not match errors of the runtime.
 var disconnected = words(`^error reading from server`, `^connection error: desc = `, `^transport is closing`, `^closing transport`, `^the connection is draining`)
 
-// quoted matches a name, a URL or a response body that a runtime quotes. It is removed before texts
-// are matched, because an image may have any name.
+// quoted matches a name, a URL or a response body that a runtime quotes. Classify removes these
+// before it matches texts, because an image may have any name.
 var quoted = expression(`"(?:[^"\\]|\\.)*"`)
 
-// words returns a case-insensitive expression that matches any of the alternatives.
+// words returns an expression that matches any of the alternatives, regardless of case.
 func words(alternatives ...string) func() *regexp.Regexp {
 	return expression(`(?i)` + strings.Join(alternatives, "|"))
 }
 
-// expression compiles a regular expression when it is first used: only failures require
-// them, and compiling them at startup would delay every command.
+// expression compiles a regular expression when it is first used. Only failures require these
+// expressions, and compiling them at startup would delay every command.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Classify returns the class of an error of PullImage, from the text of the runtime's error or, if
-// no text matches, from the gRPC code: containerd and CRI-O return nearly all failures with code
-// Unknown. It returns Transient for an unknown error and "" for nil.
+// Classify returns the class of an error of PullImage. It looks at the text of the runtime's error
+// first and, only if no text matches, at the gRPC code, because containerd and CRI-O return nearly
+// all failures with code Unknown. It returns Transient for an unknown error and "" for nil.
 func Classify(err error) Class {
 	if err == nil {
 		return ""
@@ -138,8 +138,8 @@ func Detail(err error) string {
 	return err.Error()
 }
 
-// reasonOf returns the waiting reason of a container whose pull failed with err. It is
-// ErrImagePull unless the runtime returns one of CRI's own reasons
+// reasonOf returns the reason for which a container waits if its pull failed with err. The
+// reason is ErrImagePull, unless the runtime returns one of CRI's own reasons
 // (k8s.io/cri-api/pkg/errors).
 func reasonOf(err error) string {
 	message := Detail(err)

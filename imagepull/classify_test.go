@@ -72,7 +72,7 @@ func TestClassifyByCodeWhereTheTextIsSilent(t *testing.T) {
 	}
 }
 
-// An image's name must not affect the classification of its failure.
+// The name of an image must not affect the classification of its failure.
 func TestClassifyIgnoresQuotedNames(t *testing.T) {
 	err := status.Error(codes.Unknown, `failed to pull and unpack image "r.example/manifest unknown: not found": failed to extract layer: no space left on device`)
 	if got := Classify(err); got != Transient {
@@ -106,7 +106,8 @@ func TestReasonIsTheKubelets(t *testing.T) {
 	}
 }
 
-// CRI's own reason becomes the reason, and the message after it is the kubelet's.
+// One of CRI's own reasons must become the reason, and the message after it must be the
+// kubelet's.
 func TestMessageOfCRIsOwnWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"RegistryUnavailable: connection refused":           "RegistryUnavailable: image pull failed for app:1 because the registry is unavailable: connection refused",
@@ -140,8 +141,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestDisconnectedIsNoPullFailure: if the connection to the runtime breaks, the registry is not the
-// cause, and the exit code is that of an unavailable runtime.
+// TestDisconnectedIsNoPullFailure covers a connection to the runtime that breaks: the registry is
+// not the cause, and the exit code must be that of an unavailable runtime.
 func TestDisconnectedIsNoPullFailure(t *testing.T) {
 	for text, want := range map[string]Class{
 		"error reading from server: EOF": Disconnected,

@@ -27,7 +27,8 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 			return
 		}
 		m := manifest{digest: i.Digest, updated: i.CreatedAt.AsTime()}
-		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not set UpdatedAt
+		// containerd 1.6 does not set UpdatedAt.
+		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) {
 			m.updated = updated
 		}
 		for key, digest := range i.Labels {
@@ -40,7 +41,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 	return out, err
 }
 
-// present returns the blobs that are completely in the store.
+// present returns the blobs that the store has completely.
 func (w *watcher) present(ctx context.Context, digests []string) []string {
 	if len(digests) == 0 {
 		return nil
@@ -49,7 +50,7 @@ func (w *watcher) present(ctx context.Context, digests []string) []string {
 	for _, digest := range digests {
 		filters = append(filters, `digest=="`+digest+`"`)
 	}
-	// If this fails, the next look finds the blobs.
+	// If this fails, the next look will find the blobs.
 	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
 	return out
 }
@@ -74,11 +75,12 @@ func (w *watcher) list(ctx context.Context, filters []string, each func(*content
 	}
 }
 
-// maxManifest is the maximum size of an image's manifest, in bytes, which is the limit of
+// maxManifest is the maximum size of an image's manifest in bytes. It is the limit of
 // registries.
 const maxManifest = 4 << 20
 
-// manifestJSON contains the fields of an image's manifest that sizes reads (OCI image-spec).
+// manifestJSON contains the fields of an image manifest (OCI image-spec) that watcher.sizes
+// uses.
 type manifestJSON struct {
 	Config *blobJSON  `json:"config"`
 	Layers []blobJSON `json:"layers"`
@@ -117,9 +119,9 @@ func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	return sizes
 }
 
-// mayUnpack reports whether containerd may be unpacking an image of a repository whose
-// content was already in the store. It checks whether the store contains a manifest to which
-// no image refers, because containerd names an image only after unpacking it. It returns
+// mayUnpack reports whether containerd may be unpacking an image of a repository whose content
+// was already in the store. It checks whether the store has a manifest to which no image
+// refers, because containerd names an image only after it has unpacked the image. It returns
 // true if there is an error.
 func (w *watcher) mayUnpack(ctx context.Context, from source) bool {
 	found, err := w.manifests(ctx, from)

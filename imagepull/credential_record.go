@@ -6,7 +6,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// intend records that an image is about to be pulled. The returned function removes the
+// intend records that podrun is about to pull an image. The returned function removes the
 // record.
 func (p *Puller) intend(image Image) (func(), error) {
 	if p.opt.RecordDir == "" {

@@ -37,20 +37,22 @@ func privately(r *registry) {
 	}
 }
 
-// Whether a pod may use an image that is present because other pods have pulled it.
+// This test checks whether a pod may use an image that is present because another pod has
+// pulled it.
 func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
 	never, allowlist, always := kubelet.NeverVerify, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify
 	for name, test := range map[string]struct {
 		image     string
-		preloaded bool           // not pulled by podrun
+		preloaded bool           // the image was not pulled by podrun
 		puller    *corev1.Secret // Secret of the pod that pulled it; nil if none did
 		user      *corev1.Secret // Secret of the pod that requests it
 		policy    kubelet.ImagePullCredentialsVerificationPolicy
 		allowed   string
-		pulls     int    // by the pod that requests it
-		fails     string // the pod's error
+		// number of pulls by the pod that requests it
+		pulls int
+		fails string // the pod's error
 	}{
 		"the same Secret":                              {image: private, puller: good, user: good},
 		"the same credentials elsewhere":               {image: private, puller: good, user: renamed},
@@ -93,8 +95,8 @@ func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 			if got := r.tries[test.image] - before; got != test.pulls || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("%s: %d pulls, %v", name, got, err)
 			}
-			// With Never, the registry is not contacted, and an image that requires this is
-			// refused.
+			// With the pull policy Never, podrun must not contact the registry. If an image requires
+			// that, podrun must refuse the image.
 			before = r.tries[test.image]
 			err = get(test.user, "Never")
 			if r.tries[test.image] != before || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), ReasonNeverPull) {
@@ -104,8 +106,8 @@ func TestWhichPodsMayUseAPresentImage(t *testing.T) {
 	}
 }
 
-// Two pods of one command request the same image at the same time: the pod that lacks the
-// credentials must not get the image that the other's credentials provided.
+// Two pods of one command request the same image at the same time. The pod that lacks the
+// credentials must not get the image that the other pod's credentials provided.
 func TestConcurrentPullsEachProveAccess(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
 		synctest.Test(t, func(t *testing.T) { eachShowsItsOwn(t, policy) })
@@ -131,8 +133,8 @@ func eachShowsItsOwn(t *testing.T, policy string) {
 	wantFailure(t, err, ReasonPull, Unauthorized)
 }
 
-// Records are readable by root only, contain no credentials, are removed with their image,
-// and are ignored if they are invalid.
+// Only root may be able to read records. Records must contain no credentials, must be removed
+// with their image, and must be ignored if they are invalid.
 func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	r := records{filepath.Join(dir, "image_manager")}
@@ -198,10 +200,11 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Every pod may use an image that was loaded manually, no matter which pod pulled it before.
+// Every pod may use an image that was loaded manually, whichever pod has pulled it before.
 func TestEveryPodMayUseAPreloadedImage(t *testing.T) {
 	r := records{t.TempDir()}
-	if _, err := r.intend("app:1"); err != nil { // its process is killed
+	// The process is then killed.
+	if _, err := r.intend("app:1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.add("app:1", "id", kubelet.ImagePullCredentials{}); err != nil {
@@ -258,8 +261,8 @@ func TestWithoutTag(t *testing.T) {
 	}
 }
 
-// F4: a record that is corrupt, or not a file, makes the pod contact the registry. It is not
-// an error.
+// F4: if a record is corrupt, or not a file, the pod must contact the registry. This must not
+// be an error.
 func TestCorruptRecordCountsForNothing(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -297,7 +300,7 @@ func TestCorruptRecordCountsForNothing(t *testing.T) {
 	}
 }
 
-// F4: the same for the back-off of a pod.
+// F4: the same must hold for the back-off of a pod.
 func TestCorruptBackOffCountsForNothing(t *testing.T) {
 	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
 		m := backOffDir{t.TempDir()}

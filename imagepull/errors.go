@@ -17,20 +17,22 @@ import (
 // PullError explains why a container has no image. It is the Err of the *problem.Error that
 // Wait returns.
 type PullError struct {
-	Image  string     // as written in the pod
-	Reason string     // the waiting reason: ErrImagePull, ImagePullBackOff…
-	Class  Class      // "" if no pull was attempted
-	Err    error      // the runtime's error without credentials; may be nil
-	Found  auth.Found // the credentials with which the pull was attempted
+	Image string // the name as written in the pod
+	// the reason for which the container waits: ErrImagePull, ImagePullBackOff…
+	Reason string
+	Class  Class // "" if podrun did not try to pull the image
+	Err    error // the runtime's error without credentials; may be nil
+	// the credentials that podrun used
+	Found auth.Found
 	// Denied is true if the image is on this host, but the pod has not proven that it may
 	// use it.
 	Denied bool
-	// Present is the name under which the image is on this host although the pull failed; "" if it
-	// is not, or if the pod may not use it.
+	// Present is the name under which the image is on this host although the pull failed. It is ""
+	// if the image is not on this host, or if the pod may not use it.
 	Present string
 }
 
-// Error returns "reason: cause", as in the message of a waiting container.
+// Error returns "reason: cause", as in the message of a container that waits.
 func (e *PullError) Error() string {
 	switch {
 	case e.Reason == ReasonNeverPull:
@@ -41,8 +43,8 @@ func (e *PullError) Error() string {
 	return e.Reason
 }
 
-// detail returns the runtime's text. If the text begins with one of CRI's reasons, which is
-// already in Reason, detail replaces it with the kubelet's message.
+// detail returns the runtime's text. If the text begins with one of CRI's reasons, detail
+// replaces that by the kubelet's message, because Reason already contains it.
 func (e *PullError) detail() string {
 	text := Detail(e.Err)
 	for reason, because := range map[string]string{ReasonUnavailable: "the registry is unavailable", ReasonSignature: "the signature validation failed"} {
@@ -53,8 +55,8 @@ func (e *PullError) detail() string {
 	return text
 }
 
-// tried describes, for a refused pull, the sources of the refused credentials, and the
-// sources that could not be read.
+// tried describes, for a pull that the registry refused, where the refused credentials came
+// from, and which sources could not be read.
 func (e *PullError) tried() string {
 	if e.Class != Unauthorized && e.Class != NotFound {
 		return ""
@@ -87,7 +89,7 @@ func (e *PullError) hint() string {
 		return "the runtime's disk is full: free space on it ('podrun image prune --all' removes unused images)"
 	}
 	if e.Class == Overdue && e.Err != nil {
-		// The text contains the last failure, if there was one.
+		// If there was a failure before, the text contains the last one.
 		if last := Classify(e.Err); last != Transient {
 			return last.Hint()
 		}
@@ -98,7 +100,7 @@ func (e *PullError) hint() string {
 // Unwrap returns the runtime's error; it may be nil.
 func (e *PullError) Unwrap() error { return e.Err }
 
-// backingOff returns the same failure with the reason for the time until the next attempt.
+// backingOff returns the same failure with the reason that applies until the next attempt.
 func (e *PullError) backingOff() *PullError {
 	waiting := *e
 	waiting.Reason = ReasonBackOff
@@ -150,8 +152,8 @@ func (e *ended) Error() string { return e.cause.Error() }
 // Unwrap returns the cause.
 func (e *ended) Unwrap() error { return e.cause }
 
-// cutShort returns the error of a container whose wait ended before its image was present.
-// If the deadline expired and a pull has failed before, the error is that failure.
+// cutShort returns the error of a container if its wait ended before its image was present. If
+// the deadline expired after a pull had failed, the error is that failure.
 func cutShort(end *ended, container, image string, last *PullError) error {
 	switch {
 	case end.deadline && last != nil:

@@ -6,8 +6,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// FuzzNormalize: an accepted name has a tag or a digest after normalization, refers to the
-// same image, and does not change if normalized again.
+// FuzzNormalize checks that an accepted name has a tag or a digest after normalization, refers
+// to the same image, and does not change if it is normalized again.
 func FuzzNormalize(f *testing.F) {
 	for _, seed := range []string{
 		"busybox", "busybox:1.36", "registry.example:5000/a/b_c.d-e:T", "localhost/a", "a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",

@@ -1,7 +1,7 @@
-// Package imagepull pulls a pod's images. It plans the required images, pulls them
-// concurrently as soon as a pod is admitted, and lets each container wait only for its own
+// Package imagepull pulls a pod's images. It plans which images the pod requires. It pulls them
+// concurrently as soon as the pod is admitted, and lets each container wait only for its own
 // image. The order of the calls, the texts of the events and the policies are the kubelet's
-// (pkg/kubelet/images). Two things differ: pulls are concurrent, and permanent errors fail
+// (pkg/kubelet/images). There are two differences: pulls are concurrent, and permanent errors fail
 // immediately. Package imagepull/auth finds credentials; package imagepull/archive reads archives.
 package imagepull
 
@@ -23,28 +23,31 @@ import (
 
 // Plan contains the images of one pod, with one Image per reference.
 type Plan struct {
-	ID             identity.Pod      `json:"id"`
-	Annotations    map[string]string `json:"annotations,omitempty"`    // the pod's, which are sent to the runtime with each image
-	RuntimeHandler string            `json:"runtimeHandler,omitempty"` // from the pod's RuntimeClass
-	Images         []Image           `json:"images"`                   // the images of init containers first
-	// Sandbox is sent to the runtime with each pull. The caller sets it; it may be nil.
+	ID identity.Pod `json:"id"`
+	// annotations of the pod, which podrun sends to the runtime with each image
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// handler of the pod's RuntimeClass
+	RuntimeHandler string  `json:"runtimeHandler,omitempty"`
+	Images         []Image `json:"images"` // the images of init containers first
+	// Sandbox is the config that podrun sends to the runtime with each pull. The caller sets it;
+	// it may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
 	// PullSecrets contains the pod's imagePullSecrets that exist. The caller sets it. A
 	// printed plan must not contain them.
 	PullSecrets []*corev1.Secret `json:"-"`
 }
 
-// Image is one image that the pod needs.
+// Image is one image that the pod requires.
 type Image struct {
-	Name string `json:"name"` // as written in the first container
+	Name string `json:"name"` // the name as written in the first container
 	Ref  string `json:"ref"`  // the reference for the runtime: with a tag or a digest
-	// Policy is the strictest policy of the containers: if one container has Always, the
-	// image is pulled for all; Never applies only if all containers have it.
+	// Policy is the strictest policy of the containers. If one container has Always, podrun pulls
+	// the image for all of them; Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
 }
 
-// Container is a container that needs the image.
+// Container is a container that uses the image.
 type Container struct {
 	Name      string            `json:"name"`
 	Image     string            `json:"image"`     // as written
@@ -52,10 +55,10 @@ type Container struct {
 	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
 }
 
-// New plans the pod's images. It returns a problem (reason InvalidImageName) for each name
-// that cannot be parsed, and a plan with the other images. The pod must be defaulted, so
+// New plans the pod's images. For each name that cannot be parsed, it returns a problem (reason
+// InvalidImageName); the plan contains the other images. The pod must have its defaults, so
 // that each container has its pull policy. runtimeHandler is the handler of the pod's
-// RuntimeClass, "" for the runtime's default.
+// RuntimeClass; "" means the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List
@@ -95,13 +98,13 @@ func ephemeral(pod *corev1.Pod) []corev1.Container {
 	return out
 }
 
-// VolumeImage returns the name that is passed to Pulls.Wait, in place of a container's name, for
-// the image of an image volume. Container names contain no slash, so it is unambiguous.
+// VolumeImage returns a name for the image of an image volume. Pulls.Wait accepts it in place of
+// a container's name. It is unambiguous, because container names contain no slash.
 func VolumeImage(volume string) string { return "volume/" + volume }
 
-// addVolumes adds the images of image volumes. Each image volume gets its own entry, because the
-// pull policy of a container with the same image does not apply to it. Its events are events of the
-// pod.
+// addVolumes adds the images of image volumes. Each image volume has its own entry, because the
+// pull policy of a container with the same image does not apply to the volume. Events about it are
+// events of the pod.
 func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	var problems problem.List
 	for i := range pod.Spec.Volumes {
@@ -121,8 +124,8 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	return problems
 }
 
-// Only returns the plan for restarting one container: it contains only that container's image, or
-// no image if p has none for the container.
+// Only returns the plan for a restart of one container. It contains only the container's image,
+// or no image if p has none for the container.
 func (p Plan) Only(container string) Plan {
 	out := p
 	out.Images = []Image{}
@@ -139,7 +142,7 @@ func (p Plan) Only(container string) Plan {
 }
 
 // normalize adds :latest to a name that has neither a tag nor a digest. It does not expand a short
-// name: the runtime decides to which registry it refers.
+// name, because the runtime decides to which registry the name refers.
 func normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

@@ -118,7 +118,8 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("no limit: %v", got)
 		}
 	}
-	one := newLimiter(5, 0) // registryBurst may be 0, but a pull must be able to begin
+	// registryBurst may be 0, but a pull must be able to begin.
+	one := newLimiter(5, 0)
 	if first, second := one.ReserveN(now, 1).DelayFrom(now), one.ReserveN(now, 1).DelayFrom(now); first != 0 || second != 200*time.Millisecond {
 		t.Errorf("no burst: %v and %v", first, second)
 	}

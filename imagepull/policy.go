@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// once makes one attempt, with the calls in the kubelet's order: inspect the image unless
-// the policy is Always, pull it if it is missing, inspect it again for its size, and inspect it
-// under its name as written to determine its user.
+// once makes one attempt, with the calls in the kubelet's order. It inspects the image unless
+// the policy is Always, pulls it if it is missing, inspects it again for its size, and inspects
+// it under its name as written to determine its user.
 func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
 	var found *runtimeapi.Image
@@ -40,8 +40,8 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// imagePresent reports whether an image in back-off has become present, so that no pull is required. If it
-// has, the job uses the image.
+// imagePresent reports whether an image in back-off has become present, so that it need not be pulled. If
+// it has, the job uses the image.
 func (p *Puller) imagePresent(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {
 		return false

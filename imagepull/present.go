@@ -8,13 +8,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// localRegistry is the registry in the names that podman gives to images without one.
+// localRegistry is the registry that podman adds to the name of an image without one.
 const localRegistry = "localhost/"
 
-// present returns the name under which this host has an image that could not be pulled; "" if it has
-// none that the pod may use. It is the image's own name if the pull policy is Always. Otherwise, an
-// archive of `podman save` contained the image as localhost/NAME. Errors of the runtime are ignored,
-// because the result is used only for a hint.
+// present returns the name under which this host has an image that podrun could not pull. It returns
+// "" if the host does not have the image, or if the pod may not use it. If the pull policy is
+// Always, the name is the image's own. Otherwise, the image comes from an archive of `podman save`,
+// as localhost/NAME. present ignores errors of the runtime, because its result is only used for a
+// hint.
 func (p *Puller) present(ctx context.Context, plan Plan, image Image) string {
 	names := make([]string, 0, 2)
 	if image.Policy == corev1.PullAlways {
@@ -34,13 +35,14 @@ func (p *Puller) present(ctx context.Context, plan Plan, image Image) string {
 	return ""
 }
 
-// hasNoRegistry reports whether the name of an image begins with a path, not with a registry.
+// hasNoRegistry reports whether the name of an image begins with a path, and not with a
+// registry.
 func hasNoRegistry(ref string) bool {
 	first, _, ok := strings.Cut(ref, "/")
 	return !ok || first != "localhost" && !strings.ContainsAny(first, ".:")
 }
 
-// presentHint returns how to use the image that is present; "" if there is none.
+// presentHint returns how to use the image that is present; "" if no image is present.
 func (e *PullError) presentHint() string {
 	switch {
 	case e.Present == "":

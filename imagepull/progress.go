@@ -13,12 +13,12 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// rateWindow is the interval over which a pull's rate is averaged. It is long enough to
+// rateWindow is the time over which podrun averages the rate of a pull. It is long enough to
 // smooth containerd's steps of 1 MiB.
 const rateWindow = 5 * time.Second
 
-// ingest is a blob that containerd is fetching. Its ref is assigned by the fetcher:
-// layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
+// ingest is a blob that containerd is fetching. The fetcher assigns its ref: layer-sha256:…,
+// config-sha256:…, manifest-sha256:…, index-sha256:….
 type ingest struct {
 	ref    string
 	offset int64 // number of bytes received
@@ -30,8 +30,8 @@ func (i ingest) digest() string {
 	return digest
 }
 
-// ofImage reports whether the ingest is a manifest or an index. Until the ingest is complete, it is
-// unknown to which image it belongs.
+// ofImage reports whether the ingest is a manifest or an index. Until the ingest is complete, the
+// image to which it belongs is unknown.
 func (i ingest) ofImage() bool {
 	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
 }
@@ -43,10 +43,12 @@ type manifest struct {
 	blobs   []string // digests of its layers and its config
 }
 
-// source is containerd's label for the repository of content; its host has no port.
+// source is containerd's label for the repository from which content came. Its host has no
+// port.
 type source struct{ host, repository string }
 
-// sourceOf returns the source of a reference, or an empty one if it cannot be parsed.
+// sourceOf returns the source of a reference. If the reference cannot be parsed, the source is
+// empty.
 func sourceOf(ref string) source {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -59,8 +61,8 @@ func sourceOf(ref string) source {
 	return source{host: u.Hostname(), repository: strings.Trim(u.Path, "/")}
 }
 
-// registryOf returns the registry of a reference, with its port, or the reference itself if
-// it cannot be parsed.
+// registryOf returns the registry of a reference, with its port. If the reference cannot be
+// parsed, it returns the reference itself.
 func registryOf(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -73,10 +75,11 @@ func registryOf(ref string) string {
 type look struct {
 	at      time.Time
 	ingests map[string]ingest // by ref
-	known   bool              // false if the runtime does not expose its store
+	// false if the runtime does not provide access to its content store
+	known bool
 }
 
-// open returns the digests of the blobs that are being fetched.
+// open returns the digests of the blobs that containerd is fetching.
 func (l look) open() map[string]bool {
 	out := map[string]bool{}
 	for _, i := range l.ingests {
@@ -85,30 +88,36 @@ func (l look) open() map[string]bool {
 	return out
 }
 
-// transfer is one call of PullImage, as observed from outside. containerd does not report to which
-// call an ingest belongs. podrun attributes blobs to a pull if a manifest of the pull's repository
-// lists them, and the manifest arrived after the pull began or, if the pull resumes an earlier one,
-// its blobs are being fetched.
+// transfer is one call of PullImage, as podrun observes it from outside. containerd does not report
+// to which call an ingest belongs. podrun attributes the blobs of a manifest to a pull if the
+// manifest belongs to the pull's repository and either arrived after the pull began or, if the pull
+// resumes an earlier one, has blobs that are being fetched.
 type transfer struct {
 	from     source
 	registry string // includes the port
 	begun    time.Time
-	// shared is true if another pull of the same repository was in progress at the same time: it is
+	// shared is true if another pull of the same repository was in progress at the same time. It is
 	// then unknown which manifest belongs to which pull.
 	shared bool
 
 	candidates map[string]manifest // by digest
-	manifest   string              // the manifest whose progress is reported for this pull
-	sure       bool                // the manifest arrived after this pull began
-	going      bool                // its blobs were seen to grow
-	sizes      map[string]int64    // sizes of its blobs, by digest; nil until the manifest was read
-	here       map[string]int64    // received bytes of its blobs, by digest
+	// the manifest whose progress podrun reports for this pull
+	manifest string
+	sure     bool // the manifest arrived after this pull began
+	// podrun has seen its blobs grow
+	going bool
+	// the sizes of its blobs, by digest; nil until podrun has read the manifest
+	sizes map[string]int64
+	// the number of received bytes of its blobs, by digest
+	here map[string]int64
 
-	known   bool // true once the store has been readable
-	open    int  // number of its ingests at the last look
-	idle    int  // number of consecutive looks without ingests
-	moved   time.Time
-	offsets map[string]int64 // offsets of the ingests of all candidates, by ref
+	known bool // true when podrun has been able to read the store
+	open  int  // number of its ingests at the last look
+	// number of consecutive looks in which it had no ingests
+	idle  int
+	moved time.Time
+	// the offsets of the ingests of all candidates, by ref
+	offsets map[string]int64
 	samples []sample
 }
 
@@ -122,13 +131,13 @@ func newTransfer(ref string, now time.Time) *transfer {
 		candidates: map[string]manifest{}, here: map[string]int64{}, offsets: map[string]int64{}}
 }
 
-// wantsManifests reports whether to search the store for the pull's manifest.
+// wantsManifests reports whether podrun should search the store for the pull's manifest.
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
 // offer assigns one of the repository's manifests to the transfer. It chooses the first manifest
-// that arrived after the transfer began and that is not assigned to another transfer. Until such a
-// manifest arrives, it chooses one that was already present and whose blobs are being fetched: if
-// these blobs grow, they belong to this pull; otherwise an interrupted pull left them behind.
+// that arrived after the transfer began, and that no other transfer has. Until such a manifest
+// arrives, it chooses one that was already present and whose blobs are being fetched. If these
+// blobs grow, they belong to this pull; otherwise an interrupted pull left them behind.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
 	for _, m := range found {
@@ -144,14 +153,14 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 		}
 		t.going = t.going || moves && m.digest == t.manifest
 	}
-	// The leftovers of an interrupted pull never grow: ignore them once it is known which blobs
+	// The leftovers of an interrupted pull never grow. Ignore them when it is known which blobs
 	// this pull fetches.
 	if t.sure || t.going {
 		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
 	}
 }
 
-// motion reports whether any blobs of a manifest are being fetched, and whether one of them
+// motion reports whether containerd is fetching blobs of a manifest, and whether one of these
 // has grown since the last look.
 func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	for ref, i := range l.ingests {
@@ -163,15 +172,15 @@ func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	return open, moves
 }
 
-// claim assigns a manifest to this pull, for its progress reports.
+// claim assigns a manifest to this pull. The pull's progress reports then use it.
 func (t *transfer) claim(m manifest, taken map[string]bool) {
 	delete(taken, t.manifest)
 	taken[m.digest] = true
 	t.manifest, t.going, t.sizes, t.here, t.samples = m.digest, false, nil, map[string]int64{}, nil
 }
 
-// missing returns the blobs that, as far as is known, are neither complete nor being
-// fetched.
+// missing returns the blobs that are neither complete nor being fetched, as far as podrun
+// knows.
 func (t *transfer) missing(l look) []string {
 	open := l.open()
 	var out []string
@@ -212,7 +221,7 @@ func (t *transfer) see(l look, present []string) {
 	}
 }
 
-// follow records whether any content that may belong to this pull has grown.
+// follow records whether content that may belong to this pull has grown.
 func (t *transfer) follow(l look) {
 	mine := map[string]bool{}
 	for _, m := range t.candidates {
@@ -232,7 +241,8 @@ func (t *transfer) follow(l look) {
 	t.offsets = now
 }
 
-// stalled returns how long no ingest of this pull has grown, or 0 if there are no ingests.
+// stalled returns for how long no ingest of this pull has grown. It returns 0 if the pull has
+// no ingests.
 func (t *transfer) stalled(now time.Time) time.Duration {
 	if len(t.offsets) == 0 {
 		return 0
@@ -240,9 +250,9 @@ func (t *transfer) stalled(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// unanswered returns how long the registry has not responded, that is, for how long no content of
-// the image has been present or being fetched. It returns 0 if there is such content, or if the
-// store cannot be read.
+// unanswered returns for how long the registry has not responded. In this time, no content of the
+// image was present or being fetched. unanswered returns 0 if there is such content, or if podrun
+// cannot read the store.
 func (t *transfer) unanswered(now time.Time) time.Duration {
 	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
@@ -250,7 +260,7 @@ func (t *transfer) unanswered(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// bytes returns the received and the total bytes of the image, or 0, 0 if unknown.
+// bytes returns the received bytes and all bytes of the image, or 0, 0 if they are unknown.
 func (t *transfer) bytes() (here, total int64) {
 	for digest, size := range t.sizes {
 		total += size
@@ -283,14 +293,14 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	}
 	p.Bytes, p.Total = t.bytes()
 	p.Rate = t.rate()
-	// Between two layers there is also no ingest for a moment.
+	// Between two layers, there is also no ingest for a moment.
 	if t.open == 0 && (p.Bytes >= p.Total || t.idle > 1) {
 		p.State, p.Rate = event.PullUnpacks, 0
 	}
 	return p
 }
 
-// stallError returns the error for a pull that was canceled because it stalled.
+// stallError returns the error for a pull that podrun canceled because it had stalled.
 func (t *transfer) stallError(stalled time.Duration) error {
 	here, total := t.bytes()
 	if total == 0 {

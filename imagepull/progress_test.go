@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// begun is the time at which the pulls in these tests begin.
+// begun is the time at which the pulls of these tests begin.
 var begun = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// lookAt returns a look some time after begun, with ingests given by their refs.
+// lookAt returns a look at some time after begun. It has ingests with the given refs.
 func lookAt(after time.Duration, offsets map[string]int64) look {
 	l := look{at: begun.Add(after), known: true, ingests: map[string]ingest{}}
 	for ref, offset := range offsets {
@@ -38,7 +38,7 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// The reported progress of a pull from beginning to end.
+// This test covers the progress that podrun reports for a pull, from the beginning to the end.
 func TestProgressOfAPull(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	state := func(l look, present ...string) event.Pull {
@@ -64,11 +64,12 @@ func TestProgressOfAPull(t *testing.T) {
 	}
 	want(state(first, "config"), event.Pull{State: event.Pulling, Bytes: 11, Total: 301})
 	want(state(lookAt(3*time.Second, map[string]int64{"layer-one": 60, "layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 111, Total: 301, Rate: 50})
-	// Between two layers there is briefly no ingest.
+	// Between two layers, there is no ingest for a moment.
 	want(state(lookAt(4*time.Second, nil), "one"), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 46})
 	want(state(lookAt(5*time.Second, map[string]int64{"layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 35})
 	want(state(lookAt(6*time.Second, nil), "two"), event.Pull{State: event.PullUnpacks, Bytes: 301, Total: 301})
-	// Layers whose snapshots are present are not fetched: there are no further ingests.
+	// If the snapshots of layers are present, containerd does not fetch the layers, and there are
+	// no further ingests.
 	p = newTransfer("r/app:1", begun)
 	p.offer([]manifest{m}, first, map[string]bool{})
 	p.sizes = map[string]int64{"config": 1, "one": 100}
@@ -76,7 +77,7 @@ func TestProgressOfAPull(t *testing.T) {
 	want(state(lookAt(2*time.Second, nil)), event.Pull{State: event.PullUnpacks, Bytes: 1, Total: 101})
 }
 
-// With a runtime that does not expose its store, only the elapsed time is known.
+// With a runtime that does not provide access to its store, podrun knows only the elapsed time.
 func TestProgressWithoutStore(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	p.see(look{at: begun.Add(3 * time.Second)}, nil)
@@ -86,8 +87,8 @@ func TestProgressWithoutStore(t *testing.T) {
 	}
 }
 
-// Two pulls of one repository never show the same manifest, and one that an earlier pull
-// left is shown only while its blobs grow.
+// Two pulls of one repository must never show the same manifest. If an earlier pull left a
+// manifest behind, podrun must show it only while its blobs grow.
 func TestManifestsOfConcurrentPulls(t *testing.T) {
 	old := manifest{digest: "old", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	one := manifest{digest: "one", updated: begun.Add(time.Second), blobs: []string{"b"}}
@@ -113,14 +114,16 @@ func TestManifestsOfConcurrentPulls(t *testing.T) {
 	}
 }
 
-// The leftovers of an interrupted pull are not attributed to the pull of another tag once
-// that pull's manifest is present. Of two such leftovers, the one that grows is shown.
+// When the manifest of a pull is present, podrun must not attribute the leftovers of an
+// interrupted pull of another tag to the pull. Of two such leftovers, podrun must show the one
+// that grows.
 func TestLeftoversOfAnotherTag(t *testing.T) {
 	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}
 	mine := manifest{digest: "mine", updated: begun.Add(time.Second), blobs: []string{"c"}}
 	for name, test := range map[string]struct {
-		found [][]manifest       // at each look, ten seconds apart
+		// the manifests at each look; looks are ten seconds apart
+		found [][]manifest
 		looks []map[string]int64 // at each look
 		want  string
 		stall time.Duration
@@ -146,7 +149,7 @@ func TestLeftoversOfAnotherTag(t *testing.T) {
 	}
 }
 
-// A stall is distinguished from a slow pull, and from a pull that fetches nothing.
+// podrun must distinguish a stall from a slow pull, and from a pull that fetches nothing.
 func TestStalled(t *testing.T) {
 	m := manifest{digest: "m", updated: begun, blobs: []string{"one", "two"}}
 	other := manifest{digest: "other", updated: begun, blobs: []string{"three"}}
@@ -177,8 +180,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// With a runtime that does not expose its store, only the elapsed time is reported, and only
-// until the pull has ended.
+// With a runtime that does not provide access to its store, podrun must report only the elapsed
+// time, and only until the pull has ended.
 func TestWatchWithoutContainerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

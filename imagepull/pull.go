@@ -35,7 +35,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
 }
 
-// try retries until the image is present, a permanent error occurs, or ctx ends.
+// try repeats attempts until the image is present, a permanent error occurs, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	if left := p.left(key); left > 0 && p.imagePresent(ctx, plan, j) {
@@ -74,8 +74,9 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	}
 }
 
-// pull pulls an image that is missing or that the registry must verify. If several pods need
-// the same image at the same time, one of them pulls it for all pods that may use it.
+// pull pulls an image that is missing, or that the pod may use only if the registry permits it.
+// If several pods need the same image at the same time, one of them pulls it for all pods that
+// may use it.
 func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {
 	waited, came, unlock, err := p.lock(ctx, image.Ref)
 	if err != nil {
@@ -126,9 +127,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with one credential after the other, and returns the credential that was
-// accepted. If all calls fail, it returns the last error that is not a refusal of the credentials
-// or, if all errors are refusals, the last of them.
+// fetch calls PullImage with one credential after the other, and returns the credential that the
+// registry accepted. If all calls fail, it returns the last error that is not a refusal of the
+// credentials. If all errors are refusals, it returns the last one.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
 	var found auth.Found
 	if p.opt.Auth != nil {
@@ -162,9 +163,9 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	return "", auth.Credential{}, failed
 }
 
-// user reads the image's user, which decides whether the container may run as non-root. An
-// image without a user runs as root (CVE-2019-11245: podrun reads the user before every
-// start, not only after a pull).
+// user reads the image's user, which determines whether the container may run as non-root. An
+// image without a user runs as root. (CVE-2019-11245: podrun reads the user before every start,
+// and not only after a pull.)
 func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result) (Result, error) {
 	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.Name})
 	if err != nil {

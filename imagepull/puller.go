@@ -20,39 +20,40 @@ import (
 // Options are the settings of a Puller. The zero value sets no limits, pulls anonymously and
 // reports no events.
 type Options struct {
-	MaxParallel int     // concurrent pulls of all pods; 0 means no limit
-	QPS         float64 // started pulls per second; 0 means no limit
-	Burst       int     // pulls that may start at once
-	// Auth returns the credentials to try for an image reference, the best first; secrets
-	// are the pod's imagePullSecrets. If it returns none, or Auth is nil, the pull is
-	// anonymous. An error is permanent: it means that the user's input is invalid.
+	MaxParallel int     // maximum number of concurrent pulls of all pods; 0 means no limit
+	QPS         float64 // maximum number of pulls that start per second; 0 means no limit
+	Burst       int     // number of pulls that may start at once
+	// Auth returns the credentials to try for an image reference, the best first. secrets are the
+	// pod's imagePullSecrets. If it returns none, or if Auth is nil, the pull is anonymous. An
+	// error means that the user's input is invalid, so it is permanent.
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
-	// RetryAlways means that permanent errors other than BadCredentials are retried, too.
+	// RetryAlways means that podrun also retries permanent errors, except BadCredentials.
 	RetryAlways bool
 	// Attended means that a user waits who can correct the name of the registry: a name that does not
 	// resolve is a permanent error then, unless RetryAlways is set.
 	Attended bool
 	// Timeout limits the time for one image, including retries; 0 means no limit.
 	Timeout time.Duration
-	// BackOffDir is the directory that preserves the back-off for later processes; "" keeps
-	// it only in memory.
+	// BackOffDir is the directory in which podrun stores the back-off for later processes. With
+	// "", the back-off is only in memory.
 	BackOffDir string
-	// RecordDir is the directory that records the credentials with which each image was
-	// pulled (KEP-2535), for Verify. With "", podrun records nothing, and every pod may use
-	// every image on this host.
+	// RecordDir is the directory in which podrun records the credentials with which it pulled each
+	// image (KEP-2535), for Verify. With "", podrun records nothing, and every pod may use every
+	// image on this host.
 	RecordDir string
 	Verify    Verification
-	// Emit receives the containers' events; may be nil.
+	// Emit receives the containers' events; it may be nil.
 	Emit event.Sink
-	// Warn receives a warning when the first pull of an image has failed and is retried; may be nil.
+	// Warn receives a warning when the first pull of an image has failed and podrun will retry it;
+	// it may be nil.
 	Warn func(problem.List)
-	// Progress receives the progress of the pulls periodically; may be nil.
+	// Progress receives the progress of the pulls at intervals; it may be nil.
 	Progress event.Sink
-	// Pulled is called after each successful pull with the image's size in bytes and the
-	// duration of the pull, including waits; may be nil. It must not block.
+	// Pulled is called after each successful pull with the image's size in bytes and the duration
+	// of the pull, including waits. It may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
-	// StallTimeout is the time without new data in containerd's store after which a pull is
-	// canceled and retried; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
+	// If containerd's store receives no new data for StallTimeout, podrun cancels the pull and
+	// retries it; 0 means never. containerd adds 1 MiB at a time. Other runtimes are not
 	// supported.
 	StallTimeout time.Duration
 }
@@ -63,17 +64,19 @@ type Puller struct {
 	opt    Options
 	slots  chan struct{} // nil means no limit
 	limit  *rate.Limiter
-	queue  chan struct{} // contains an element while a pull waits for limit
-	watch  *watcher
+	// has an element while a pull waits for the rate limit
+	queue chan struct{}
+	watch *watcher
 
 	mu      sync.Mutex
 	backOff backOff
-	known   map[string]bool     // UIDs of the pods whose stored back-off has been read
-	busy    map[string]*pulling // by reference
+	// UIDs of the pods whose stored back-off podrun has read
+	known map[string]bool
+	busy  map[string]*pulling // by reference
 }
 
-// NewPuller returns a puller that uses client, which must stay open while pulls run. It
-// reads and writes nothing before Start.
+// NewPuller returns a puller that uses client. The caller must not close client while pulls
+// run. It reads and writes nothing before Start.
 func NewPuller(client *cri.Client, opt Options) *Puller {
 	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), queue: make(chan struct{}, 1), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
@@ -84,9 +87,11 @@ func NewPuller(client *cri.Client, opt Options) *Puller {
 
 // Result is an image that is present on this host.
 type Result struct {
-	ImageID  string // for CreateContainer
-	UID      *int64 // the image's user; 0 if the image has none, nil if it has only a name
-	Username string // the name of the image's user, if it has no number
+	ImageID string // for CreateContainer
+	// the ID of the image's user: 0 if the image has none, nil if it has only a name
+	UID *int64
+	// the name of the image's user, if the user has no number
+	Username string
 	Size     uint64 // bytes
 }
 
@@ -104,9 +109,9 @@ type job struct {
 	image Image
 	done  chan struct{}
 
-	// Set before done is closed.
+	// These fields are set before done is closed.
 	result Result
-	pulled bool // pulled from the registry by this job
+	pulled bool // this job pulled the image from the registry
 	err    error
 
 	mu     sync.Mutex
@@ -114,8 +119,8 @@ type job struct {
 	failed chan struct{} // closed at the first failure that causes a back-off
 }
 
-// Start starts to pull all images of the plan concurrently and returns. The pulls end with
-// ctx or Stop.
+// Start starts to pull all images of the plan concurrently, and returns. The pulls end when ctx
+// ends or Stop is called.
 func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	ctx, cancel := context.WithCancel(ctx)
 	pulls := &Pulls{puller: p, plan: plan, jobs: map[string]*job{}, cancel: cancel}
@@ -132,8 +137,8 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	return pulls
 }
 
-// Stop cancels the pulls in progress and waits until they have ended. It may be called
-// repeatedly.
+// Stop cancels the pulls that are in progress, and waits until they have ended. It may be
+// called repeatedly.
 func (s *Pulls) Stop() {
 	s.cancel()
 	s.all.Wait()
@@ -141,8 +146,8 @@ func (s *Pulls) Stop() {
 
 // Wait waits for a container's image, regardless of other images, and returns it. Each call
 // emits the container's events once. The error is a *problem.Error of kind Image (with a
-// *PullError), of kind Runtime (the runtime could not inspect the image) or of kind
-// Deadline, or it wraps the cause of ctx.
+// *PullError), Runtime (the runtime could not inspect the image) or Deadline, or it wraps the
+// cause of ctx.
 func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -168,9 +173,9 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// BackOffError returns the failure that caused the back-off of an image: of the first image in
-// back-off, in the order of the plan, or nil if there is none. The error is as documented for Wait.
-// BackOffError emits no event and does not wait.
+// BackOffError returns the failure that caused a back-off. It considers the first image in
+// back-off, in the order of the plan, and returns nil if none is in back-off. The error is as
+// documented for Wait. BackOffError emits no event and does not wait.
 func (s *Pulls) BackOffError() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -182,8 +187,8 @@ func (s *Pulls) BackOffError() error {
 	return nil
 }
 
-// failed returns why a container will not get its image. It emits the events, except those
-// that the job has already emitted for the first container.
+// failed returns why a container will not get its image. It emits the events for this, except
+// those that the job has already emitted for the first container.
 func (s *Pulls) failed(j *job, c Container, first bool) error {
 	var end *ended
 	if errors.As(j.err, &end) {
@@ -219,8 +224,8 @@ func (j *job) setLast(e *PullError) {
 	j.last = e
 }
 
-// container returns a container of the image; first reports whether the pull's events refer
-// to it.
+// container returns a container of the image. first reports whether the events of the pull
+// refer to this container.
 func (i Image) container(name string) (c Container, first bool) {
 	for at, c := range i.Containers {
 		if c.Name == name {
@@ -241,10 +246,10 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 	})
 }
 
-// Ready waits until every image of the plan is present on this host, for callers that need
-// all images before they start anything. It does not emit the event that Wait emits for an image
-// that is already present. The error is as documented for Wait, for the first image in the order of
-// the plan.
+// Ready waits until every image of the plan is present on this host. It is for callers that require
+// all images before they start anything. Wait emits an event for an image that is already present;
+// Ready does not. The error is as documented for Wait; it is that of the first image in the order
+// of the plan.
 func (s *Pulls) Ready(ctx context.Context) error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -261,9 +266,8 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Done reports whether the pull of a container's image has ended, successfully or not, so
-// that Wait would return immediately. It returns true for a container that is not in the
-// plan.
+// Done reports whether the pull of a container's image has ended, successfully or not. Wait
+// would then return immediately. If the container is not in the plan, Done returns true.
 func (s *Pulls) Done(container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -277,8 +281,8 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
-// Present returns a container's image if it is available: Wait would return the same image without
-// waiting. Present emits no event.
+// Present returns a container's image if it is available. Wait would then return the same image
+// immediately. Present emits no event.
 func (s *Pulls) Present(container string) (Result, bool) {
 	j, ok := s.jobs[container]
 	if !ok || !s.Done(container) || j.err != nil {
@@ -287,9 +291,9 @@ func (s *Pulls) Present(container string) (Result, bool) {
 	return j.result, true
 }
 
-// BacksOff waits for the first attempt to pull a container's image and reports whether the attempt
-// caused a back-off, so that the image may not be available for a long time. It returns false if
-// ctx ends first.
+// BacksOff waits for the first attempt to pull a container's image, and reports whether the
+// attempt caused a back-off. If it did, the image may not be available for a long time. It returns
+// false if ctx ends first.
 func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {

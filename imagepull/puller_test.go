@@ -19,7 +19,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// The calls and events of kubelet-golden 28-image-policies, for one container each.
+// This test compares the calls and events of kubelet-golden 28-image-policies, with one
+// container for each.
 func TestPoliciesCallsAndEventsAreTheKubelets(t *testing.T) {
 	for _, test := range []struct {
 		name, image, policy string
@@ -129,7 +130,8 @@ func TestTransientFailureBacksOffAndRecovers(t *testing.T) {
 		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took != 70*time.Second { // 10 + 20 + 40
+		// These are the back-offs: 10 + 20 + 40.
+		if took := time.Since(begun); took != 70*time.Second {
 			t.Errorf("took %v, want 70 s", took)
 		}
 		once := []string{
@@ -161,7 +163,7 @@ func TestDeadlineNamesTheLastFailure(t *testing.T) {
 		if want := `container app: image "r.example/app:1": ImagePullBackOff: dial tcp 127.0.0.1:1: connect: connection refused`; err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)
 		}
-		// A call after the end returns the same error.
+		// A call after the end must return the same error.
 		_, err = pulls.Wait(t.Context(), "app")
 		wantFailure(t, err, ReasonBackOff, Unavailable)
 	})
@@ -275,8 +277,8 @@ func TestQPS(t *testing.T) {
 	})
 }
 
-// TestQPSOfAbandonedPulls: pulls that end before their turn do not count, in whatever order
-// they end.
+// TestQPSOfAbandonedPulls checks that pulls that end before their turn do not count, in
+// whatever order they end.
 func TestQPSOfAbandonedPulls(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 		for _, parallel := range []int{0, 1, 2} {
@@ -293,7 +295,8 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	puller := r.puller(Options{QPS: 0.125, Burst: 1, MaxParallel: parallel})
 	start := func(name string) *Pulls {
 		pulls := puller.Start(t.Context(), planOf(t, "containers:\n"+container("app", name+":1", "IfNotPresent")))
-		synctest.Wait() // it is in the queue
+		// It is in the queue.
+		synctest.Wait()
 		return pulls
 	}
 	begun := time.Now()
@@ -318,7 +321,7 @@ func abandonPulls(t *testing.T, order []int, parallel int) {
 	}
 }
 
-// If several pods lack the same image, or have the pull policy Always, one of them pulls it
+// If several pods lack the same image, or have the pull policy Always, one of them must pull it
 // for all.
 func TestPodsShareAPull(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
@@ -345,7 +348,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	if r.tries["app:1"] != 1 {
 		t.Errorf("%s: pulled %d times", policy, r.tries["app:1"])
 	}
-	// A later pod contacts the registry again if its policy is Always.
+	// A later pod must contact the registry again if its policy is Always.
 	before := r.tries["app:1"]
 	later := p.Start(t.Context(), planOf(t, spec))
 	if _, err := later.Wait(t.Context(), "app"); err != nil || (r.tries["app:1"] > before) != (policy == "Always") {
@@ -353,7 +356,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	}
 }
 
-// A failed pull is not shared: each container that requires a pull tries.
+// Pods must not share a failed pull: each container that requires a pull must try.
 func TestAFailedPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("app:1")
@@ -405,7 +408,7 @@ func TestWaitForAStranger(t *testing.T) {
 	}
 }
 
-// With RetryAlways, permanent errors are retried too.
+// With RetryAlways, podrun must also retry permanent errors.
 func TestRetryAlways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

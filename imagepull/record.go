@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// withoutTag removes the tag and the digest from an image's name as written.
+// withoutTag removes the tag and the digest from the name of an image as written in the pod.
 func withoutTag(image string) string {
 	parsed, err := reference.Parse(image)
 	if err != nil {
@@ -30,11 +30,12 @@ func withoutTag(image string) string {
 	return image
 }
 
-// maxRecorded is the maximum number of Secrets per name in a record, as in the kubelet.
+// maxRecorded is the maximum number of Secrets that a record has for each name, as in the
+// kubelet.
 const maxRecorded = 100
 
 // usedBy returns the record of a pull, which names the Secret with the credentials. A pull with
-// credentials of this host, or without credentials, permits every pod to use the image.
+// credentials of this host, or without credentials, permits all pods to use the image.
 func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	if c.Secret == nil {
 		return kubelet.ImagePullCredentials{NodePodsAccessible: true}
@@ -44,8 +45,8 @@ func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	}}}
 }
 
-// hashOf returns the kubelet's hash of credentials. A hash cannot be reversed, but a weak password
-// can be guessed from it, so only root may read the records.
+// hashOf returns the kubelet's hash of credentials. The credentials cannot be computed from the
+// hash. But a weak password can be found by trying, so only root may read the records.
 func hashOf(a *runtimeapi.AuthConfig) string {
 	data, err := json.Marshal(credentialprovider.AuthConfig{Username: a.GetUsername(), Password: a.GetPassword(), Auth: a.GetAuth(),
 		IdentityToken: a.GetIdentityToken(), RegistryToken: a.GetRegistryToken()})
@@ -56,7 +57,7 @@ func hashOf(a *runtimeapi.AuthConfig) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// merge adds a pull to a record, and reports whether that changed the record.
+// merge adds a pull to a record, and reports whether the record has changed.
 func merge(recorded, pulled kubelet.ImagePullCredentials) (out kubelet.ImagePullCredentials, changed bool) {
 	switch {
 	case recorded.NodePodsAccessible:

@@ -19,11 +19,12 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// records stores, for each image that podrun pulled, the Secrets with which it was pulled. The
-// files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during a
-// pull, <dir>/pulling/sha256-<hash of the image's name>. If a process dies during a pull, the
-// file in pulling shows that the image was not present before. The files contain hashes of
-// credentials, never credentials. Several processes may use the directory concurrently.
+// records stores, for each image that podrun pulled, the Secrets with which podrun pulled it.
+// The files have the kubelet's format: <dir>/pulled/sha256-<hash of the image's ID> and, during
+// a pull, <dir>/pulling/sha256-<hash of the image's name>. If a process is killed during a
+// pull, the file in pulling shows that the image was not present before. The files contain
+// hashes of credentials, never credentials. Several processes may use the directory
+// concurrently.
 type records struct{ dir string }
 
 func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
@@ -31,7 +32,7 @@ func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256(
 func (r records) pulled(id string) string     { return filepath.Join(r.dir, "pulled", fileOf(id)) }
 func (r records) pulling(image string) string { return filepath.Join(r.dir, "pulling", fileOf(image)) }
 
-// lock excludes other processes from the records. It must be held only briefly.
+// lock excludes other processes from the records. A process must hold it only briefly.
 func (r records) lock() (unlock func(), err error) {
 	for _, dir := range []string{"pulled", "pulling"} {
 		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
@@ -48,7 +49,7 @@ func (r records) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// intend records that an image is about to be pulled. The returned function removes the
+// intend records that podrun is about to pull an image. The returned function removes the
 // record, unless another process is still pulling the image.
 func (r records) intend(image string) (func(), error) {
 	unlock, err := r.lock()
@@ -65,7 +66,8 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = hostfile.Flock(f, unix.LOCK_SH) // does not block, because exclusive locks are acquired only while holding r.lock
+		// This does not block, because a process that acquires an exclusive lock holds r.lock.
+		err = hostfile.Flock(f, unix.LOCK_SH)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -77,7 +79,8 @@ func (r records) done(image string, f *os.File) {
 	defer f.Close()
 	unlock, err := r.lock()
 	if err != nil {
-		return // the only effect of a remaining record is that the next pod contacts the registry
+		// If the record remains, the only effect is that the next pod contacts the registry.
+		return
 	}
 	defer unlock()
 	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
@@ -90,13 +93,14 @@ func typeOf(kind string) metav1.TypeMeta {
 }
 
 // find reads an image's record. record is nil if there is none or it cannot be parsed. ours reports
-// whether podrun pulled, or may have pulled, the image.
+// whether podrun pulled the image, or may have pulled it.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
 	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
 	if !errors.Is(err, fs.ErrNotExist) {
 		record = &kubelet.ImagePulledRecord{}
 		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			record = nil // the next pull contacts the registry and replaces the record
+			// The next pull contacts the registry and replaces the record.
+			record = nil
 		}
 		return record, true, nil
 	}
@@ -107,7 +111,7 @@ func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours
 	return nil, true, err
 }
 
-// add records the credentials with which an image was pulled.
+// add records the credentials with which podrun pulled an image.
 func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) error {
 	unlock, err := r.lock()
 	if err != nil {
@@ -140,8 +144,8 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 }
 
 // ForgetPulls removes the records (KEP-2535) of images that the runtime no longer has. dir is
-// Options.RecordDir, and here contains the IDs of the runtime's images. A missing dir is not an
-// error; any other error is the file system's.
+// Options.RecordDir, and here contains the IDs of the images that the runtime has. If dir does
+// not exist, that is not an error. Any other error is the file system's.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}
@@ -161,8 +165,8 @@ func ForgetPulls(dir string, here []string) error {
 	}
 	defer unlock()
 	for _, f := range files {
-		// A file whose name begins with a dot was left behind by a podrun process that was killed
-		// while it wrote a record.
+		// If the name of a file begins with a dot, a podrun process was killed while it wrote a
+		// record.
 		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}
@@ -173,9 +177,10 @@ func ForgetPulls(dir string, here []string) error {
 	return nil
 }
 
-// Preloaded removes the records (KEP-2535) of an image that was loaded from an archive, so
-// that every pod may use it. dir is Options.RecordDir, image the name and id the runtime's
-// ID. A missing record is not an error; any other error is the file system's.
+// Preloaded removes the records (KEP-2535) of an image that was loaded from an archive, so that
+// every pod may use the image. dir is Options.RecordDir, image is the image's name, and id is
+// the runtime's ID of the image. If there is no record, that is not an error. Any other error
+// is the file system's.
 func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {

@@ -19,25 +19,25 @@ var (
 	bearer   = expression(`(?i)\b((?:bearer|basic)\s+)[a-z0-9+/._~-]{16,}=*`)
 )
 
-// redact replaces credentials in a runtime's text (passwords in URLs, signed queries,
-// authorization headers) by "***".
+// redact replaces credentials in a runtime's text by "***": passwords in URLs, signed queries
+// and authorization headers.
 func redact(text string) string {
 	text = userinfo().ReplaceAllString(text, "${1}***@")
 	text = secret().ReplaceAllString(text, "${1}***")
 	return bearer().ReplaceAllString(text, "${1}***")
 }
 
-// shortestSecret is the minimum length of a credential that is removed from a text: a
+// shortestSecret is the minimum length of a credential that podrun removes from a text. A
 // shorter one may occur in any text by chance.
 const shortestSecret = 4
 
-// maxDetail limits how much of a runtime's text about a pull podrun keeps, in bytes, because the
+// maxDetail limits how many bytes podrun keeps of a runtime's text about a pull, because the
 // text may quote the registry's response.
 const maxDetail = 10 << 10
 
-// withoutCredentials removes from the error of a pull the credentials with which the pull was
-// attempted, in every form in which the registry received them and may return them. It also limits
-// the length of the text.
+// withoutCredentials removes the credentials that podrun used for a pull from the pull's error. It
+// removes every form in which the registry received them and may return them. It also limits the
+// length of the text.
 func withoutCredentials(err error, tried []auth.Credential) error {
 	text := Detail(err)
 	clean := text

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// TestPullErrorEchoesNoCredentials: a registry may return what it received, in any form, and
-// any amount of text.
+// TestPullErrorEchoesNoCredentials covers a registry that returns what it received, in any
+// form, and any amount of text.
 func TestPullErrorEchoesNoCredentials(t *testing.T) {
 	login := &runtimeapi.AuthConfig{Username: "bob", Password: "p&s s"}
 	header := base64.StdEncoding.EncodeToString([]byte("bob:p&s s"))
@@ -26,7 +26,7 @@ func TestPullErrorEchoesNoCredentials(t *testing.T) {
 			t.Errorf("%q became %q", echo, text)
 		}
 	}
-	// The truncation must not leave the beginning of a secret.
+	// The truncated text must not end with the beginning of a secret.
 	long := strings.Repeat("漢", 1<<20) + header
 	for _, before := range []int{0, maxDetail - len(header)/2, 1 << 20} {
 		err := withoutCredentials(status.Error(codes.Unknown, strings.Repeat("x", before)+header+long), tried)

@@ -17,13 +17,14 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// registry is a runtime's image service: the images that it has and can pull, and how long a
-// pull takes.
+// registry is the image service of a runtime. It specifies which images the runtime has and can
+// pull, and how long a pull takes.
 type registry struct {
-	runtimeapi.ImageServiceClient // nil: any other method panics
+	// This is nil: any other method panics.
+	runtimeapi.ImageServiceClient
 
 	mu        sync.Mutex
-	here      map[string]*runtimeapi.Image // by reference, with :latest
+	here      map[string]*runtimeapi.Image // by reference, with the tag :latest
 	pull      func(try int, req *runtimeapi.PullImageRequest) error
 	slow      map[string]time.Duration
 	calls     []string

@@ -14,15 +14,16 @@ const maxRetryAfter = backOffMax
 // section 10.2.3; RFC 6585, section 4).
 var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 
-// askedFor matches the delay that a registry requests in the text of a pull's error. Runtimes do
-// not pass on the header, but containerd's "Server message" and CRI-O's text contain the registry's
+// askedFor matches a delay that a registry requests in the text of a pull's error. Runtimes do not
+// pass on the header. But containerd's "Server message" and CRI-O's text contain the registry's
 // message, such as ghcr.io's "retry-after: 1.2ms, allowed: 44000/minute".
 var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
 
 // retryAfter returns the delay that an overloaded registry requests in the text of a pull's
-// error: at most maxRetryAfter; 0 if it requests none.
+// error, up to maxRetryAfter. If the registry requests none, it returns 0.
 func retryAfter(text string, now time.Time) time.Duration {
-	text = quoted().ReplaceAllString(text, `""`) // an image may have any name
+	// An image may have any name.
+	text = quoted().ReplaceAllString(text, `""`)
 	if !overloaded().MatchString(text) {
 		return 0
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// setLast records the failure that caused a job's back-off, and reports the first one.
+// setLast records the failure that caused a job's back-off. It reports whether it was the first
+// one.
 func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullError, next time.Duration) {
 	if j.lastFailure() == nil {
 		p.warnRetrying(ctx, plan, j.image, failed, next)
@@ -17,8 +18,8 @@ func (p *Puller) setLast(ctx context.Context, plan Plan, j *job, failed *PullErr
 	j.setLast(failed)
 }
 
-// warnRetrying reports, once for each image, that its pull has failed and is retried, until when, and what
-// the user can do instead: otherwise, a command prints nothing new for minutes.
+// warnRetrying reports, once for each image, that its pull has failed and that podrun retries it, until
+// when, and what the user can do instead. Otherwise a command would print nothing new for minutes.
 func (p *Puller) warnRetrying(ctx context.Context, plan Plan, image Image, failed *PullError, next time.Duration) {
 	if p.opt.Warn == nil {
 		return

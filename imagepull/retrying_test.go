@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestFirstFailureIsReported: the first failure of a pull that is retried is a warning with the time
-// limit, the next attempt and an alternative, once for each image.
+// TestFirstFailureIsReported checks that the first failure of a pull causes one warning for each
+// image. The warning must contain the time limit, the next attempt and an alternative.
 func TestFirstFailureIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
@@ -58,8 +58,8 @@ func TestFirstFailureIsReported(t *testing.T) {
 	})
 }
 
-// TestImageIsPresent: if a pull fails although the image is on this host, under podman's name or because the
-// pull policy is Always, the hint says so.
+// TestImageIsPresent covers a pull that fails although the image is on this host, under podman's name or
+// because the pull policy is Always. The hint must say so.
 func TestImageIsPresent(t *testing.T) {
 	for _, tc := range []struct{ name, image, policy, present, hint string }{
 		{"podman save", "app:1", "IfNotPresent", "localhost/app:1", "set image: localhost/app:1"},

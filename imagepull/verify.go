@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// mustPull reports whether a pod must pull an image that is already present, to verify that
-// it may use the image. An unreadable record or Secret does not count as verification.
+// mustPull reports whether a pod must pull an image that is already present, to prove that it
+// may use the image. If a record or a Secret cannot be read, it proves nothing.
 func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -26,8 +26,8 @@ func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool 
 	return record == nil || !allows(record, plan, image)
 }
 
-// shown reports whether a pod with pull policy Always may instead use the image that another
-// pod of this command has just pulled.
+// shown reports whether a pod with pull policy Always need not pull the image, because another
+// pod of this command has just pulled it and this pod may use it.
 func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -46,12 +46,13 @@ func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	return err == nil && mayUse(recorded, have)
 }
 
-// Verification decides whether a pod must prove that it has access to an image that is
-// already on this host (KEP-2535: an image that one pod pulled with its Secret is not
-// accessible to every pod). The zero value is NeverVerifyPreloadedImages.
+// Verification specifies whether a pod must prove that it has access to an image that is
+// already on this host. (KEP-2535: if one pod has pulled an image with its Secret, this does
+// not give every pod access to the image.) The zero value is NeverVerifyPreloadedImages.
 type Verification struct {
-	Policy    kubelet.ImagePullCredentialsVerificationPolicy
-	Allowlist []string // for NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
+	Policy kubelet.ImagePullCredentialsVerificationPolicy
+	// for NeverVerifyAllowlistedImages: names without a tag, or prefixes that end in /*
+	Allowlist []string
 }
 
 // wanted reports whether a pod must prove that it has access to an image before it may use
@@ -77,9 +78,9 @@ func (v Verification) allows(image string) bool {
 	})
 }
 
-// mayUse reports whether one of the credentials is in a record. The kubelet also accepts a
-// Secret's UID, namespace and name, which an API server guarantees; in a file, anyone can
-// set them, so podrun requires equal credentials.
+// mayUse reports whether a record contains one of the credentials. The kubelet also accepts a
+// Secret with the same UID, namespace and name, because an API server guarantees these. In a
+// file, any user can set them, so podrun requires equal credentials.
 func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
 	if recorded.NodePodsAccessible {
 		return true

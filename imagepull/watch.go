@@ -21,39 +21,41 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// lookEvery is the interval between looks at the pulls in progress; it is the interval at which a
-// line on a terminal is redrawn. A query costs containerd about 1 ms.
+// lookEvery is the interval between looks at the pulls in progress. At the same interval, podrun
+// redraws a line on a terminal. A query costs containerd about 1 ms.
 const lookEvery = 250 * time.Millisecond
 
-// errStalled is the cause of a pull that is canceled because no data arrives.
+// errStalled is the cause if podrun cancels a pull because no data arrives.
 var errStalled = errors.New("the pull has stalled")
 
-// watcher reports the progress of pulls, and cancels those that stall. It reads containerd's
-// content service, which is available on the CRI socket. For a runtime without this service,
-// it reports only the elapsed time.
+// watcher reports the progress of pulls, and cancels pulls that stall. It reads containerd's
+// content service, which is available on the same socket as the CRI. If a runtime does not have
+// this service, watcher reports only the elapsed time.
 type watcher struct {
 	content contentapi.ContentClient // nil if there is no connection
 	images  imagesapi.ImagesClient   // nil if there is no connection
 
-	blind atomic.Bool   // the runtime does not expose its store
-	stall time.Duration // 0 means that no pull is canceled
-	tell  event.Sink    // may be nil
+	// the runtime does not provide access to its content store
+	blind atomic.Bool
+	// 0 means that the watcher cancels no pull
+	stall time.Duration
+	tell  event.Sink // may be nil
 
 	mu      sync.Mutex
-	ingests map[string]ingest // from the last look, by ref
+	ingests map[string]ingest // ingests at the last look, by ref
 	moved   time.Time         // when one of the ingests last changed
 	pulls   []*watched        // in the order in which they began
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// watched is a pull in progress.
+// watched is a pull that is in progress.
 type watched struct {
 	*transfer
 	id     identity.Pod
 	who    Container
 	cancel context.CancelCauseFunc
-	failed error // why it was canceled
+	failed error // why the watcher canceled it
 }
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
@@ -64,8 +66,8 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 	return w
 }
 
-// begin watches a pull until the returned function is called, which returns why the watcher
-// canceled the pull, or nil.
+// begin watches a pull until the returned function is called. This function returns why the
+// watcher canceled the pull, or nil.
 func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
@@ -129,7 +131,8 @@ func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
 func (w *watcher) round(ctx context.Context) {
 	l, err := w.look(ctx)
 	if err != nil {
-		return // the next look may succeed
+		// The next look may succeed.
+		return
 	}
 	w.mu.Lock()
 	pulls := slices.Clone(w.pulls)
@@ -150,12 +153,12 @@ func (w *watcher) round(ctx context.Context) {
 	}
 }
 
-// giveUp cancels a pull that stalls, or whose registry does not respond.
+// giveUp cancels a pull that has stalled, or whose registry does not respond.
 //
-// A pull does not count as stalled while another one receives content: containerd limits the
-// requests of all pulls together (max_concurrent_downloads, core/remotes/docker), so one
-// pull may wait for another with its ingests open. Therefore a stall may be detected late, but a
-// pull that only waits is never canceled.
+// While another pull receives content, no pull counts as stalled: containerd limits the requests
+// of all pulls together (max_concurrent_downloads, core/remotes/docker), so one pull may wait
+// for another with its ingests open. Therefore podrun may detect a stall late, but it never
+// cancels a pull that only waits.
 func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	if w.stall <= 0 || !l.known {
 		return
@@ -178,7 +181,7 @@ func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	p.cancel(errStalled)
 }
 
-// follow records whether any content in the store has grown.
+// follow records whether content in the store has grown.
 func (w *watcher) follow(l look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +200,8 @@ func (w *watcher) report(p *watched, pull event.Pull) {
 		Namespace: p.id.Namespace, Pod: p.id.Name, UID: p.id.UID, FieldPath: p.who.FieldPath, Pull: &pull})
 }
 
-// look lists the ingests. It queries a runtime without the content service only once.
+// look lists the ingests. If the runtime does not have the content service, look queries it
+// only once.
 func (w *watcher) look(ctx context.Context) (look, error) {
 	l := look{at: time.Now(), ingests: map[string]ingest{}}
 	if w.content == nil || w.blind.Load() {
@@ -230,7 +234,8 @@ func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 		if !asked {
 			var err error
 			if list, err = w.manifests(ctx, p.from); err != nil {
-				continue // the next look may find them
+				// The next look may find them.
+				continue
 			}
 			found[p.from] = list
 		}

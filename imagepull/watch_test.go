@@ -19,10 +19,11 @@ import (
 	"github.com/podrun/podrun/host/nodeconfig"
 )
 
-// storeContent is containerd's content service with manifests and indexes.
+// storeContent is containerd's content service. It contains manifests and indexes.
 type storeContent struct {
-	contentapi.ContentClient // nil: any other method panics
-	infos                    []*contentapi.Info
+	// This is nil: any other method panics.
+	contentapi.ContentClient
+	infos []*contentapi.Info
 }
 
 func (s storeContent) List(_ context.Context, r *contentapi.ListContentRequest, _ ...grpc.CallOption) (contentapi.Content_ListClient, error) {
@@ -65,19 +66,20 @@ func (s storeImages) List(context.Context, *imagesapi.ListImagesRequest, ...grpc
 	return out, s.err
 }
 
-// A pull is canceled only if no content in the store grows and, if the registry has not
-// responded, only if containerd cannot be unpacking.
+// podrun must cancel a pull only if no content in the store grows. If the registry has not
+// responded, it must also be certain that containerd is not unpacking.
 func TestGiveUp(t *testing.T) {
 	const limit = 10 * time.Second
 	image := &contentapi.Info{Digest: "m", Labels: map[string]string{labelChildren + "config": "c", labelSource + "registry.example": "app"}}
 	index := &contentapi.Info{Digest: "i", Labels: map[string]string{labelChildren + "m.0": "m"}}
 	layer := map[string]int64{"manifest-m": 0}
 	for name, test := range map[string]struct {
-		open    map[string]int64         // ingests that do not grow
-		other   map[time.Duration]string // another pull's ingest, which grows at these times
+		open map[string]int64 // ingests that do not grow
+		// ingest of another pull, which grows at these times
+		other   map[time.Duration]string
 		infos   []*contentapi.Info
 		targets map[string]string
-		err     error // of the image service
+		err     error // error of the image service
 		want    string
 	}{
 		"nothing comes":                     {open: layer, want: "no data received for 10s"},
@@ -94,7 +96,7 @@ func TestGiveUp(t *testing.T) {
 		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &watched{transfer: newTransfer("registry.example:5000/app:1", begun), cancel: cancel}
-		// Its blobs are known, so another pull's do not count as its own.
+		// Its blobs are known, so another pull's blobs must not count as its own.
 		p.candidates["m"] = manifest{digest: "m", blobs: []string{"m"}}
 		if test.open == nil {
 			clear(p.candidates)
@@ -123,13 +125,15 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// growing is containerd's content service during pulls of one layer, of which it stores 1
-// MiB at a time.
+// growing is containerd's content service during pulls of one layer. containerd stores 1 MiB of
+// the layer at a time.
 type growing struct {
-	contentapi.ContentClient // nil: any other method panics
-	step                     time.Duration
-	steps                    int64 // number of steps until no more data arrives
-	begun                    time.Time
+	// This is nil: any other method panics.
+	contentapi.ContentClient
+	step time.Duration
+	// number of steps after which no more data arrives
+	steps int64
+	begun time.Time
 }
 
 func (g *growing) ListStatuses(context.Context, *contentapi.ListStatusesRequest, ...grpc.CallOption) (*contentapi.ListStatusesResponse, error) {
@@ -141,12 +145,14 @@ func (g *growing) List(context.Context, *contentapi.ListContentRequest, ...grpc.
 	return &infoStream{}, nil
 }
 
-// With the default of pullStallTimeout, a pull over a slow link is not canceled. A pull
-// without any data is canceled, and the next attempt follows the back-off.
+// With the default of pullStallTimeout, podrun must not cancel a pull over a slow link. If a
+// pull receives no data, podrun must cancel it, and the next attempt must follow after the
+// back-off.
 func TestStallTimeoutDefault(t *testing.T) {
 	for name, test := range map[string]struct {
 		store growing
-		took  time.Duration // duration of the first attempt, if it is not canceled
+		// duration of the first attempt if podrun does not cancel it
+		took  time.Duration
 		after time.Duration // time at which the image is present
 		calls []string
 		first string // event of a failure
@@ -175,7 +181,7 @@ func TestStallTimeoutDefault(t *testing.T) {
 				if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 					t.Fatal(err)
 				}
-				// The interval of looks is 250 ms.
+				// The interval between looks is 250 ms.
 				if took := time.Since(store.begun); took < test.after || took > test.after+time.Second {
 					t.Errorf("pulled after %s, want %s", took, test.after)
 				}

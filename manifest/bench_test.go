@@ -33,7 +33,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkLoadBroken includes the search for lines.
+// BenchmarkLoadBroken includes the time to search for lines.
 func BenchmarkLoadBroken(b *testing.B) {
 	source := []Source{{Name: "pod.yaml", Data: []byte(onePod + "        cpus: 1\n")}}
 	for b.Loop() {

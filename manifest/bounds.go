@@ -11,18 +11,18 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Limits of the input. A manifest that an API server would store is far below all of them.
-// Together they ensure that podrun handles any input within seconds and a few hundred
-// megabytes, whether it accepts or refuses it.
+// Limits of the input. A manifest that an API server would store is far below all of these
+// limits. Together, they ensure that podrun handles any input within seconds and a few hundred
+// megabytes, whether it accepts the input or refuses it.
 const (
-	// maxDocument is the maximum size of one document, and of one object as JSON, in bytes.
-	// It is the maximum size of a request to an API server (MaxRequestBodyBytes).
+	// maxDocument is the maximum size, in bytes, of one document, and of one object as JSON. It is
+	// the maximum size of a request to an API server (MaxRequestBodyBytes).
 	maxDocument = 3 << 20
 	// maxDocuments and maxAllValues are the limits for the whole input of a command.
 	maxDocuments = 10000
 	maxAllValues = 1000000
-	// maxValues is the maximum number of values in one document, including keys, and
-	// maxObjectValues the maximum number in one object.
+	// maxValues is the maximum number of values in one document; keys count as values.
+	// maxObjectValues is the maximum number in one object.
 	maxValues       = 250000
 	maxObjectValues = 50000
 	// maxDepth is the maximum depth of nested values. The API's own types have a depth of
@@ -30,17 +30,17 @@ const (
 	maxDepth = 100
 	// maxListDepth is the maximum depth of nested lists of objects.
 	maxListDepth = 4
-	// maxProblems limits the list of problems to a readable length.
+	// maxProblems limits the list of problems to a length that a user can read.
 	maxProblems = 1000
 	// maxPods is the maximum number of pods per command; a kubelet's default is 110
 	// (maxPods).
 	maxPods = 1000
-	// maxContainers is the maximum number of containers of one pod, of all kinds, and
-	// maxAllContainers the maximum number in one command.
+	// maxContainers is the maximum number of containers of one pod, of all kinds. maxAllContainers
+	// is the maximum number in one command.
 	maxContainers    = 1000
 	maxAllContainers = 2000
-	// maxClaims is the maximum number of PersistentVolumeClaims, and also of
-	// PersistentVolumes, per command: binding compares each claim with each volume.
+	// maxClaims is the maximum number of PersistentVolumeClaims, and also of PersistentVolumes, in
+	// one command. There is a limit because binding compares each claim with each volume.
 	maxClaims = 1000
 )
 
@@ -50,7 +50,7 @@ func (d *document) tooLarge(format string, args ...any) problem.Problem {
 		Hint: "split it into several objects"}
 }
 
-// textBounds refuses a document that exceeds a limit before it is parsed.
+// textBounds refuses a document that exceeds a limit. It runs before the document is parsed.
 func (d *document) textBounds() problem.List {
 	switch {
 	case len(d.text) > maxDocument:
@@ -65,13 +65,14 @@ func (d *document) textBounds() problem.List {
 	return nil
 }
 
-// jsonBounds refuses a document whose JSON, with aliases replaced, exceeds a limit. It
+// jsonBounds refuses a document whose JSON exceeds a limit when its aliases are replaced. It
 // returns the number of values.
 func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem) {
 	values, depth := weighJSON(raw)
 	var p problem.Problem
 	switch {
-	case len(raw) > 2*maxDocument: // twice the size, because characters may have been escaped
+	// The limit is twice the size, because characters may have been escaped.
+	case len(raw) > 2*maxDocument:
 		p = d.tooLarge("the document is larger than %d MiB", maxDocument>>20)
 	case values > maxValues:
 		p = d.tooLarge("the document has more than %d values", maxValues)
@@ -84,9 +85,9 @@ func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem)
 	return values, &p
 }
 
-// aliasMarks counts possible aliases: stars after white space or an indicator, and before a name.
-// It uses no regular expression, which would take 20 times as long, because it is called for every
-// document.
+// aliasMarks counts possible aliases: each is a star after white space or an indicator, and before
+// a name. It uses no regular expression, because it runs for every document, and a regular
+// expression would take 20 times as long.
 func aliasMarks(text []byte) int {
 	marks := 0
 	for i := 1; i+1 < len(text); i++ {
@@ -102,13 +103,14 @@ func aliasMarks(text []byte) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// aliasBounds refuses a document that would exceed the limits once its aliases are replaced by
-// their content. The library that converts the document counts the nodes of aliases, but not their
-// bytes.
+// aliasBounds refuses a document that would exceed the limits if its aliases were replaced by
+// their content. It is needed because the library that converts the document counts the nodes of
+// aliases, but not their bytes.
 func (d *document) aliasBounds() problem.List {
 	marks := aliasMarks(d.text)
 	if marks == 0 || marks*len(d.text) <= maxDocument {
-		return nil // no aliases, or too few to exceed the limits
+		// There are no aliases, or too few to exceed the limits.
+		return nil
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(d.text, &root); err != nil {
@@ -123,7 +125,7 @@ func (d *document) aliasBounds() problem.List {
 	return problem.List{p}
 }
 
-// weight is the size of a node with its aliases replaced.
+// weight is the size of a node in which aliases are replaced by their content.
 type weight struct{ bytes, values int }
 
 // weigher computes the weights of nodes. It visits each anchor once.
@@ -137,7 +139,8 @@ func (w *weigher) of(n *yaml.Node) weight {
 		return sum
 	}
 	if n.Anchor != "" {
-		w.done[n] = weight{} // the converter refuses an anchor that contains itself
+		// The converter refuses an anchor that contains itself.
+		w.done[n] = weight{}
 	}
 	sum := weight{bytes: len(n.Value) + 1, values: 1}
 	for _, c := range n.Content {
@@ -152,12 +155,12 @@ func (w *weigher) of(n *yaml.Node) weight {
 	return sum
 }
 
-// longNumberDigits is the number of digits at which a number may begin to exceed the limits.
+// longNumberDigits is the number of digits from which a number may exceed the limits.
 const longNumberDigits = 40
 
-// hasLongNumber reports whether the text may contain a quantity beyond the limits: an
-// exponent of two digits, or longNumberDigits consecutive digits and points. Like
-// aliasMarks, it uses no regular expression.
+// hasLongNumber reports whether the text may contain a quantity beyond the limits. This
+// requires an exponent of two digits, or longNumberDigits consecutive digits and points. Like
+// aliasMarks, it does not use a regular expression.
 func hasLongNumber(raw []byte) bool {
 	run := 0
 	for i, c := range raw {
@@ -183,7 +186,7 @@ func hasLongNumber(raw []byte) bool {
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// quantityBounds returns errors for the quantities of an object that must not be parsed.
+// quantityBounds returns errors for the quantities of an object that are too long to be parsed.
 func quantityBounds(raw []byte, into any) []typeError {
 	if !hasLongNumber(raw) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Checkpoint contains a pod and the objects that it uses, so that its env, volumes and
-// sandbox can be recreated without the original files.
+// Checkpoint contains a pod and the objects that the pod uses. With it, podrun can create the
+// pod's environment, volumes and sandbox again without the original files.
 type Checkpoint struct {
 	Pod          *corev1.Pod
 	ConfigMaps   []*corev1.ConfigMap
@@ -25,13 +25,13 @@ type Checkpoint struct {
 	// Definition is the object that defines the pod; nil if an older release wrote the checkpoint.
 	Definition *Definition
 
-	// InMemory is true if the pod's Secrets are kept in memory only. SecretsLost is true if
-	// they have been lost; the Secrets then have no data. Marshal writes neither field.
+	// InMemory is true if podrun keeps the pod's Secrets in memory only. SecretsLost is true if
+	// podrun has lost them; the Secrets then have no data. Marshal writes neither field.
 	InMemory, SecretsLost bool
 }
 
 // WithoutSecrets returns the checkpoint with only the names and types of its Secrets. It omits the
-// Secrets' annotations, which may also contain their data.
+// Secrets' annotations, because these may also contain the data.
 func (c Checkpoint) WithoutSecrets() Checkpoint {
 	secrets := c.Secrets
 	c.Secrets = nil
@@ -41,8 +41,8 @@ func (c Checkpoint) WithoutSecrets() Checkpoint {
 	return c
 }
 
-// Marshal returns the checkpoint as a YAML stream, the pod first. Each object is one line of JSON,
-// which is valid YAML, but can be decoded ten times faster; every command reads the pods of all
+// Marshal returns the checkpoint as a YAML stream, the pod first. Each object is one line of JSON.
+// This is valid YAML, but can be decoded ten times faster, and every command reads the pods of all
 // checkpoints. The same checkpoint always results in the same bytes.
 func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
@@ -100,7 +100,7 @@ func stream(objects []any) ([]byte, error) {
 }
 
 // Unmarshal reads the output of Marshal. It does not validate the objects or set defaults (see
-// Default), and it accepts unknown fields, which a later version may have written.
+// Default). It accepts unknown fields, because a later version may have written them.
 func Unmarshal(data []byte) (Checkpoint, error) {
 	var c Checkpoint
 	docs, err := split(Source{Name: "checkpoint", Data: data})
@@ -125,8 +125,8 @@ func Unmarshal(data []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// oneLine returns the JSON line of a document that consists of comment lines followed by one
-// JSON line, or nil for any other document.
+// oneLine returns the JSON line of a document that has comment lines and then one JSON line.
+// For any other document, it returns nil.
 func oneLine(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))

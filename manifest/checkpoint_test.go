@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCheckpoint: a checkpoint is read back completely, and always has the same bytes.
+// TestCheckpoint checks that a checkpoint is read back completely, and always has the same
+// bytes.
 func TestCheckpoint(t *testing.T) {
 	objects, _ := load(t, head+`    env: [{name: A, value: "yes"}, {name: B, value: "1e3"}, {name: C, value: "a: |\n ---\n"}]
     resources: {limits: {cpu: 100m}}
@@ -53,8 +54,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointKinds: objects created by a program need no apiVersion and kind, and Marshal
-// does not change them.
+// TestCheckpointKinds checks that objects that a program has created need no apiVersion and
+// kind, and that Marshal does not change them.
 func TestCheckpointKinds(t *testing.T) {
 	c := Checkpoint{
 		Pod:          &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -92,14 +93,14 @@ func TestCheckpointErrors(t *testing.T) {
 	if _, err := (Checkpoint{}).Marshal(); err == nil {
 		t.Error("a checkpoint without a pod was written")
 	}
-	// Unknown fields of a later version are accepted.
+	// Unknown fields of a later version must be accepted.
 	if c, err := Unmarshal([]byte("kind: Pod\nmetadata: {name: a}\nspec: {later: 1}\n")); err != nil || c.Pod.Name != "a" {
 		t.Errorf("%v, %v", c.Pod, err)
 	}
 }
 
-// TestCheckpointDefault: a checkpoint of an older podrun with fewer defaults gets the missing
-// ones; existing values are kept.
+// TestCheckpointDefault covers a checkpoint of an older podrun with fewer defaults: it must get
+// the missing ones, and keep the existing values.
 func TestCheckpointDefault(t *testing.T) {
 	old, err := Unmarshal([]byte(`# podrun pod default/web
 {"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"u-1"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":7,"containers":[{"name":"app","image":"a:1"}]}}

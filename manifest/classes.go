@@ -22,12 +22,12 @@ var systemClasses = map[string]int32{
 	scheduling.SystemNodeCritical:    scheduling.SystemCriticalPriority + 1000,
 }
 
-// WithClasses returns the pod with the fields that an API server sets according to its
-// PriorityClass and its RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}):
-// priority and preemption policy, overhead, node selector and tolerations. A class that is
-// missing or contradicts the pod is a problem of the manifest. If a PriorityClass is missing
-// but spec.priority is set, as in a pod exported from a cluster, WithClasses keeps the
-// priority. It does not report a missing RuntimeClass: prepare.RuntimeHandler does.
+// WithClasses returns the pod with the fields that an API server sets because of the pod's
+// PriorityClass and RuntimeClass (plugin/pkg/admission/{priority,runtimeclass}): priority and
+// preemption policy, overhead, node selector and tolerations. If a class is missing or
+// contradicts the pod, this is a problem of the manifest. If a PriorityClass is missing but
+// spec.priority is set, as in a pod that was exported from a cluster, WithClasses keeps the
+// priority. It does not report a missing RuntimeClass, because prepare.RuntimeHandler does.
 func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	out := pod.DeepCopy()
 	var problems problem.List
@@ -43,8 +43,8 @@ func WithClasses(pod *corev1.Pod, o *Objects) (*corev1.Pod, problem.List) {
 	return out, problems
 }
 
-// setPriority resolves spec.priorityClassName or, if it is empty, the input's default
-// PriorityClass.
+// setPriority sets the priority of spec.priorityClassName or, if that is empty, of the input's
+// default PriorityClass.
 func setPriority(spec *corev1.PodSpec, classes map[string]*schedulingv1.PriorityClass, bad func(field, reason, message, hint string)) {
 	name := spec.PriorityClassName
 	class := classes[name]

@@ -27,13 +27,14 @@ const defaults = `
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 7, globalDefault: true}
 `
 
-// TestWithClasses: the changes that the API server's admission makes to a spec.
+// TestWithClasses compares with the changes that the API server's admission makes to a spec.
 func TestWithClasses(t *testing.T) {
 	type fields = map[string]any
 	for _, tc := range []struct {
 		name, spec, more string
-		want             fields // of the spec, without the containers and defaults
-		problems         string // field: message
+		// fields of the spec, without the containers and defaults
+		want     fields
+		problems string // field: message
 	}{
 		{name: "no class", want: fields{}},
 		{name: "a class", spec: "priorityClassName: high", want: fields{"priorityClassName": "high", "priority": 1000.0, "preemptionPolicy": "Never"}},

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tokenPrefix begins the name of the volume that an API server adds for the service
-// account's token (plugin/pkg/admission/serviceaccount).
+// tokenPrefix is the beginning of the name of the volume that an API server adds for the
+// service account's token (plugin/pkg/admission/serviceaccount).
 const tokenPrefix = "kube-api-access-"
 
-// tokenVolumes removes the token volume of a pod exported from a cluster, and its mounts:
-// there is no API server to issue a token.
+// tokenVolumes removes the token volume and its mounts from a pod that was exported from a
+// cluster, because there is no API server to issue a token.
 func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
 	if index < 0 {
@@ -45,8 +45,8 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// noToken warns about the missing token of a pod that requests one explicitly. Every pod has
-// a service account; a pod requests the token explicitly if it names an account other than the
+// noToken warns that a pod that explicitly requests a token does not get one. Every pod has a
+// service account. A pod explicitly requests the token if it names an account other than the
 // default one, or if it requests the mount.
 func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	account := spec.ServiceAccountName
@@ -62,21 +62,21 @@ func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// note adds a warning about a field that has a different effect than in a cluster.
+// note adds a warning about a field whose effect differs from that in a cluster.
 func (l *loader) note(it item, object, field, message string) {
 	p := it.problem(object, it.field(field), "ClusterField", message)
 	p.Warning = true
 	l.add(p)
 }
 
-// isTokenVolume reports whether an API server's admission added the volume. A volume with such a
-// name that a user wrote has no token.
+// isTokenVolume reports whether the admission of an API server added the volume. A user's volume
+// may have such a name, but has no token.
 func isTokenVolume(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&
 		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
 }
 
-// missing returns the paths of fields that are in before, but not in after.
+// missing returns the paths of the fields that are in before but not in after.
 func missing(before, after *corev1.Pod) []string {
 	var paths []string
 	compare(generic(before), generic(after), "", &paths)

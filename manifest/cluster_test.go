@@ -65,8 +65,8 @@ status:
   startTime: "2026-01-02T03:04:05Z"
 `
 
-// TestExported: a pod exported from a cluster equals the one in its file, without the fields
-// that only an API server sets.
+// TestExported checks that a pod that was exported from a cluster equals the pod in its file,
+// apart from the fields that only an API server sets.
 func TestExported(t *testing.T) {
 	objects, warnings := load(t, exported, Options{})
 	want := []string{`f:42: Pod prod/web-abcde: spec.volumes[1]: volume "kube-api-access-x2x5z" and its mounts are ignored: it is for the service account token of a cluster`}
@@ -100,8 +100,8 @@ func TestStrictClusterFields(t *testing.T) {
 	}
 }
 
-// TestTokenVolumeOfTheUser: only the volume that the API server's admission adds is
-// removed, not one with a similar name.
+// TestTokenVolumeOfTheUser checks that podrun removes only the volume that the API server's
+// admission adds, and not one with a similar name.
 func TestTokenVolumeOfTheUser(t *testing.T) {
 	text := strings.Replace(exported, "- serviceAccountToken: {expirationSeconds: 3607, path: token}\n      ", "", 1)
 	objects, warnings := load(t, text, Options{})
@@ -111,8 +111,8 @@ func TestTokenVolumeOfTheUser(t *testing.T) {
 	}
 }
 
-// TestNoToken: a pod that requests a service account's token gets a warning that it has
-// none.
+// TestNoToken checks that a pod that requests a service account's token gets a warning that it
+// has none.
 func TestNoToken(t *testing.T) {
 	for spec, want := range map[string]string{
 		"serviceAccountName: default":                                      "",
@@ -128,8 +128,9 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestAppArmorAnnotations: deprecated annotations become fields (KEP-24), which the kubelet
-// reads. A field in the file takes precedence, and a pod-level profile is sufficient.
+// TestAppArmorAnnotations checks that deprecated annotations become fields (KEP-24), because
+// the kubelet reads only the fields. A field in the file must have precedence, and a profile
+// for the pod suffices.
 func TestAppArmorAnnotations(t *testing.T) {
 	key := "container.apparmor.security.beta.kubernetes.io/"
 	text := `apiVersion: v1

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// verdicts lists the files of the corpus for which podrun's result rightly differs from the
-// corpus, with the reason.
+// verdicts lists the files of the corpus for which podrun's result differs from the corpus and
+// is correct, with the reason.
 var verdicts = map[string]struct{ want, why string }{
 	"A/kubernetes__content__en__examples__pods__emptydir-volume-mode.yaml": {
 		"reject-strict", "emptyDir.mode is a field of v1.37; podrun has the API of v1.36"},
@@ -29,7 +29,7 @@ var gists = map[string]string{
 	"F/kubernetes-sigs__testcases__manifests__error_array_instead_of_map.yaml":                           "data: must be a map, not a list",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_kind.yaml":                                   "kind: podrun does not read kind configmap of v1 (did you mean ConfigMap?)",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_protocol_type.yaml":                          "spec.containers[0].ports[0].protocol: must be a string, not a number",
-	// podrun limits the size of a document before it parses it.
+	// podrun limits the size of a document before it parses the document.
 	"F/kubernetes__TestYAMLLimits__3MB-map-with-alias.yaml": "the document is larger than 3 MiB",
 	"F/kubernetes__TestYAMLLimits__deeply-nested-maps.yaml": "the document is larger than 3 MiB",
 	"F/yaml__2G84__00__in.yaml":                             ":1: not valid YAML",
@@ -44,9 +44,9 @@ var gists = map[string]string{
 	"F/yannh__fixtures__missing_kind_value.yaml":            "kind is missing",
 }
 
-// TestCorpus compares podrun's result for real manifests with that of the Kubernetes code.
-// As in the corpus, Services and similar kinds are ignored, and a pod from a template does
-// not count.
+// TestCorpus compares podrun's results for real manifests with the results of the Kubernetes
+// code. As in the corpus, it ignores Services and similar kinds, and does not count a pod from
+// a template.
 func TestCorpus(t *testing.T) {
 	shared := os.Getenv("PODRUN_SHARED")
 	if shared == "" {
@@ -88,7 +88,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d of %d verdicts as expected, %d of them for a reason of podrun's own", agreed, len(rows)-1, differ)
 }
 
-// verdict returns podrun's result in the corpus's terms.
+// verdict returns podrun's result in the terms of the corpus.
 func verdict(s Source) (string, problem.List) {
 	reasons := func(l problem.List) map[string]bool {
 		out := map[string]bool{}
@@ -98,7 +98,8 @@ func verdict(s Source) (string, problem.List) {
 		return out
 	}
 	objects, problems := Load([]Source{s}, Options{IgnoreUnknownKinds: true})
-	for _, p := range objects.Pods { // the plan refuses these, because the pods are new
+	// The plan refuses these, because the pods are new.
+	for _, p := range objects.Pods {
 		if len(p.Object.Spec.EphemeralContainers) > 0 {
 			return "reject", append(problems, problem.Problem{Field: "spec.ephemeralContainers", Message: EphemeralOnCreate})
 		}
@@ -126,8 +127,8 @@ var (
 	fieldError   = regexp.MustCompile(`^validation: \[?([^ ]+: .*?)(?:, spec\..*|\]|$)`)
 )
 
-// saysGist checks that a problem corresponds to the corpus's reason, with the same field and
-// line.
+// saysGist checks that a problem corresponds to the reason in the corpus, and has the same
+// field and line.
 func saysGist(t *testing.T, file, reason string, problems problem.List) {
 	t.Helper()
 	text := problems.Errors().String()
@@ -142,7 +143,8 @@ func saysGist(t *testing.T, file, reason string, problems problem.List) {
 		wants = append(wants, "not valid YAML: "+y[2])
 		if line, err := strconv.Atoi(y[1]); err == nil {
 			if strings.HasPrefix(y[2], "did not find expected") {
-				line++ // the library counts these from 0
+				// The library counts these from 0.
+				line++
 			}
 			wants[0] = fmt.Sprintf(":%d: %s", line, wants[0])
 		}

@@ -13,9 +13,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode decodes the item into the value into, and reports whether that succeeded. It fails for a
-// value of the wrong type. It reports an unknown or duplicate field, but does not fail, so that
-// the object can still be validated.
+// decode decodes the item into the value into, and reports whether that succeeded. It fails if a
+// value has the wrong type. If a field is unknown or duplicate, it reports that and does not
+// fail, so that the object can still be validated.
 func (l *loader) decode(it item, object string, into any) bool {
 	if found := quantityBounds(it.raw, into); len(found) > 0 {
 		l.typeErrors(it, object, found)
@@ -35,8 +35,8 @@ func (l *loader) decode(it item, object string, into any) bool {
 	return true
 }
 
-// Decode decodes a YAML or JSON document that is not a manifest into the value into, with the
-// limits of a manifest.
+// Decode decodes a YAML or JSON document that is not a manifest into the value into. It applies
+// the limits for manifests.
 func Decode(s Source, into any) error {
 	doc := &document{file: s.Name, first: 1, text: s.Data}
 	bad := doc.textBounds()
@@ -77,9 +77,9 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	l.add(l.applyValidation(p))
 }
 
-// meant returns the hint for an unknown field: a field with a very similar name, otherwise the
-// level at which a field with this name exists, otherwise a field with a less similar name; "" if
-// there is none of these.
+// meant returns the hint for an unknown field. The hint is a field with a very similar name, or
+// else the level at which a field with this name exists, or else a field with a less similar
+// name. If there is none of these, it is "".
 func meant(t reflect.Type, path []string) string {
 	similar := similarField(t, path)
 	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {
@@ -93,13 +93,13 @@ func meant(t reflect.Type, path []string) string {
 	return ""
 }
 
-// applyValidation converts a problem from strict decoding to a warning if Validate is Warn.
+// If Validate is Warn, applyValidation converts a problem from strict decoding to a warning.
 func (l *loader) applyValidation(p problem.Problem) problem.Problem {
 	p.Warning = l.opts.Validate == Warn
 	return p
 }
 
-// duplicates reports the duplicate keys in a YAML document. decode reports those in JSON.
+// duplicates reports the duplicate keys in a YAML document. In JSON, decode reports them.
 func (l *loader) duplicates(doc *document, twice []duplicate) {
 	if l.opts.Validate == Ignore {
 		return
@@ -110,8 +110,8 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 	}
 }
 
-// joinedObjects reports the objects in a document that have no separator before them, as in the output of
-// 'cat a.yaml b.yaml': each repeats apiVersion and kind.
+// joinedObjects reports objects in a document that lack a separator before them, as in the output of 'cat
+// a.yaml b.yaml'. It finds them because each repeats apiVersion and kind.
 func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
 	if !slices.ContainsFunc(twice, func(d duplicate) bool { return d.path == "kind" }) {
 		return nil
@@ -126,8 +126,8 @@ func joinedObjects(doc *document, twice []duplicate) (out problem.List) {
 	return out
 }
 
-// typeProblems reports every value of a wrong type, with its path. The decoder itself stops
-// at the first one, and an error about a quantity contains no path.
+// typeProblems reports every value of a wrong type, with its path. It is needed because the
+// decoder stops at the first one, and an error about a quantity contains no path.
 func (l *loader) typeProblems(it item, object string, into any, err error) {
 	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
 	l.typeErrors(it, object, found)
@@ -155,7 +155,7 @@ type header struct {
 }
 
 // readHeader reads the fields that identify an object. It ignores values of the wrong type,
-// which the decoder reports.
+// because the decoder reports them.
 func readHeader(raw []byte) (header, bool) {
 	if kindOf(raw) != "an object" {
 		return header{}, false

@@ -7,8 +7,8 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// defaultPod applies the defaults that the API server and its service account admission
-// apply to a new pod. The service account must be set, because the downward API can refer to
+// defaultPod applies the defaults that the API server and its service account admission apply
+// to a new pod. The service account is one of them, because the downward API can refer to
 // spec.serviceAccountName.
 func defaultPod(pod *corev1.Pod) {
 	coredefaults.SetObjectDefaults_Pod(pod)
@@ -22,10 +22,10 @@ func defaultPod(pod *corev1.Pod) {
 	syncAppArmor(pod)
 }
 
-// Default applies the defaults of this binary to the objects of a checkpoint, which another release
-// of podrun may have written. Therefore the code that runs pods can rely on defaulted fields, and
-// an upgrade to a release with a new default changes no pod. Default keeps existing values. It
-// changes the objects in place.
+// Default applies the defaults of this binary to the objects of a checkpoint, because another
+// release of podrun may have written the checkpoint. So the code that runs pods can rely on
+// defaults. And if a release has a new default, an upgrade to it changes no pod. Default keeps
+// existing values. It changes the objects in place.
 func (c Checkpoint) Default() {
 	if c.Pod != nil {
 		defaultPod(c.Pod)
@@ -42,12 +42,12 @@ func (c Checkpoint) Default() {
 }
 
 // withoutDisabled returns the pod without the fields whose feature gate is disabled in this
-// binary, like an API server that stores a new pod. It returns nil if the pod cannot be converted.
-// The pod may come from another release of podrun, in which the gate was enabled.
+// binary. An API server does the same when it stores a new pod. It returns nil if the pod cannot
+// be converted. The pod may come from another release of podrun, in which the gate was enabled.
 func withoutDisabled(pod *corev1.Pod) *corev1.Pod {
 	var internal core.Pod
 	var out corev1.Pod
-	// The conversions share memory with their input.
+	// The results of the conversions share memory with their inputs.
 	if coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &internal, nil) != nil {
 		return nil
 	}

@@ -9,18 +9,18 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Definition is the object of the input that defines a pod: a Pod, or a workload, from whose pod
-// template the pod was created. A checkpoint contains it in a field of the pod's document, and
-// not as a document: older releases ignore an unknown field, but refuse a document of another
+// Definition is the object of the input that defines a pod: either a Pod, or a workload from
+// whose pod template podrun created the pod. A checkpoint contains it in a field of the pod's
+// document, because older releases ignore an unknown field, but refuse a document of another
 // kind.
 type Definition struct {
 	Kind string // Pod, or the kind of a workload
-	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. The
-	// template is omitted, because any change to it also changes the pod.
+	// Workload is the workload as JSON, without its pod template and its status; nil for a Pod. It
+	// omits the template, because any change to the template also changes the pod.
 	Workload json.RawMessage
 }
 
-// definedByPod is the definition of a pod that is an object of the input itself.
+// definedByPod is the definition of a pod that the input itself contains as a Pod.
 func definedByPod() *Definition { return &Definition{Kind: "Pod"} }
 
 // newDefinition returns the definition of a pod that a workload defines.
@@ -45,17 +45,18 @@ func newDefinition(kind string, w workload, obj any) (*Definition, error) {
 	}
 	delete(fields, "status")
 	for name, value := range map[string]string{"apiVersion": w.apiVersion, "kind": kind} {
-		fields[name], _ = json.Marshal(value) // marshaling a string cannot fail
+		// Marshaling a string cannot fail.
+		fields[name], _ = json.Marshal(value)
 	}
 	raw, err = json.Marshal(fields)
 	return &Definition{Kind: kind, Workload: raw}, err
 }
 
-// Equal reports whether two definitions are the same apart from the pod. Both may be nil.
+// Equal reports whether two definitions are the same, apart from the pod. Both may be nil.
 func (d *Definition) Equal(other *Definition) bool { return reflect.DeepEqual(d, other) }
 
-// DefinedBy reports whether an object of this kind defines the pod. A pod without a definition was
-// created by an older release, and may have been created from a workload of any kind.
+// DefinedBy reports whether an object of this kind defines the pod. If a pod has no definition, an
+// older release created it, possibly from a workload of any kind.
 func (d *Definition) DefinedBy(kind string) bool { return d == nil || d.Kind == kind }
 
 // Labels returns the labels of the workload; nil for a Pod.
@@ -75,8 +76,8 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(metav1.TypeMeta{APIVersion: "v1", Kind: d.Kind})
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. A later release may have written a kind that this one
-// does not have.
+// UnmarshalJSON reads the output of MarshalJSON. A later release may have written a kind that this
+// release does not support.
 func (d *Definition) UnmarshalJSON(raw []byte) error {
 	h, _ := readHeader(raw)
 	d.Kind, d.Workload = h.Kind, nil

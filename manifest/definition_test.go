@@ -20,8 +20,8 @@ spec:
 status: {replicas: 2}
 `
 
-// TestDefinition: a pod has the workload that defines it, without the template, and a checkpoint
-// keeps both.
+// TestDefinition checks that a pod has the workload that defines it, without the template, and
+// that a checkpoint keeps both.
 func TestDefinition(t *testing.T) {
 	for text, want := range map[string]string{
 		head:           "Pod ",
@@ -51,8 +51,9 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-// TestDefinitionOfOtherReleases: an older release ignores the definition, because it is a field and
-// not a document; this release reads a checkpoint without one, and one of an unknown kind.
+// TestDefinitionOfOtherReleases checks that an older release ignores the definition, because it is
+// a field and not a document. This release must read a checkpoint without one, and one whose kind
+// is unknown.
 func TestDefinitionOfOtherReleases(t *testing.T) {
 	objects, _ := load(t, deploymentText, Options{})
 	c := Checkpoint{Pod: objects.Pods[0].Object, Definition: objects.Pods[0].Definition}

@@ -19,10 +19,11 @@ import (
 // document is one document of a source.
 type document struct {
 	file   string
-	offset int    // number of lines of the file before text
+	offset int    // number of lines of the file before the document's text
 	first  int    // 1-based line of its first content
 	text   []byte // YAML or JSON
-	json   []byte // the document as JSON; set immediately if text is JSON
+	// the document as JSON; if text is JSON, it is set from the beginning
+	json []byte
 
 	root   *yaml.Node // see tree
 	parsed bool
@@ -31,13 +32,14 @@ type document struct {
 // item is one object of a document: the document itself or an entry of a list.
 type item struct {
 	doc    *document
-	prefix string      // "items[2]." for an entry of a list, otherwise ""
-	raw    []byte      // the object as JSON
-	rename [][2]string // maps prefixes of a pod's field paths to those in the file, see field
+	prefix string // "items[2]." for an entry of a list, otherwise ""
+	raw    []byte // the object as JSON
+	// maps the beginnings of a pod's field paths to those in the file; see field
+	rename [][2]string
 }
 
-// toJSON converts the document. twice lists the keys that occur twice in a mapping; the last
-// occurrence applies. Syntax errors contain lines of the file.
+// toJSON converts the document. twice lists the keys that occur twice in a mapping. The last
+// occurrence applies. Lines in syntax errors are lines of the file.
 func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List) {
 	if d.json != nil {
 		return d.json, nil, nil
@@ -47,7 +49,8 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 		return out, nil, d.trailing()
 	}
 	if !strings.HasPrefix(strict.Error(), unmarshalErrors) {
-		return nil, nil, d.syntaxErrors(strict) // parsing the document again would fail, too
+		// Parsing the document again would fail, too.
+		return nil, nil, d.syntaxErrors(strict)
 	}
 	out, err := sigsyaml.YAMLToJSON(d.text)
 	if err != nil {
@@ -62,9 +65,9 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 	return out, twice, d.trailing()
 }
 
-// trailing reports content after a flow mapping ("{...}") that belongs to no document: the
-// library that converts the document would ignore it silently. After other content, that
-// library returns an error.
+// trailing reports content after a flow mapping ("{...}") that belongs to no document. The
+// library that converts the document would silently ignore such content. After anything other
+// than a flow mapping, the library returns an error.
 func (d *document) trailing() problem.List {
 	if first := documentStart(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
 		return nil
@@ -72,7 +75,8 @@ func (d *document) trailing() problem.List {
 	dec := yaml.NewDecoder(bytes.NewReader(d.text))
 	var root, more yaml.Node
 	if dec.Decode(&root) != nil {
-		return nil // the library for trees cannot parse the document, so trailing content cannot be detected
+		// The library for trees cannot parse the document, so podrun cannot detect trailing content.
+		return nil
 	}
 	err := dec.Decode(&more)
 	switch {
@@ -88,21 +92,22 @@ func (d *document) trailing() problem.List {
 	return out
 }
 
-// unmarshalErrors begins an error of decoding, as opposed to a syntax error.
+// unmarshalErrors is the beginning of an error of decoding; syntax errors begin with other
+// words.
 const unmarshalErrors = "yaml: unmarshal errors:\n"
 
 var (
 	lineInMessage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`) })
-	// parserError matches the errors of the library's parser, which counts lines from 0, unlike its
-	// scanner.
+	// parserError matches the errors of the library's parser. Unlike the library's scanner, the
+	// parser counts lines from 0.
 	parserError = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
 	})
 )
 
-// syntaxErrors converts an error of the YAML library, whose line numbers count from the document's
-// beginning, to problems. If the document begins like JSON, it returns the JSON error, which is
-// more specific.
+// syntaxErrors converts an error of the YAML library to problems. The library counts lines from
+// the beginning of the document. If the document begins like JSON, syntaxErrors returns the JSON
+// error, because it is more specific.
 func (d *document) syntaxErrors(err error) problem.List {
 	if p, ok := d.jsonSyntax(); ok {
 		return problem.List{p}
@@ -126,8 +131,8 @@ func (d *document) syntaxErrors(err error) problem.List {
 	return out
 }
 
-// jsonSyntax returns the syntax error of a document that begins like JSON: with a brace and
-// a quoted name.
+// If a document begins like JSON, with a brace and a quoted name, jsonSyntax returns its syntax
+// error.
 func (d *document) jsonSyntax() (problem.Problem, bool) {
 	trimmed := bytes.TrimSpace(d.text)
 	if len(trimmed) == 0 || trimmed[0] != '{' {
@@ -153,7 +158,7 @@ func jsonHint(err *json.SyntaxError) string {
 	return "check the commas, quotes and brackets of this line and the line before it"
 }
 
-// syntaxHint returns a hint about the usual cause of a YAML library's error.
+// syntaxHint returns a hint about the usual cause of an error of the YAML library.
 func syntaxHint(message string) string {
 	switch {
 	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "tab character"):
@@ -170,8 +175,8 @@ func syntaxHint(message string) string {
 	return ""
 }
 
-// tree returns the document's node tree, which only problems require, or nil if the library
-// cannot parse it.
+// tree returns the document's node tree. Only problems require it. It returns nil if the
+// library cannot parse the document.
 func (d *document) tree() *yaml.Node {
 	if d.parsed {
 		return d.root
@@ -184,8 +189,8 @@ func (d *document) tree() *yaml.Node {
 	return d.root
 }
 
-// line returns the 1-based line of a field of the item, or of its nearest parent in the
-// file.
+// line returns the 1-based line of a field of the item. If the file does not contain the field,
+// it is the line of the nearest parent in the file.
 func (i item) line(field string) int {
 	path := i.prefix + field
 	if path == "" {

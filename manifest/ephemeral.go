@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// KeepEphemeral returns pod with the ephemeral containers of the existing pod here, because
-// manifests do not contain them, as with `kubectl apply`. If pod lists ephemeral containers itself,
-// it is returned unchanged.
+// KeepEphemeral returns pod with the ephemeral containers of the existing pod here. Manifests
+// usually do not contain them, and `kubectl apply` keeps them, too. If pod itself lists ephemeral
+// containers, KeepEphemeral returns it unchanged.
 func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
 	if len(pod.Spec.EphemeralContainers) > 0 || len(here.Spec.EphemeralContainers) == 0 {
 		return pod
@@ -30,8 +30,8 @@ func WithEphemeral(pod *corev1.Pod, list []corev1.EphemeralContainer) *corev1.Po
 }
 
 // AddEphemeral returns the pod with one more ephemeral container, to which it applies the
-// defaults, unless the pod already has one with that name. If c is nil, it returns the pod
-// unchanged.
+// defaults. If the pod already has a container with that name, AddEphemeral adds none. If c is
+// nil, it returns the pod unchanged.
 func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	if c == nil || slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name }) {
 		return pod
@@ -41,10 +41,9 @@ func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
 	return out
 }
 
-// EphemeralErrors returns the reasons why an API server would not accept the ephemeral
-// containers of after as an update of those of before
-// (ValidatePodEphemeralContainersUpdate): a container is invalid, or an existing one is missing or
-// differs.
+// EphemeralErrors returns the reasons why an API server would not accept an update of the
+// ephemeral containers of before to those of after (ValidatePodEphemeralContainersUpdate). Either
+// a container is invalid, or an existing one is missing or differs.
 func EphemeralErrors(before, after *corev1.Pod) []string {
 	was, will, ok := internal(before, WithEphemeral(before, after.Spec.EphemeralContainers))
 	if !ok {
@@ -57,7 +56,8 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 	for _, e := range corevalidation.ValidatePodEphemeralContainersUpdate(&will, &was, opts) {
 		message := e.Error()
 		if e.Field == "spec.ephemeralContainers" {
-			message, _, _ = strings.Cut(e.ErrorBody(), "\n") // a diff of Go structs follows
+			// A diff of Go structs follows.
+			message, _, _ = strings.Cut(e.ErrorBody(), "\n")
 		}
 		out = append(out, cut(message))
 	}
@@ -67,15 +67,15 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 // EphemeralOnCreate is an API server's message for ephemeral containers in a new pod.
 const EphemeralOnCreate = "Forbidden: cannot be set on create"
 
-// EphemeralProblem returns the problem for a pod whose ephemeral containers are refused with this
-// message.
+// EphemeralProblem returns the problem with which podrun refuses a pod because of its ephemeral
+// containers.
 func EphemeralProblem(message string) problem.Problem {
 	return problem.Problem{Field: "spec.ephemeralContainers", Reason: "FieldValueForbidden", Kind: problem.Manifest, Message: message,
 		Hint: "remove the field; 'podrun debug' adds an ephemeral container to a running pod"}
 }
 
-// exceptOnCreate removes the error that ephemeral containers cannot be set on create: only
-// run/prepare knows whether the pod is new.
+// exceptOnCreate removes the error that ephemeral containers cannot be set on create, because
+// only run/prepare knows whether the pod is new.
 func exceptOnCreate(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		return e.Type == field.ErrorTypeForbidden && e.Field == "spec.ephemeralContainers"

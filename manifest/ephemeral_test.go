@@ -16,8 +16,8 @@ spec:
   - {name: app, image: "r.example/app:1"}
 `
 
-// TestEphemeralUpdate checks the rule of the API server's subresource ephemeralcontainers:
-// containers may only be added.
+// TestEphemeralUpdate checks the rule of the API server's subresource ephemeralcontainers: an
+// update may only add containers.
 func TestEphemeralUpdate(t *testing.T) {
 	const one, other = "  ephemeralContainers:\n  - {name: one, image: \"r.example/a:1\", targetContainerName: app}\n", "  - {name: two, image: \"r.example/a:1\"}\n"
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestEphemeralUpdate(t *testing.T) {
 	}
 }
 
-// TestEphemeralBesideUpdate: differences in other fields are judged as they are in a pod
+// TestEphemeralBesideUpdate checks that podrun judges differences in other fields as in a pod
 // without ephemeral containers.
 func TestEphemeralBesideUpdate(t *testing.T) {
 	before := updatablePod(t, debuggable)
@@ -80,8 +80,8 @@ func TestEphemeralBesideUpdate(t *testing.T) {
 	}
 }
 
-// TestEphemeralInvalid: ephemeral containers that no API server accepts are refused when
-// they are read.
+// TestEphemeralInvalid checks that podrun refuses ephemeral containers that no API server
+// accepts when it reads them.
 func TestEphemeralInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		debuggable + "  ephemeralContainers: [{name: app, image: i}]\n":                                      "spec.ephemeralContainers[0].name",

@@ -6,9 +6,10 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// FuzzLoad: for any input, Load returns without a panic, and reports problems or returns at
-// least one pod. Each pod has the properties on which podrun relies: it has a name and a UID
-// that is safe in a path, and does not change when its checkpoint is written and read.
+// FuzzLoad checks that for any input, Load returns without a panic, and either reports problems
+// or returns at least one pod. Each pod must have the properties on which podrun relies: it has
+// a name, and a UID that is safe in a path, and does not change when its checkpoint is written
+// and read.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		onePod, exported, head + "---\n" + head, "{a: b}\n{c: d}", "- [", "%YAML 1.1\n---\n" + head, "a: &a [*a]", "a: 1\na: 2", "\xff\xfe", "--- |0",

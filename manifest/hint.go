@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// fieldHint returns a hint for a value that validation refuses, or "" if the error itself is clear
-// enough.
+// fieldHint returns a hint for a value that validation refuses. If the error itself is clear
+// enough, it returns "".
 func fieldHint(e *field.Error) string {
 	last := e.Field[strings.LastIndex(e.Field, ".")+1:]
 	switch {
@@ -32,7 +32,7 @@ func fieldHint(e *field.Error) string {
 // mountName matches the fields that refer to a volume of the pod.
 var mountName = lazy(`\.volume(Mounts|Devices)\[\d+\]\.name$`)
 
-// supported returns the values in the detail of a field.NotSupported error.
+// supported returns the values that the detail of a field.NotSupported error lists.
 func supported(detail string) (values []string) {
 	for _, m := range quoted().FindAllStringSubmatch(detail, -1) {
 		values = append(values, m[1])
@@ -42,7 +42,8 @@ func supported(detail string) (values []string) {
 
 var quoted = lazy(`"([^"]*)"`)
 
-// validName returns the RFC 1123 subdomain that the author of a name probably intended, or "".
+// validName returns the RFC 1123 subdomain that the author of a name probably intended; "" if
+// there is none.
 func validName(name string) string {
 	name = strings.Trim(notInName().ReplaceAllString(strings.ToLower(name), "-"), "-.")
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -53,8 +54,8 @@ func validName(name string) string {
 
 var notInName = lazy(`[^a-z0-9.]+`)
 
-// QuantityHint suggests quantities for a value that has a unit of another program: 64M or 64Mi
-// for 64MB.
+// QuantityHint suggests quantities for a value with a unit of another program, for example 64M
+// or 64Mi for 64MB.
 func QuantityHint(value string) string {
 	m := byteUnit().FindStringSubmatch(strings.Trim(value, `"`))
 	if m == nil {
@@ -74,7 +75,7 @@ func QuantityHint(value string) string {
 // byteUnit matches 64MB, 64mb, 64 MiB, 64 M, 64b.
 var byteUnit = lazy(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT]?)[iI]?[bB]?$`)
 
-// lazy returns a function that compiles an expression on its first call.
+// lazy returns a function that compiles an expression when it is first called.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

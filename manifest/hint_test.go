@@ -21,7 +21,7 @@ func TestQuantityHint(t *testing.T) {
 	}
 }
 
-// Typical mistakes of new users: each message contains the text to type instead.
+// These are typical mistakes of new users. Each message must contain the text to type instead.
 func TestHintsOfMistakes(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers:\n  - name: c\n    image: a\n%s"
 	for name, tc := range map[string]struct{ file, text, want string }{
@@ -44,7 +44,7 @@ func TestHintsOfMistakes(t *testing.T) {
 	}
 }
 
-// A suggested name is valid.
+// A suggested name must be valid.
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]string{"MyPod": "mypod", "my_pod": "my-pod", "-a-": "a", "a b": "a-b", "___": "", "web.1": "web.1"} {
 		if got := validName(name); got != want {

@@ -26,15 +26,16 @@ func TestHostileObjects(t *testing.T) {
 	pod := "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: i}]}\n"
 	for name, test := range map[string]struct {
 		text string
-		want string // in the problem; "" means no problem
+		want string // text in the problem; "" means that there is none
 	}{
-		"a Secret of 1 MiB":       {secret(mib) + pod, ""},
-		"a Secret above":          {secret(mib+1) + pod, "Too long"},
-		"a key with ..":           {object("../etc/passwd") + pod, "a valid config key must consist of"},
-		"the key ..":              {object("..") + pod, "must not be '..'"},
-		"an absolute key":         {object("/etc/passwd") + pod, "a valid config key must consist of"},
-		"a key with NUL":          {object("a\x00b") + pod, "a valid config key must consist of"},
-		"a key of 64 KiB":         {object(strings.Repeat("x", 64<<10)) + pod, "not valid YAML"}, // a key on one line has at most 1024 characters
+		"a Secret of 1 MiB": {secret(mib) + pod, ""},
+		"a Secret above":    {secret(mib+1) + pod, "Too long"},
+		"a key with ..":     {object("../etc/passwd") + pod, "a valid config key must consist of"},
+		"the key ..":        {object("..") + pod, "must not be '..'"},
+		"an absolute key":   {object("/etc/passwd") + pod, "a valid config key must consist of"},
+		"a key with NUL":    {object("a\x00b") + pod, "a valid config key must consist of"},
+		// A key on one line has at most 1024 characters.
+		"a key of 64 KiB":         {object(strings.Repeat("x", 64<<10)) + pod, "not valid YAML"},
 		"metadata.uid with ../..": {"apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: ../../../etc}\nspec: {containers: [{name: a, image: i}]}\n", "uid"},
 	} {
 		got := hostile(test.text)

@@ -8,9 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPaths resolves relative hostPaths against the directory of the manifest if an option
-// allows that, otherwise it reports them: the API accepts them, and each runtime interprets
-// them differently. It runs before validation, which refuses "..".
+// hostPaths handles relative hostPaths. If an option allows it, hostPaths resolves them against
+// the directory of the manifest. Otherwise it reports them: the API accepts them, but each
+// runtime interprets them differently. hostPaths runs before validation, because validation
+// refuses "..".
 func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		source := spec.Volumes[i].HostPath
@@ -27,7 +28,8 @@ func (l *loader) hostPaths(it item, object string, spec *corev1.PodSpec) {
 			p.Hint = "write an absolute path: a manifest from a URL has no directory on this host"
 			l.add(p)
 		default:
-			dir := l.opts.WorkingDir // also for standard input
+			// This also applies to standard input.
+			dir := l.opts.WorkingDir
 			if it.doc.file != "-" {
 				dir = filepath.Dir(it.doc.file)
 			}

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeepReferred returns o with additional objects from c, the checkpoint of the existing pod: those that
-// are not in o, but to which pod refers. It adds a claim together with its volume. It also returns the
-// names of the added objects (ConfigMap shop/web). With kubectl, they would still be in the API server;
-// podrun has no API server, so the checkpoint has the only copy. KeepReferred does not add Secrets if
-// their values are lost. KeepReferred does not change o.
+// KeepReferred returns o with additional objects from c, which is the checkpoint of the existing pod.
+// These are the objects to which pod refers and that o lacks. It adds a claim together with its volume.
+// It also returns the names of the added objects (ConfigMap shop/web). With kubectl, these objects
+// would still be in the API server. podrun has no API server, so only the checkpoint has a copy. If the
+// values of Secrets are lost, KeepReferred does not add the Secrets. KeepReferred does not change o.
 func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []string) {
 	was := Referred(pod, c.Objects())
 	out := *o
@@ -38,8 +38,9 @@ func (c Checkpoint) KeepReferred(pod *corev1.Pod, o *Objects) (*Objects, []strin
 	return &out, kept
 }
 
-// keepClaim adds to o a claim of the existing pod, bound to its volume, unless the input has a bound claim
-// of this name. An API server, too, keeps the binding of a claim whose manifest names no volume.
+// keepClaim adds a claim of the existing pod, bound to its volume, to o, unless the input has a bound
+// claim of this name. An API server does so, too: if the manifest of a claim names no volume, the claim
+// keeps its binding.
 func (c Checkpoint) keepClaim(claim *corev1.PersistentVolumeClaim, o *Objects) (kept []string) {
 	key := claim.Namespace + "/" + claim.Name
 	given := o.Claims[key]
@@ -70,8 +71,8 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 	return m
 }
 
-// Resources returns all objects, each with its kind: first those that pods may refer to, by
-// kind and name, then the pods in the order of the input.
+// Resources returns all objects, each with its kind. First come the objects to which pods may
+// refer, by kind and name, and then the pods in the order of the input.
 func (o *Objects) Resources() []any {
 	var out []any
 	for _, key := range slices.Sorted(maps.Keys(o.RuntimeClasses)) {

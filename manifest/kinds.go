@@ -37,11 +37,11 @@ func kindNamed(name string) (kind, bool) {
 	return kind{}, false
 }
 
-// kindNames are the names that kindNamed knows, for messages.
+// kindNames are the names that kindNamed accepts, for messages.
 var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "RuntimeClass", "PriorityClass",
 	"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "ReplicationController", "PodTemplate"}
 
-// isList reports whether a kind is "List" or a list of a known kind.
+// isList reports whether a kind is "List", or a list of a kind that podrun reads.
 func isList(name string) bool {
 	of, ok := strings.CutSuffix(name, "List")
 	if !ok {
@@ -51,7 +51,8 @@ func isList(name string) bool {
 	return of == "" || known || unused[of] != nil || slices.Contains(controls, of)
 }
 
-// kind returns the kind of an object, and reports an unknown kind and a wrong apiVersion.
+// kind returns the kind of an object. If the kind is unknown, or the apiVersion wrong, it
+// reports that.
 func (l *loader) kind(it item, h header) (kind, bool) {
 	if l.skips(h) {
 		l.skip(h)
@@ -96,7 +97,7 @@ func (l *loader) unknownKind(it item, h header) {
 	l.add(p)
 }
 
-// object returns the object's name for problems: "Pod default/web", "Pod web".
+// object returns the object's name in problems, such as "Pod default/web" or "Pod web".
 func (h header) object() string {
 	name := h.Metadata.Name
 	if name == "" {

@@ -22,10 +22,11 @@ import (
 // directory is their last argument.
 var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
 
-// kustomizationFiles are the names under which kustomize looks for a kustomization.
+// kustomizationFiles are the names that the file of a kustomization can have.
 var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// hasKustomization reports whether a directory has a kustomization, or cannot be read.
+// hasKustomization reports whether a directory has a kustomization. It also returns true if the
+// directory cannot be read.
 func hasKustomization(dir string) bool {
 	return slices.ContainsFunc(kustomizationFiles, func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -33,14 +34,14 @@ func hasKustomization(dir string) bool {
 	})
 }
 
-// maxComplaint limits how much of a command's stderr is shown, in bytes.
+// maxComplaint limits how many bytes of a command's stderr podrun shows.
 const maxComplaint = 10 << 10
 
-// ReadKustomization builds the kustomization in a directory with `kustomize build` or
-// `kubectl kustomize`, whichever is installed: kustomize's own library would make podrun 10%
-// larger. It reads at most MaxInput bytes. The source is named after the directory. The
-// error is of kind Usage if neither program is installed, otherwise of kind Manifest; if ctx
-// ends, it wraps the cause.
+// ReadKustomization builds the kustomization in a directory with `kustomize build` or `kubectl
+// kustomize`, depending on which is installed. It does not use kustomize's own library, which
+// would make podrun 10% larger. It reads at most MaxInput bytes. The source is named after the
+// directory. If neither program is installed, the error is of kind Usage, and otherwise of kind
+// Manifest. If ctx ends, the error wraps the cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	object := "kustomization " + problem.ShownURL(dir)
 	if err := checkKustomizationDir(object, dir); err != nil {
@@ -75,10 +76,10 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
 }
 
-// checkKustomizationDir returns an error for a directory without a kustomization, a file, and a path that
-// does not exist; kustomize's own messages for these do not say what to use. It accepts the address of a
-// repository, which does not exist as a path but which kustomize can read; kustomize reports an invalid
-// address.
+// checkKustomizationDir returns an error for a directory without a kustomization, for a file, and for a
+// path that does not exist, because kustomize's messages for these do not say what to use instead. It
+// accepts the address of a repository: this does not exist as a path, but kustomize can read it. If the
+// address is invalid, kustomize reports that.
 func checkKustomizationDir(object, dir string) error {
 	e := &problem.Error{Kind: problem.Manifest, Object: object}
 	info, err := os.Stat(dir)
@@ -100,12 +101,13 @@ func checkKustomizationDir(object, dir string) error {
 	return e
 }
 
-// isRepository reports whether kustomize may take a path for the address of a Git repository.
+// isRepository reports whether kustomize may interpret a path as the address of a Git
+// repository.
 func isRepository(path string) bool {
 	return strings.ContainsAny(path, ":?@") || strings.Contains(path, "//") || strings.HasPrefix(path, "github.com/")
 }
 
-// klogFailure matches the line that kubectl logs when a command fails.
+// klogFailure matches the line that kubectl logs if a command fails.
 var klogFailure = regexp.MustCompile(`^E\d{4} .*\] "command failed" err=(".*")$`)
 
 // kustomizeMessage returns the message in the stderr of kustomize or kubectl, without the header of kubectl's log.
@@ -117,12 +119,13 @@ func kustomizeMessage(stderr string) string {
 		}
 	}
 	if prefix := "error: "; len(text) > len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {
-		return text[len(prefix):] // the error of kustomize, or of another version of kubectl
+		// This is an error of kustomize, or of another version of kubectl.
+		return text[len(prefix):]
 	}
 	return text
 }
 
-// kustomizer returns the installed program with its subcommand, or nil if there is none.
+// kustomizer returns the installed program with its subcommand; nil if neither is installed.
 func kustomizer() []string {
 	for _, words := range kustomizers {
 		if path, err := exec.LookPath(words[0]); err == nil {

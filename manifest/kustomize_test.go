@@ -11,10 +11,12 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestReadKustomization: the output of kustomize, or otherwise of kubectl, is the source.
+// TestReadKustomization checks that the source is the output of kustomize or, if that is not
+// installed, of kubectl.
 func TestReadKustomization(t *testing.T) {
 	bin := t.TempDir()
-	t.Setenv("PATH", bin) // the host may have a kubectl
+	// The host may have a kubectl.
+	t.Setenv("PATH", bin)
 	for _, tool := range []string{"cat", "head", "sleep"} {
 		if err := os.Symlink("/bin/"+tool, filepath.Join(bin, tool)); err != nil {
 			t.Fatal(err)
@@ -77,7 +79,8 @@ EOF
 	}
 }
 
-// TestCheckKustomizationDir: paths that kustomize cannot build have hints with the flag to use.
+// TestCheckKustomizationDir checks that the errors for paths that kustomize cannot build have
+// hints with the flag to use.
 func TestCheckKustomizationDir(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "prod"} {

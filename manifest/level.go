@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Limits of the search for a field at another level: types are deeply nested, and an input
-// may have thousands of unknown fields.
+// Limits of the search for a field at another level. They are needed because types are deeply
+// nested, and an input may have thousands of unknown fields.
 const (
-	levelDepth = 3   // levels below the struct at which a search begins
-	levelTypes = 256 // structs that a search visits
+	// number of levels below the struct at which a search begins
+	levelDepth = 3
+	levelTypes = 256 // number of structs that a search visits
 )
 
-// otherLevel returns where a field of this name exists, if the field of path is at the wrong
-// level: "spec.containers[].image" for spec.image. It searches the struct that should contain the
-// field and the structs below it, then each parent in the same way. It returns the first match, or
-// "" if there is none. root is the type of the whole object.
+// If the field of path is at the wrong level, otherLevel returns where a field of this name
+// exists, for example "spec.containers[].image" for spec.image. It first searches the struct that
+// should contain the field, and the structs below it. Then it searches each parent in the same
+// way. It returns the first match, or "" if there is none. root is the type of the whole object.
 func otherLevel(root reflect.Type, path []string) string {
 	for up := 1; up <= len(path); up++ {
 		at, ok := descend(root, path[:len(path)-up])
@@ -29,7 +30,7 @@ func otherLevel(root reflect.Type, path []string) string {
 	return ""
 }
 
-// descend returns the type at path, whose segments are fields, keys and indexes.
+// descend returns the type at path. The segments of path are fields, keys and indexes.
 func descend(t reflect.Type, path []string) (reflect.Type, bool) {
 	for {
 		for t.Kind() == reflect.Pointer {
@@ -64,8 +65,8 @@ type level struct {
 	of   reflect.Type
 }
 
-// below returns the path to the nearest field of this name in a struct or the structs below
-// it, or "" if there is none.
+// below returns the path to the nearest field of this name in a struct or in the structs below
+// it; "" if there is none.
 func below(t reflect.Type, name string) string {
 	next, seen := []level{{"", t}}, map[reflect.Type]bool{t: true}
 	for depth := 0; depth <= levelDepth && len(next) > 0; depth++ {
@@ -98,8 +99,8 @@ func below(t reflect.Type, name string) string {
 }
 
 // likelyFirst moves containers, security contexts, templates and specs to the front, because
-// the other fields may contain fields of the same names (such as "image"). It omits fields
-// that users do not write.
+// other fields may contain fields of the same name (such as "image"). It omits fields that
+// users do not write.
 func likelyFirst(fields []jsonField) []jsonField {
 	var first, rest []jsonField
 	for _, f := range fields {
@@ -114,7 +115,7 @@ func likelyFirst(fields []jsonField) []jsonField {
 	return append(first, rest...)
 }
 
-// joined is the inverse of segments: it writes numbers as indexes in brackets.
+// joined does the reverse of segments. It writes numbers as indexes in brackets.
 func joined(path []string) string {
 	var b strings.Builder
 	for _, s := range path {

@@ -28,9 +28,11 @@ func TestMeant(t *testing.T) {
 		{pod, "spec.containers[2].runAsUser", "did you mean spec.containers[2].securityContext.runAsUser?"},
 		{pod, "spec.containers[0].ports[0].livenessProbe", "did you mean spec.containers[0].livenessProbe?"},
 		{pod, "spec.initContainers[1].initContainers", "did you mean spec.initContainers?"},
-		{pod, "spec.containers[0].memory", ""}, // limits have keys, not fields
+		// limits have keys and not fields.
+		{pod, "spec.containers[0].memory", ""},
 		{pod, "spec.containers[0].envs", `did you mean "env"?`},
-		{pod, "spec.containers[0].port", `did you mean "ports"?`}, // not the port of a probe
+		// This must not be the port of a probe.
+		{pod, "spec.containers[0].port", `did you mean "ports"?`},
 		{pod, "spec.contaners", `did you mean "containers"?`},
 		{pod, "spec.x", ""},
 		{pod, "", ""},

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestHostile: input that would take forever is refused soon. The time limit is generous,
-// for a busy machine; without the limits on input it takes minutes.
+// TestHostile checks that podrun soon refuses input that would take forever. The time limit is
+// generous because of busy machines. Without the limits on input, the test would take minutes.
 func TestHostile(t *testing.T) {
 	pod := func(list, entry string, size int) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    image: i\n    " + list + ":\n" + strings.Repeat(entry, size/len(entry))
@@ -19,7 +19,7 @@ func TestHostile(t *testing.T) {
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	for name, tc := range map[string]struct {
 		text string
-		want string // in a problem; "" means none
+		want string // text in a problem; "" means that there is none
 	}{
 		"documents":        {strings.Repeat("a\n---\n", 1<<20), "more than 10000 documents"},
 		"JSON documents":   {strings.Repeat("{}", 1<<20), "more than 10000 documents"},
@@ -72,11 +72,11 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// containers returns more entries for the list with which a pod's text ends.
+// containers returns more entries for the list at the end of a pod's text.
 func containers(n int) string { return each("  - {name: c%d, image: i}\n", n) }
 
-// podrun accepts what an API server accepts: text that looks like structure, numbers with
-// exponents, aliases.
+// podrun must accept what an API server accepts: text that looks like structure, numbers with
+// exponents, and aliases.
 func TestNotHostile(t *testing.T) {
 	csv := strings.Repeat("1,2,3: [4], {5}\n    ", 50000)
 	for name, text := range map[string]string{
@@ -100,7 +100,7 @@ func pods(n int) string {
 	return each("apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n", n)
 }
 
-// each repeats a text n times, with the number.
+// each repeats a text n times. Each repetition contains its number.
 func each(format string, n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -30,10 +30,10 @@ func segments(path string) []string {
 	return out
 }
 
-// find follows a path in a node tree and returns the line of the deepest node that exists,
-// counted from the beginning of the document's text, or 0 if not even the first segment
-// exists. Keys in a path may contain dots themselves: find joins segments until a key
-// matches.
+// find follows a path in a node tree, and returns the line of the deepest node on the path that
+// exists. The line counts from the beginning of the document's text. If not even the first
+// segment exists, find returns 0. A key in a path may itself contain dots, so find joins
+// segments until a key matches.
 func find(node *yaml.Node, path []string) int {
 	line := 0
 	for len(path) > 0 {
@@ -50,7 +50,7 @@ func find(node *yaml.Node, path []string) int {
 }
 
 // step returns the child of node that the first segments of path identify, the line at which the
-// child begins, and the number of these segments.
+// child begins, and how many segments these are.
 func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -74,8 +74,9 @@ func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
 
 // duplicate is a key that occurs twice in a mapping.
 type duplicate struct {
-	path  string
-	line  int // line of the second occurrence, counted from the beginning of the document's text
+	path string
+	// line of the second occurrence, counted from the beginning of the document's text
+	line  int
 	first int // line of the first occurrence
 }
 

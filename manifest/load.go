@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// loader collects the objects and the problems of one Load.
+// loader collects the objects and the problems of one call of Load.
 type loader struct {
 	opts     Options
 	objects  *Objects
@@ -18,16 +18,16 @@ type loader struct {
 	seen     map[string]Position // by "Kind namespace/name"
 	// imagesUsed are the keys of opts.Images that a container has matched.
 	imagesUsed map[string]bool
-	// The totals of all sources so far. full is true if a limit is exceeded; the rest is
-	// then ignored.
+	// These are the totals of all sources so far. full is true if a limit is exceeded; Load then
+	// ignores the rest of the input.
 	documents, values, containers int
 	full                          bool
 }
 
 // Load decodes, defaults and validates the sources. The list contains all problems, in the
-// order of the input, including warnings about changes that podrun makes to an object. The
-// objects must be used only if there are no errors. Load is pure, and refuses hostile input
-// quickly.
+// order of the input. It includes warnings about changes that podrun makes to an object. The
+// caller must use the objects only if there are no errors. Load is pure. It quickly refuses
+// hostile input.
 func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}, imagesUsed: map[string]bool{}}
 	if l.opts.Namespace == "" {
@@ -58,7 +58,7 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	return l.objects, bounded(l.problems)
 }
 
-// bounded truncates a long list: hostile input can cause a million problems.
+// bounded truncates a long list, because hostile input can cause a million problems.
 func bounded(all problem.List) problem.List {
 	if len(all) <= maxProblems {
 		return all
@@ -89,12 +89,13 @@ func (l *loader) source(s Source) {
 		}
 		before := len(l.problems)
 		l.document(doc)
-		l.problems[before:].Sort() // sort by line, because all of them are in the same file
+		// Sort by line: all of them are in the same file.
+		l.problems[before:].Sort()
 		doc.root, doc.parsed = nil, false
 	}
 }
 
-// stop refuses an input that exceeds a limit. The rest of the input is ignored.
+// stop refuses an input that exceeds a limit. Load then ignores the rest of the input.
 func (l *loader) stop(doc *document, format string, args ...any) {
 	p := doc.tooLarge(format, args...)
 	p.Message = "the input has " + p.Message
@@ -123,7 +124,8 @@ func (l *loader) document(doc *document) {
 		return
 	}
 	if joined := joinedObjects(doc, twice); len(joined) > 0 && l.opts.Validate != Warn && l.opts.Validate != Ignore {
-		l.problems = append(l.problems, joined...) // the fields of two objects would be reported as those of one
+		// Otherwise, the fields of two objects would be reported as those of one.
+		l.problems = append(l.problems, joined...)
 		return
 	}
 	l.duplicates(doc, twice)
@@ -188,7 +190,7 @@ func (l *loader) object(it item, depth int) {
 	if !ok {
 		return
 	}
-	// The time for some validations is proportional to the square of the object's size.
+	// For some validations, the time is proportional to the square of the object's size.
 	if len(it.raw) > maxDocument {
 		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, the limit of an API server", maxDocument>>20)))
 		return
@@ -200,8 +202,8 @@ func (l *loader) object(it item, depth int) {
 	k.take(l, it, h)
 }
 
-// list processes the entries of a List, or of a list of one kind such as PodList, whose
-// entries may omit their kind.
+// list processes the entries of a List, or of a list of one kind such as PodList. In the
+// latter, entries may omit their kind.
 func (l *loader) list(it item, h header, depth int) {
 	var list struct {
 		APIVersion string            `json:"apiVersion"`
@@ -230,7 +232,7 @@ func (l *loader) list(it item, h header, depth int) {
 	}
 }
 
-// withKind adds the missing kind and apiVersion to an entry of a typed list.
+// If an entry of a typed list lacks kind and apiVersion, withKind adds them.
 func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil || (fields["kind"] != nil && fields["apiVersion"] != nil) {
@@ -238,7 +240,8 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	}
 	for name, value := range map[string]string{"apiVersion": apiVersion, "kind": kind} {
 		if fields[name] == nil {
-			fields[name], _ = json.Marshal(value) // marshaling a string cannot fail
+			// Marshaling a string cannot fail.
+			fields[name], _ = json.Marshal(value)
 		}
 	}
 	out, err := json.Marshal(fields)
@@ -248,8 +251,8 @@ func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
 	return out
 }
 
-// claim registers an object with this kind and name, and reports a second object with the same
-// ones.
+// claim registers an object with this kind and name. If another object already has them, it
+// reports that.
 func (l *loader) claim(it item, kind, name string) bool {
 	key := kind + " " + name
 	if first, ok := l.seen[key]; ok {

@@ -33,7 +33,7 @@ func utf16le(text string) string {
 	return string(out)
 }
 
-// TestForms loads the same two pods in every notation and compares their names and lines.
+// TestForms loads the same two pods in every notation, and compares their names and lines.
 func TestForms(t *testing.T) {
 	block := func(name string) string { return strings.Replace(head, "name: a", "name: "+name, 1) }
 	flow := `{apiVersion: "v1", kind: "Pod", metadata: {name: "%s"}, spec: {containers: [{name: "c", image: "i",}],},}`
@@ -79,7 +79,7 @@ func indent(block string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(block, "\n", "\n  "), "  ")
 }
 
-// TestDefaults: podrun sets the same defaults as an API server.
+// TestDefaults checks that podrun sets the same defaults as an API server.
 func TestDefaults(t *testing.T) {
 	objects, warnings := load(t, head+"  - {name: d, image: 'i:1'}\n", Options{Namespace: "ci"})
 	if warnings != nil {
@@ -96,8 +96,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestPrivileged: Kubernetes' validation refuses privileged containers unless the manifest
-// package sets a process-wide option.
+// TestPrivileged covers privileged containers. Kubernetes' validation refuses them unless the
+// manifest package sets a process-wide option.
 func TestPrivileged(t *testing.T) {
 	load(t, head+"    securityContext: {privileged: true}\n", Options{})
 }
@@ -117,7 +117,8 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// TestOtherObjects: an object of each kind is found under its key, with defaults.
+// TestOtherObjects checks that Load returns an object of each kind under its key, with
+// defaults.
 func TestOtherObjects(t *testing.T) {
 	objects, _ := load(t, head+`---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: other}, data: {k: v}}
@@ -153,7 +154,8 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestLocate: a problem that another package finds in a pod gets its position in the file.
+// TestLocate checks that a problem that another package finds in a pod gets its position in the
+// file.
 func TestLocate(t *testing.T) {
 	objects, _ := load(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n      hostNetwork: true\n      containers:\n      - {name: c, image: i}\n", Options{})
 	got := objects.Pods[0].Locate(problem.Problem{Field: "spec.hostNetwork", Message: "no"}).String()
@@ -165,8 +167,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestGates: a field whose feature gate is off is dropped and reported; an unknown gate
-// causes a warning.
+// TestGates checks that podrun drops and reports a field whose feature gate is off, and prints
+// a warning for an unknown gate.
 func TestGates(t *testing.T) {
 	objects, warnings := load(t, head+"  volumes:\n  - name: v\n    projected:\n      sources:\n      - clusterTrustBundle: {name: b, path: p}\n      - configMap: {name: m}\n", Options{})
 	want := []string{
@@ -185,7 +187,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// Decode applies the limits for manifests to facts from a file.
+// Decode must apply the limits for manifests to facts from a file.
 func TestDecodeBounded(t *testing.T) {
 	var into struct {
 		Capacity corev1.ResourceList `json:"capacity"`

@@ -1,7 +1,7 @@
 // Package manifest reads files into the Kubernetes objects that podrun runs, and reports all
-// their problems: it splits streams, decodes strictly, and defaults and validates with
-// Kubernetes' own code. Only Read, ReadKustomization and SetGates have side effects; the
-// rest of the package is pure.
+// their problems. It splits streams, decodes strictly, and sets defaults and validates with
+// Kubernetes' own code. Only Read, ReadKustomization and SetGates have side effects; the rest
+// of the package is pure.
 package manifest
 
 import (
@@ -12,43 +12,49 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 )
 
-// Source is the content of one file, of standard input or of a URL. Name is its name in
-// problems; "-" is standard input.
+// Source is the content of one file, of standard input or of a URL. Name is the source's name
+// in problems; "-" is standard input.
 type Source struct {
 	Name string
 	Data []byte
 }
 
-// Validate determines how unknown and duplicate fields are handled. Its values are those of
+// Validate specifies how Load handles unknown and duplicate fields. Its values are those of
 // kubectl's --validate.
 type Validate string
 
 const (
-	Strict Validate = "strict" // report errors; the default, also for ""
-	Warn   Validate = "warn"   // report warnings
-	Ignore Validate = "ignore" // ignore them; the last duplicate applies
+	// report them as errors; this is the default, also for ""
+	Strict Validate = "strict"
+	Warn   Validate = "warn" // report warnings
+	// ignore them; of duplicates, the last one applies
+	Ignore Validate = "ignore"
 )
 
 // Options are the inputs of Load other than the files.
 type Options struct {
-	Namespace           string        // of objects that specify none; "" means "default"
-	Validate            Validate      // "" means Strict
-	SkipKinds           []string      // kinds to skip, including kinds that podrun reads, and CustomKinds; case-insensitive
-	IgnoreUnknownKinds  bool          // skip kinds that podrun does not read, except those that restrict pods
-	StrictClusterFields bool          // report a service account token volume as an error
-	Suffix              func() string // returns five random characters for generateName; nil refuses generateName
-	// WorkingDir is the absolute working directory. If set, relative hostPaths are resolved
-	// against the directory of their file; if empty, they are refused.
+	// the namespace of objects that specify none; "" means "default"
+	Namespace string
+	Validate  Validate // "" means Strict
+	// kinds to skip, in any case, including kinds that podrun reads, and CustomKinds
+	SkipKinds []string
+	// skip kinds that podrun does not read, except kinds that restrict pods
+	IgnoreUnknownKinds  bool
+	StrictClusterFields bool // report a service account token volume as an error
+	// returns five random characters for generateName; if it is nil, generateName is refused
+	Suffix func() string
+	// WorkingDir is the absolute working directory. If it is set, Load resolves relative hostPaths
+	// against the directory of their file; if it is empty, Load refuses them.
 	WorkingDir string
-	// RestartPolicy, if not empty, replaces the restartPolicy of every pod.
+	// RestartPolicy replaces the restartPolicy of every pod, unless it is empty.
 	RestartPolicy corev1.RestartPolicy
-	// ToEnd requires that the pods complete: a pod without restartPolicy gets Never, and a pod with
-	// restartPolicy Always is a problem.
+	// ToEnd requires that the pods complete. A pod without restartPolicy then gets Never, and a pod
+	// with restartPolicy Always is a problem.
 	ToEnd bool
-	// Env replaces or adds these variables in every container and init container.
+	// Env adds these variables to every container and init container, or replaces them.
 	Env []corev1.EnvVar
-	// Images replaces images, by the name of the container or init container; AllContainers
-	// stands for every one. A name that no pod has is a problem.
+	// Images replaces images. The keys are names of containers or init containers; AllContainers
+	// stands for all of them. If no pod has a container of that name, this is a problem.
 	Images map[string]string
 }
 
@@ -60,24 +66,28 @@ type Position struct {
 
 // Pod is one pod of the input, defaulted and valid.
 type Pod struct {
-	Object   *corev1.Pod // spec.nodeName is empty, regardless of the file
+	// spec.nodeName is empty, whatever the file specifies
+	Object   *corev1.Pod
 	Position Position
-	From     string // "Deployment web" if created from a pod template, otherwise ""
-	NodeName string // spec.nodeName in the file, which podrun replaces by this host
-	// Definition is the object that defines the pod; nil for a checkpoint of an older release.
+	// "Deployment web" if the pod was created from its pod template, otherwise ""
+	From string
+	// spec.nodeName in the file, in place of which podrun sets this host
+	NodeName string
+	// Definition is the object that defines the pod. It is nil for a checkpoint of an older
+	// release.
 	Definition *Definition
-	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. It is not known for a
+	// WroteDNSPolicy reports whether the file sets spec.dnsPolicy. This is not known for a
 	// checkpoint.
 	WroteDNSPolicy bool
-	// SecretsInMemory is true for a pod of a checkpoint whose Secrets are kept in memory
-	// only. They remain there regardless of the settings.
+	// SecretsInMemory is true for a pod of a checkpoint whose Secrets podrun keeps in memory only.
+	// podrun keeps them there even if the settings change.
 	SecretsInMemory bool
 
 	item item
 }
 
-// Objects contains the objects of the sources: namespaced ones by "namespace/name", the
-// others by name.
+// Objects contains the objects of the sources. The keys of objects in a namespace are
+// "namespace/name"; the keys of the others are their names.
 type Objects struct {
 	Pods            []Pod // in the order of the input
 	ConfigMaps      map[string]*corev1.ConfigMap
@@ -86,8 +96,8 @@ type Objects struct {
 	Volumes         map[string]*corev1.PersistentVolume
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
-	// Skipped contains the names of the objects that podrun does not use, by kind. It may be
-	// nil.
+	// Skipped contains the names of the objects that podrun does not use. The keys are kinds. It
+	// may be nil.
 	Skipped map[string][]string
 }
 
@@ -102,9 +112,9 @@ func newObjects() *Objects {
 	}
 }
 
-// Locate adds to a problem of this pod its file, line and name. It converts the field path from the
-// path in the pod (spec.containers[0].image) to the path in the file
-// (spec.template.spec.containers[0].image for a Deployment). A pod of a checkpoint has no file.
+// Locate adds to a problem of this pod its file, line and name. It converts the field path in the
+// pod (spec.containers[0].image) to the path in the file (for a Deployment,
+// spec.template.spec.containers[0].image). A pod of a checkpoint has no file.
 func (p Pod) Locate(pr problem.Problem) problem.Problem {
 	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
 	if p.item.doc == nil {

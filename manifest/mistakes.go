@@ -21,12 +21,12 @@ var capabilityNames = []string{
 	"SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM", "ALL",
 }
 
-// leastMemory is the minimum memory limit that Load accepts, in bytes. runc needs more than
+// leastMemory is the minimum memory limit that Load accepts, in bytes. runc requires more than
 // this to start any process.
 var leastMemory = resource.MustParse("1Mi")
 
-// mistakes reports values that the API accepts, but with which containers do not do what
-// their author intended. It runs before defaulting, which copies limits to requests.
+// mistakes reports values that the API accepts although their effect is not what the author
+// intended. It runs before defaulting, because defaulting copies limits to requests.
 func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	for _, list := range []struct {
 		name       string
@@ -46,9 +46,9 @@ func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// capabilities warns about names that are not capabilities. containerd prepends CAP_ to each
-// name and ignores the result if it is unknown: drop: [CAP_NET_RAW] drops nothing. The API
-// does not check names, because a newer kernel may have more capabilities.
+// capabilities warns about names that are not capabilities. containerd adds CAP_ to the
+// beginning of each name, and ignores the result if it is unknown: drop: [CAP_NET_RAW] drops
+// nothing. The API does not check names, because a newer kernel may have more capabilities.
 func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
 	if sc == nil || sc.Capabilities == nil {
 		return
@@ -72,8 +72,8 @@ func (l *loader) capabilities(it item, object, container string, sc *corev1.Secu
 	check("drop", sc.Capabilities.Drop)
 }
 
-// memory refuses memory limits with which no container can start, such as 64m, which is 0.064
-// bytes, and warns about requests of this size. A limit of zero means no limit.
+// memory refuses memory limits that are too low to start a container, such as 64m, which is
+// 0.064 bytes. For requests of this size, it adds a warning. A limit of zero means no limit.
 func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirements) {
 	tooLow := func(list string, q resource.Quantity) problem.Problem {
 		p := it.problem(object, it.field(path+".resources."+list+"[memory]"), "MemoryTooLow", q.String()+" is less than "+leastMemory.String())
@@ -85,7 +85,7 @@ func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirem
 		p.Message += ": no container can start with this limit"
 		l.add(p)
 	}
-	// Kubernetes' code itself warns about fractions of bytes.
+	// Kubernetes' own code warns about fractions of bytes.
 	if q := r.Requests[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 && q.MilliValue()%1000 == 0 {
 		p := tooLow("requests", q)
 		p.Warning = true
@@ -93,9 +93,8 @@ func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirem
 	}
 }
 
-// meantMemory returns the hint for a quantity of memory that is too low. If it was written
-// without a unit, or with the m that other programs interpret as megabytes, the hint
-// suggests the same number of Mi.
+// meantMemory returns the hint for a quantity of memory that is too low. If it has no unit, or
+// the m that other programs interpret as megabytes, the hint suggests the same number of Mi.
 func meantMemory(q resource.Quantity) string {
 	number := strings.TrimSuffix(q.String(), "m")
 	if strings.Trim(number, "0123456789") == "" && len(number) < 6 {

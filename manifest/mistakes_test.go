@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMistakes: values that the API accepts, but that cannot have the effect that the author
-// intended.
+// TestMistakes covers values that the API accepts, but that cannot have the effect that the
+// author intended.
 func TestMistakes(t *testing.T) {
 	const caps = "securityContext.capabilities."
 	for name, tc := range map[string]struct {

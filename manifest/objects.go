@@ -38,7 +38,8 @@ func (l *loader) secret(it item, h header) {
 	}
 	l.serverFields(&obj.ObjectMeta, true)
 	coredefaults.SetObjectDefaults_Secret(&obj)
-	for key, value := range obj.StringData { // merged as in the API server, where this field is write-only
+	// These are merged as in the API server, where this field is write-only.
+	for key, value := range obj.StringData {
 		if obj.Data == nil {
 			obj.Data = map[string][]byte{}
 		}
@@ -126,8 +127,8 @@ func (l *loader) priorityClass(it item, h header) {
 	}
 }
 
-// valid reports the problems of a converted object, and registers its name if there are
-// none.
+// valid reports the problems of a converted object. If there are none, it registers the
+// object's name.
 func (l *loader) valid(it item, h header, meta *metav1.ObjectMeta, err error, validate func() field.ErrorList) bool {
 	object := nameOf(h.Kind, meta)
 	if err != nil {
@@ -179,9 +180,10 @@ func (l *loader) objectName(h header) string {
 	return h.object()
 }
 
-// serverFields removes the metadata that only an API server sets, so that an object that was
-// exported from a cluster equals the original manifest. It sets the default namespace of a
-// namespaced object, and generates a name from generateName. It keeps the UID.
+// serverFields removes the metadata that only an API server sets. So an object that was
+// exported from a cluster equals the original manifest. If the object belongs in a namespace
+// and has none, it sets the default namespace. It also generates a name from generateName. It
+// keeps the UID.
 func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	*meta = metav1.ObjectMeta{
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, UID: meta.UID,
@@ -198,8 +200,8 @@ func (l *loader) serverFields(meta *metav1.ObjectMeta, namespaced bool) {
 	}
 }
 
-// generated returns a generated name as the API server does (apiserver's storage/names): at most 63
-// characters, including the suffix.
+// generated returns a generated name as the API server does (apiserver's storage/names). It has at
+// most 63 characters, including the suffix.
 func generated(base, suffix string) string {
 	const longest = 63
 	if keep := max(longest-len(suffix), 0); len(base) > keep {
@@ -208,8 +210,8 @@ func generated(base, suffix string) string {
 	return base + suffix
 }
 
-// Add adds the objects of another input. If two objects other than pods have the same name,
-// it keeps the existing one.
+// Add adds the objects of another input. If an object other than a pod has the name of an
+// existing one, Add keeps the existing one.
 func (o *Objects) Add(more *Objects) {
 	o.Pods = append(o.Pods, more.Pods...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// otherFormat recognizes the format of an object without a kind. It returns the name of the format
-// and a hint, which names the command that uses such a file; "" if the format is unknown.
+// otherFormat recognizes the format of an object without a kind. It returns the name of the
+// format, and a hint with the command that uses such a file. If the format is unknown, it returns
+// "".
 func otherFormat(file string, raw []byte) (format, hint string) {
 	var has struct {
 		Services  map[string]json.RawMessage `json:"services"`
@@ -17,7 +18,8 @@ func otherFormat(file string, raw []byte) (format, hint string) {
 		Name      string                     `json:"name"`
 		Version   string                     `json:"version"`
 	}
-	_ = json.Unmarshal(raw, &has) // a field with another type does not belong to these formats
+	// If a field has another type, the object does not have one of these formats.
+	_ = json.Unmarshal(raw, &has)
 	dir, base := filepath.Split(file)
 	if dir == "" {
 		dir = "."
@@ -34,14 +36,14 @@ func otherFormat(file string, raw []byte) (format, hint string) {
 	return "", ""
 }
 
-// isKustomization reports whether kustomize reads the file by its name.
+// isKustomization reports whether the name of a file is one that kustomize reads.
 func isKustomization(base string) bool {
 	name := strings.ToLower(base)
 	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "kustomization"
 }
 
-// isBinary reports whether data is not text: it contains a NUL byte, which YAML, JSON and all text
-// encodings except UTF-16 exclude. UTF-16 is detected by its byte order mark.
+// isBinary reports whether data is not text, because it contains a NUL byte. YAML, JSON and all
+// text encodings except UTF-16 exclude NUL bytes. isBinary detects UTF-16 by its byte order mark.
 func isBinary(data []byte) bool {
 	head := data[:min(len(data), 4096)]
 	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AllContainers is the key of Options.Images for every container.
+// In Options.Images, AllContainers is the key that stands for every container.
 const AllContainers = "*"
 
 // override applies the options Env and Images. It must run before defaulting, because the
@@ -33,7 +33,7 @@ func (l *loader) override(spec *corev1.PodSpec) {
 	}
 }
 
-// unusedImages returns the problems of the names in the option Images that no container has.
+// unusedImages returns problems for the names in the option Images that no container has.
 func (l *loader) unusedImages() problem.List {
 	var out problem.List
 	known := "the containers are " + strings.Join(l.containerNames(), ", ") + "; '*=IMAGE' changes all"
@@ -49,8 +49,8 @@ func (l *loader) unusedImages() problem.List {
 // maxNames is the maximum number of container names in a hint.
 const maxNames = 20
 
-// containerNames returns the names of all pods' containers and init containers, each once, in the
-// order of the input.
+// containerNames returns the names of the containers and init containers of all pods, each once,
+// in the order of the input.
 func (l *loader) containerNames() []string {
 	var out []string
 	for _, p := range l.objects.Pods {

@@ -25,8 +25,8 @@ func (l *loader) pod(it item, h header) {
 	}
 }
 
-// takePod defaults and validates a pod that was decoded, or created from the template of an
-// object of another kind.
+// takePod sets the defaults of a pod and validates it. The pod was decoded, or created from the
+// template of an object of another kind.
 func (l *loader) takePod(it item, pod *corev1.Pod, by *Definition) {
 	kind := by.Kind
 	l.serverFields(&pod.ObjectMeta, true)
@@ -85,8 +85,8 @@ func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
 	return true
 }
 
-// toEnd applies the options RestartPolicy and ToEnd. It must run before defaulting, after
-// which an omitted policy looks like an explicit Always.
+// toEnd applies the options RestartPolicy and ToEnd. It must run before defaulting: after it,
+// an omitted policy looks like an explicit Always.
 func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	switch {
 	case l.opts.RestartPolicy != "":
@@ -104,9 +104,9 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// maxWarned is the maximum size of an object, as JSON, for which Kubernetes' warnings are computed,
-// and maxWarnedPorts the maximum number of ports: the time grows quadratically with the number of
-// ports; 7,000 ports took 100 s.
+// maxWarned is the maximum size of an object, as JSON, for which podrun computes Kubernetes'
+// warnings. maxWarnedPorts is the maximum number of ports. The time for warnings grows
+// quadratically with the number of ports: for 7,000 ports, it was 100 s.
 const (
 	maxWarned      = 256 << 10
 	maxWarnedPorts = 300
@@ -122,8 +122,8 @@ func ports(spec *corev1.PodSpec) int {
 	return n
 }
 
-// validatePod reports the errors and warnings of the API server. It drops fields whose
-// feature gate is disabled, with a warning: the API server drops them silently.
+// validatePod reports the errors and warnings of the API server. If the feature gate of a field
+// is disabled, it drops the field with a warning. (The API server drops it silently.)
 func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	var internal core.Pod
 	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &internal, nil); err != nil {
@@ -150,11 +150,12 @@ func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	}
 }
 
-// allowPrivileged makes validation accept privileged containers, like the kubelet and every
-// API server. It sets a process-wide option of Kubernetes' code.
+// allowPrivileged makes validation accept privileged containers, as the kubelet and every API
+// server do. It sets a process-wide option of Kubernetes' code.
 func allowPrivileged() { capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) }
 
-// dropDisabled removes the fields of disabled feature gates from the pod, and reports these fields.
+// dropDisabled removes the fields whose feature gates are disabled from the pod, and reports these
+// fields.
 func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *core.Pod) {
 	var kept corev1.Pod
 	if err := coredefaults.Convert_core_Pod_To_v1_Pod(dropped, &kept, nil); err != nil {
@@ -183,9 +184,9 @@ func (l *loader) warn(it item, object, text string) {
 
 const appArmorAnnotation = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
-// syncAppArmor copies the profiles of the deprecated annotations, which the kubelet does not
-// read, to the fields, like the API server on create (KEP-24). Validation reports annotations that
-// do not name a valid profile.
+// syncAppArmor copies the profiles of the deprecated annotations to the fields, because the
+// kubelet reads only the fields. An API server does so on create (KEP-24). If an annotation does
+// not name a valid profile, validation reports that.
 func syncAppArmor(pod *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -206,8 +207,8 @@ func syncAppArmor(pod *corev1.Pod) {
 	}
 }
 
-// appArmorProfile parses the value of an AppArmor annotation. It returns nil if the value
-// names no profile.
+// appArmorProfile parses the value of an AppArmor annotation. If the value does not name a
+// profile, it returns nil.
 func appArmorProfile(value string) *corev1.AppArmorProfile {
 	switch local, isLocal := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix); {
 	case value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// head is a valid pod up to the image of its only container, on line 7.
+// head is a valid pod, up to the image of its only container, which is on line 7.
 const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    image: i\n"
 
 // object returns a document with an object that has only a name.
@@ -15,7 +15,7 @@ func object(apiVersion, kind, name string) string {
 	return "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: " + name + "}\n"
 }
 
-// TestProblems checks all problems of each input, as printed for the user.
+// TestProblems checks all problems of each input, as podrun prints them.
 func TestProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -91,7 +91,8 @@ func TestProblems(t *testing.T) {
 			want: []string{
 				"f:8: Pod default/a: spec.containers[0].tty: must be true or false, not a string (write the value without quotes)",
 				"f:9: Pod default/a: spec.containers[0].args: must be a list, not a string (begin each entry with \"- \")",
-				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)", // N is a no in YAML 1.1
+				// In YAML 1.1, N means no.
+				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
 				"f:11: Pod default/a: spec.containers[0].env[0].value: must be a string, not a number (quote the value)",
 				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML reads y, n, yes, no, on and off as true or false)",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$' (write a number with one of the units Ki, Mi, Gi, or m for thousandths, such as 128Mi or 500m)",
@@ -142,7 +143,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestProblemsOfSeveralFiles: if a name occurs in two files, the problem names both files.
+// TestProblemsOfSeveralFiles checks that if a name occurs in two files, the problem names both
+// files.
 func TestProblemsOfSeveralFiles(t *testing.T) {
 	_, problems := Load([]Source{{"a.yaml", []byte(head)}, {"b.yaml", []byte("\n" + head)}}, Options{})
 	want := "b.yaml:4: Pod default/a: metadata.name: defined twice (first at a.yaml:3) (rename one of them)"
@@ -151,7 +153,7 @@ func TestProblemsOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestManyProblems: hostile input does not cause an endless report.
+// TestManyProblems checks that hostile input does not cause an endless report.
 func TestManyProblems(t *testing.T) {
 	_, problems := Load([]Source{{"f", []byte(head + strings.Repeat("  - {}\n", 900))}}, Options{})
 	if len(problems) != maxProblems+1 {

@@ -15,27 +15,29 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Limits on the input: an API server accepts 3 MiB per request, and a stream may contain
-// several objects. MaxSource is also the kubelet's limit for a manifest file
-// (maxConfigLength in pkg/kubelet/config).
+// Limits on the input. An API server accepts 3 MiB per request, and a stream may contain
+// several objects. MaxSource is also the kubelet's limit for a manifest file (maxConfigLength
+// in pkg/kubelet/config).
 const (
-	MaxSource = 10 << 20 // bytes of one file, stream or URL
-	MaxInput  = 32 << 20 // bytes of the whole input of a command, or of one directory of podrun serve
-	MaxFiles  = 10000    // manifests in one directory
+	MaxSource = 10 << 20 // bytes of one file, stream or response
+	// bytes of the whole input of a command, or of one manifest directory of podrun serve
+	MaxInput = 32 << 20
+	MaxFiles = 10000 // manifests in one directory
 )
 
 // ReadOptions are the streams and the client that Read uses.
 type ReadOptions struct {
-	Stdin      io.Reader    // for "-"; nil if there is none
-	EmptyDirs  bool         // accept a directory without manifests
-	HTTPClient *http.Client // nil means one with a timeout of 30 s; redirects are always checked
+	Stdin     io.Reader // input for "-"; nil if there is none
+	EmptyDirs bool      // accept a directory without manifests
+	// nil means a client with a timeout of 30 s; Read always checks redirects
+	HTTPClient *http.Client
 }
 
-// Read reads the arguments of the command line: a file, a directory (its *.yaml, *.yml and
-// *.json in the order of their names, without subdirectories and files that begin with a
-// dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a shell's
-// <(command). The *problem.Error contains a problem for every argument that cannot be read.
-// If ctx ends, the error wraps the cause instead.
+// Read reads the arguments of the command line. Each is a file, a directory (with its *.yaml,
+// *.yml and *.json in the order of their names, without subdirectories and files whose names
+// begin with a dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a
+// shell's <(command). The *problem.Error contains a problem for every argument that Read cannot
+// read. If ctx ends, the error wraps the cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file was specified"), Hint: "specify a file, a directory, an https URL, or - for standard input"}
@@ -62,7 +64,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 // reader reads the sources of one command.
 type reader struct {
 	ReadOptions
-	left int64 // remaining bytes of MaxInput
+	left int64 // the part of MaxInput that remains, in bytes
 }
 
 // name reads one argument of the command line.
@@ -152,8 +154,8 @@ func (r *reader) file(ctx context.Context, path string) (Source, *problem.Proble
 	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of limited size. Opening or reading a pipe may block forever: when
-// ctx ends, all returns, but the read continues in the background.
+// all opens and reads a source of limited size. Opening or reading a pipe may block forever. So
+// when ctx ends, all returns, and the read continues in the background.
 func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte
@@ -204,8 +206,8 @@ func unreadable(name, message, hint string) problem.List {
 	return problem.List{{File: problem.ShownURL(name), Reason: ReasonUnreadable, Message: message, Hint: hint}}
 }
 
-// failed returns the problem of a file that could not be opened or read. It distinguishes a lack of
-// resources on the host, for which the file is not the cause.
+// failed returns the problem of a file that could not be opened or read. If the host lacks a
+// resource, the problem says so, because the file is not the cause.
 func failed(name string, err error) problem.Problem {
 	p := unreadable(name, cause(err), fileHint(err))[0]
 	if problem.Exhausted(err) {
@@ -214,7 +216,8 @@ func failed(name string, err error) problem.Problem {
 	return p
 }
 
-// cause returns the text of an error without the path, which the problem already names.
+// cause returns the text of an error without the path, because the problem already names the
+// path.
 func cause(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// tree writes files below a new directory. A name that ends with "/" is a directory.
+// tree writes files below a new directory. If a name ends with "/", it is a directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,8 +63,8 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// TestReadProblems: each bad name results in one clear message, and all of them are reported
-// together.
+// TestReadProblems checks that each bad name causes one clear message, and that podrun reports
+// all of them together.
 func TestReadProblems(t *testing.T) {
 	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", MaxSource+1), "dangling/": ""})
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling", "a.yaml")); err != nil {
@@ -107,7 +107,8 @@ func TestReadProblems(t *testing.T) {
 	}
 }
 
-// TestReadOnAnExhaustedHost: a lack of file descriptors is not a problem of the manifest.
+// TestReadOnAnExhaustedHost checks that podrun does not report a lack of file descriptors as a
+// problem of the manifest.
 func TestReadOnAnExhaustedHost(t *testing.T) {
 	in := iotest.ErrReader(&fs.PathError{Op: "open", Path: "pod.yaml", Err: syscall.EMFILE})
 	_, err := Read(t.Context(), []string{"-"}, ReadOptions{Stdin: in})
@@ -116,7 +117,7 @@ func TestReadOnAnExhaustedHost(t *testing.T) {
 	}
 }
 
-// TestReadCanceled: Ctrl-C ends the wait for a pipe without a writer.
+// TestReadCanceled checks that Ctrl-C ends the wait for a pipe that has no writer.
 func TestReadCanceled(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -128,7 +129,7 @@ func TestReadCanceled(t *testing.T) {
 	}
 }
 
-// TestReadURL: possible responses of a server, over https and from this host.
+// TestReadURL covers possible responses of a server, over https and from this host.
 func TestReadURL(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "plain") }))
 	defer plain.Close()
@@ -183,8 +184,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestS11LongAnswers: only a part of a server's status line or malformed response appears in
-// the message.
+// TestS11LongAnswers checks that a message contains only a part of a server's status line or of
+// a malformed response.
 func TestS11LongAnswers(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	for name, response := range map[string]string{
@@ -198,7 +199,7 @@ func TestS11LongAnswers(t *testing.T) {
 	}
 }
 
-// answering returns the URL of a server that responds to one connection.
+// answering returns the URL of a server. The server responds to one connection.
 func answering(t *testing.T, response string) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,8 +218,8 @@ func answering(t *testing.T, response string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// D9: the query of a URL, which may contain a token, is not sent to the server to which the
-// URL redirects.
+// D9: if a server redirects, podrun must not send the query of the original URL to the target,
+// because the query may contain a token.
 func TestD9NoReferer(t *testing.T) {
 	var referers []string
 	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +239,7 @@ func TestD9NoReferer(t *testing.T) {
 	}
 }
 
-// F9: reading a FIFO, a standard input or a server that sends nothing more ends with the
+// F9: if a FIFO, a standard input or a server sends nothing more, the read must end with the
 // context.
 func TestF9ReadEndsWithContext(t *testing.T) {
 	drips := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +257,8 @@ func TestF9ReadEndsWithContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open, err := os.OpenFile(silent, os.O_RDWR, 0) // a writer that writes nothing
+	// This is a writer that writes nothing.
+	open, err := os.OpenFile(silent, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func TestF9ReadEndsWithContext(t *testing.T) {
 	}
 }
 
-// A FIFO, such as a shell's <(command), is read to its end.
+// podrun must read a FIFO, such as a shell's <(command), to its end.
 func TestReadFIFO(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "63")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -292,7 +294,7 @@ func TestReadFIFO(t *testing.T) {
 	}
 }
 
-// F3: the total size and the number of files in a directory are limited.
+// F3: podrun must limit the total size and the number of files in a directory.
 func TestF3DirectoryBounded(t *testing.T) {
 	files := map[string]string{}
 	for i := range 5 {

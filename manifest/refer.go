@@ -13,8 +13,8 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// Referred returns a pod with the objects that it refers to, sorted by name. It omits
-// missing objects.
+// Referred returns a pod with the objects to which it refers, sorted by name. It omits missing
+// objects.
 func Referred(pod *corev1.Pod, o *Objects) Checkpoint {
 	if o == nil {
 		o = &Objects{}
@@ -62,7 +62,7 @@ func pick[T any](from map[string]T, namespace string, names map[string]bool) []T
 	return out
 }
 
-// references contains the names of the objects that a pod refers to.
+// references contains the names of the objects to which a pod refers.
 type references struct{ configMaps, secrets, claims map[string]bool }
 
 func (r references) container(c *corev1.Container) {
@@ -107,11 +107,11 @@ func (r references) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// Diff compares the objects in two checkpoints of the same pod. live lists the changed
-// objects whose content a running pod receives (ConfigMap shop/web), including those that
-// were added or removed. bound lists the changed claims and volumes, with which the pod was
-// created. frozen lists the objects of live that were immutable: an API server would not allow
-// changes of their data.
+// Diff compares the objects in two checkpoints of the same pod. live lists the changed objects
+// whose content a running pod receives (such as ConfigMap shop/web). It includes objects that
+// were added or removed. bound lists the changed claims and volumes. The pod was created with
+// the previous ones. frozen lists the objects in live that were immutable: an API server would
+// not allow a change of their data.
 func (c Checkpoint) Diff(after Checkpoint) (live, bound, frozen []string) {
 	for name, pair := range pairs(c.ConfigMaps, after.ConfigMaps) {
 		was, is := pair[0], pair[1]
@@ -157,8 +157,8 @@ func full[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// pairs matches the objects of two lists by namespace/name. For an object that is in only one list,
-// the other half of the pair is the zero value.
+// pairs matches the objects of two lists by namespace/name. If an object is in only one list, the
+// other half of its pair is the zero value.
 func pairs[T interface {
 	comparable
 	metav1.Object
@@ -183,7 +183,7 @@ func sameVolume(a, b *corev1.PersistentVolume) bool {
 	return sameJSON(a.Spec, b.Spec)
 }
 
-// sameJSON compares values as JSON: two quantities of 1Gi are equal, however they were
+// sameJSON compares values as JSON, so that two quantities of 1Gi are equal however they were
 // parsed.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)

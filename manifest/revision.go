@@ -4,12 +4,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ChangeCause is the annotation that describes the cause of a revision in its history, as in kubectl.
+// ChangeCause is the annotation that describes the cause of a revision in a pod's history, as in
+// kubectl.
 const ChangeCause = "kubernetes.io/change-cause"
 
-// SameRevision reports whether two definitions of a pod are the same revision in its history:
-// whether they are equal except for the change cause and the ephemeral containers, which are
-// not part of a template.
+// SameRevision reports whether two definitions of a pod are the same revision in the pod's
+// history. They are if they differ at most in the change cause and the ephemeral containers,
+// which are not part of a template.
 func SameRevision(a, b *corev1.Pod) bool {
 	return len(Changes(ofRevision(a), ofRevision(b))) == 0
 }
@@ -28,7 +29,7 @@ func ofRevision(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// Without returns c without the objects that next also contains, compared by name.
+// Without returns c without the objects that next also contains. It compares objects by name.
 func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 	there := next.Objects()
 	out := Checkpoint{Pod: c.Pod, Definition: c.Definition, InMemory: c.InMemory, SecretsLost: c.SecretsLost}
@@ -58,9 +59,9 @@ func (c Checkpoint) Without(next Checkpoint) Checkpoint {
 	return out
 }
 
-// Editable returns the definition of a pod on this host in the form that commands change: the one
-// that its author would recognize, with defaults, apiVersion and kind. Load accepts it. It
-// contains neither what podrun sets for this host nor ephemeral containers.
+// Editable returns the definition of a pod on this host in the form that commands change. Its
+// author would recognize it; it has defaults, apiVersion and kind, and Load accepts it. Load
+// accepts it. It contains no ephemeral containers, and nothing that podrun sets for this host.
 func Editable(pod *corev1.Pod) *corev1.Pod {
 	out := Authored(WithEphemeral(pod, nil))
 	if HasPreferredUserNamespace(pod) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestScansByHand compares the manual scans with the regular expressions that they replace.
+// TestScansByHand compares manual scans with the regular expressions that they replace.
 func TestScansByHand(t *testing.T) {
 	aliases := regexp.MustCompile(`[\s,\[{:-]\*[A-Za-z0-9_-]`)
 	numbers := regexp.MustCompile(`[0-9.][eE][+-]?0*[0-9]{2}|[0-9.]{40}`)
@@ -26,8 +26,8 @@ func TestScansByHand(t *testing.T) {
 		} else if want {
 			found++
 		}
-		// Matches of the expression do not overlap: it matches "-*-*a" once, but the manual scan
-		// finds two matches.
+		// Matches of an expression do not overlap: it matches "-*-*a" once, but the manual scan finds
+		// two matches.
 		if want, got := len(aliases.FindAllIndex(text, -1)), aliasMarks(text); got < want || got > 0 && want == 0 {
 			t.Fatalf("aliasMarks(%q) = %d, want %d", text, got, want)
 		}

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ServeClaims binds claims to volumes that are paths of this host: paths maps names of claims
-// to such paths. The claims are in the namespaces of the pods that use them. ServeClaims
-// returns the names of the claims that no pod uses. A path that containers use as a device
-// becomes a block volume.
+// ServeClaims binds claims to volumes that are paths of this host. The map paths has the paths
+// by the names of the claims. The claims are in the namespaces of the pods that use them.
+// ServeClaims returns those names that no pod uses. If containers use a path as a device, its
+// volume is a block volume.
 func (o *Objects) ServeClaims(paths map[string]string) (unused []string) {
 	used := map[string]bool{}
 	for _, p := range o.Pods {
@@ -60,19 +60,20 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 	o.Volumes[pv.Name] = pv
 }
 
-// servedName returns the name of the PersistentVolume of a served claim. No volume of an
-// input and no other claim's volume has this name: the API does not allow '_' in the names
-// of volumes, namespaces and claims. The names that volume.Provision uses differ as well.
+// servedName returns the name of the PersistentVolume of a claim that ServeClaims binds. No
+// volume of an input, and no other claim's volume, has this name, because the API does not
+// allow '_' in the names of volumes, namespaces and claims. The names of volume.Provision
+// differ from it, too.
 func servedName(namespace, claim string) string { return "pvc_" + namespace + "_" + claim }
 
 // earlierServedName returns the name that earlier releases used. It is ambiguous: a-b/c and a/b-c
 // have the same name.
 func earlierServedName(namespace, claim string) string { return "pvc-" + namespace + "-" + claim }
 
-// KeepServedNames returns o with the volume names of served claims in the existing pod's
-// checkpoint c. If an earlier release named such a volume, and the volume is otherwise the
-// same, it keeps its name, which is part of the path at which the volume is mounted.
-// KeepServedNames does not change o.
+// KeepServedNames returns o with volume names from c, the checkpoint of the existing pod. If an
+// earlier release named the volume of a claim that ServeClaims binds, and the volume is
+// otherwise the same, the volume keeps its name, because the name is part of the path at which
+// the volume is mounted. KeepServedNames does not change o.
 func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
 	out := *o
 	for _, was := range c.Claims {
@@ -105,8 +106,8 @@ func isDevice(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// ParseClaim parses NAME=PATH. It validates the name, which becomes part of a path owned by
-// root.
+// ParseClaim parses NAME=PATH. It validates the name, because the name becomes part of a path
+// that root owns.
 func ParseClaim(text string) (name, path string, err error) {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || name == "" || path == "" {

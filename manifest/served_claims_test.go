@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// TestServedClaimsApart: two claims such as a-b/c and a/b-c, whose namespaces and names result
-// in the same text when joined, have different volumes. These are not volumes of the input.
+// TestServedClaimsApart covers two claims such as a-b/c and a/b-c: if their namespaces and
+// names are joined, the texts are equal. The claims must have different volumes. These must not
+// be volumes of the input.
 func TestServedClaimsApart(t *testing.T) {
 	pod := func(namespace, claim string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: " + namespace + "}\nspec:\n" +

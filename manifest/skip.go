@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// unused maps the kinds that configure the cluster around a pod (access, scaling, authorization,
-// admission) to their API groups. A pod runs the same without such objects, so Load skips them,
-// with one warning for all of them.
+// unused maps kinds to their API groups. These kinds configure the cluster around a pod (access,
+// scaling, authorization, admission). A pod runs in the same way without such objects, so Load
+// skips them, with one warning for all of them.
 var unused = map[string][]string{
 	"Service":                  {""},
 	"Endpoints":                {""},
@@ -39,26 +39,26 @@ var unused = map[string][]string{
 	"MutatingAdmissionPolicyBinding":   {"admissionregistration.k8s.io"},
 }
 
-// controls are kinds that restrict pods, see restricts.
+// controls are kinds that restrict pods; see restricts.
 var controls = []string{"NetworkPolicy", "LimitRange", "ResourceQuota"}
 
 // restricts reports whether a kind restricts pods. Without such an object, a pod may do more
-// than its author allows, so podrun skips it only if SkipKinds names the kind itself.
-// Network plugins have custom kinds for the same purpose, whose names all end in NetworkPolicy
+// than its author allows. So podrun skips it only if SkipKinds names the kind itself. Network
+// plugins have custom kinds for the same purpose. Their names all end in NetworkPolicy
 // (CiliumNetworkPolicy of cilium.io, GlobalNetworkPolicy of projectcalico.org).
 func restricts(kind string) bool {
 	kind = strings.TrimSuffix(kind, "List")
 	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
 }
 
-// CustomKinds is the value in SkipKinds that means all custom resources.
+// In SkipKinds, CustomKinds is the value that stands for all custom resources.
 const CustomKinds = "custom"
 
-// isCustom reports whether an object is a custom resource: one whose API group is a domain
-// that is not Kubernetes' own. Kubernetes' groups have no dot (apps, batch), or are
-// subdomains of k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337); a
-// group such as cluster.x-k8s.io is custom. A custom kind may have the name of a Kubernetes
-// kind (Job of batch.volcano.sh/v1alpha1).
+// isCustom reports whether an object is a custom resource: its API group must be a domain that
+// is not Kubernetes' own. Kubernetes' groups have no dot (apps, batch), or are subdomains of
+// k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337); a group such as
+// cluster.x-k8s.io is custom. A custom kind may have the name of a Kubernetes kind (Job of
+// batch.volcano.sh/v1alpha1).
 func isCustom(h header) bool {
 	group := "." + h.group()
 	return strings.Count(group, ".") > 1 && !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io")
@@ -76,8 +76,8 @@ func (h header) group() string {
 // isUnused reports whether podrun always skips a kind.
 func isUnused(h header) bool { return slices.Contains(unused[h.Kind], h.group()) }
 
-// skips reports whether to skip an object because of its kind or an option. A misspelled
-// kind is never skipped.
+// skips reports whether Load skips an object because of its kind or an option. It never skips a
+// misspelled kind.
 func (l *loader) skips(h header) bool {
 	named := func(name string) bool {
 		return slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, name) })
@@ -126,8 +126,9 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 	return problem.Problem{Reason: "SkippedKinds", Message: "podrun skips these objects, which it does not support: " + strings.Join(kinds, ", "), Warning: true}
 }
 
-// misspelled returns the kind that the author of an unknown kind probably meant, or "". The kinds
-// of custom resources are unknown, so misspelled never returns a suggestion for them.
+// misspelled returns the kind that the author of an unknown kind probably meant; "" if there is
+// none. It never suggests a kind for a custom resource, because podrun does not know the kinds of
+// custom resources.
 func misspelled(h header) string {
 	if isCustom(h) {
 		return ""

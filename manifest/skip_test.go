@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestClusterObjects: kinds that configure a cluster around its pods are skipped with one
-// warning, whatever version of the group the file uses.
+// TestClusterObjects checks that Load skips kinds that configure a cluster around its pods,
+// with one warning, whatever version of the group the file uses.
 func TestClusterObjects(t *testing.T) {
 	text := head
 	for _, o := range []string{
@@ -33,9 +33,9 @@ func TestClusterObjects(t *testing.T) {
 	}
 }
 
-// TestMisspelledKinds: a kind that differs from a known one by a letter or two causes a
-// suggestion; the kind of a custom resource, and a kind that is not similar to a known one, do
-// not.
+// TestMisspelledKinds checks that a kind that differs from a known one by a letter or two
+// causes a suggestion. The kind of a custom resource must not, and neither must a kind that is
+// not similar to a known one.
 func TestMisspelledKinds(t *testing.T) {
 	for kind, want := range map[string]string{
 		"v1 Pdo": "Pod", "v1 pod": "Pod", "v1 Pods": "Pod", "apps/v1 Deploymnet": "Deployment", "v1 Confgmap": "ConfigMap",

@@ -8,9 +8,10 @@ import (
 	"unicode/utf16"
 )
 
-// split splits a source into its documents, with the first line of each, and omits empty documents.
-// It splits only where YAML does: at a line of "---" or "...", which cannot be part of a block
-// scalar. JSON objects may also follow each other without a separator, as printed by jq.
+// split splits a source into its documents, with the line at which each begins. It omits empty
+// documents. It splits only where YAML does: at a line of "---" or "...", which cannot be part of a
+// block scalar. JSON objects may also follow each other without a separator, as in the output of
+// jq.
 func split(source Source) ([]*document, error) {
 	text, err := utf8Text(source.Data)
 	if err != nil {
@@ -33,7 +34,7 @@ func split(source Source) ([]*document, error) {
 
 var newline = []byte("\n")
 
-// utf8Text removes a byte order mark and converts UTF-16, which PowerShell's ">" writes, to
+// utf8Text removes a byte order mark. It converts UTF-16, which PowerShell's ">" writes, to
 // UTF-8.
 func utf8Text(data []byte) ([]byte, error) {
 	little, big := bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff})
@@ -61,7 +62,7 @@ type chunk struct {
 }
 
 // chunks splits a text at separators. Content after "---" on the same line belongs to the
-// following document, and so do directives (%YAML 1.2) before the "---".
+// document that follows, and so do directives (%YAML 1.2) before the "---".
 func chunks(text []byte) []chunk {
 	var out []chunk
 	cur := chunk{line: 1}
@@ -90,15 +91,15 @@ func chunks(text []byte) []chunk {
 	return out
 }
 
-// isMarker reports whether a line is a separator: the marker, followed by white space or
-// nothing.
+// isMarker reports whether a line is a separator. A separator is the marker, followed by white
+// space or nothing.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
-// onlyDirectives reports whether text consists of directives, at least one, and comments.
-// The "---" that follows then begins the document of these directives, and does not end a document.
+// onlyDirectives reports whether text consists of at least one directive, and comments. The next
+// "---" then begins the document of these directives; it does not end a document.
 func onlyDirectives(text []byte) bool {
 	first := firstContent(text)
 	if first < 0 || text[first] != '%' {
@@ -112,8 +113,8 @@ func onlyDirectives(text []byte) bool {
 	return true
 }
 
-// documentStart returns the offset of the first byte of a document's content, after
-// directives and separator, or -1 if the document is empty.
+// documentStart returns the offset at which a document's content begins, after directives and
+// the separator. If the document is empty, it returns -1.
 func documentStart(text []byte) int {
 	first := firstContent(text)
 	if first < 0 || text[first] != '%' {
@@ -129,8 +130,8 @@ func documentStart(text []byte) int {
 	return -1
 }
 
-// firstContent returns the offset of the first byte that is not part of white space, a
-// comment or a separator, or -1.
+// firstContent returns the offset of the first byte that is not part of white space, a comment
+// or a separator; -1 if there is none.
 func firstContent(text []byte) int {
 	pos := 0
 	for line := range bytes.Lines(text) {
@@ -146,8 +147,8 @@ func firstContent(text []byte) int {
 	return -1
 }
 
-// splitJSON splits a document that consists of several JSON values. If any part is not JSON,
-// it returns the document unchanged, as YAML.
+// splitJSON splits a document that consists of several JSON values. If a part is not JSON, it
+// returns the whole document unchanged, as YAML.
 func splitJSON(doc *document, first int) []*document {
 	if c := doc.text[first]; c != '{' && c != '[' {
 		return []*document{doc}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// similarField returns the field that was probably meant by an unknown path: a field of the same
-// struct with a similar name, or "" if there is none.
+// similarField returns the field that the author of an unknown path probably meant. It is a
+// field of the same struct with a similar name; "" if there is none.
 func similarField(t reflect.Type, path []string) string {
 	if len(path) == 0 {
 		return ""
@@ -23,7 +23,7 @@ func similarField(t reflect.Type, path []string) string {
 }
 
 // nearest returns the name with the smallest edit distance from word. The distance may be at most
-// three, and at most a third of the length of word. It ignores case.
+// three, and at most a third of the length of word. nearest ignores case. It ignores case.
 func nearest(word string, names []string) string {
 	if len(word) > 64 {
 		return ""
@@ -37,12 +37,13 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// edits returns the edit distance of two words, in bytes. An edit inserts, removes or
-// replaces a letter, or exchanges two adjacent letters, which is a single typing mistake (Pdo for
+// edits returns the edit distance of two words, in bytes. An edit inserts, removes or replaces a
+// letter, or exchanges two adjacent letters, because that is a single typing mistake (Pdo for
 // Pod).
 func edits(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
-	before, last, row := rows[0], rows[1], rows[2] // for a's letters i-2, i-1 and i
+	// These are for a's letters i-2, i-1 and i.
+	before, last, row := rows[0], rows[1], rows[2]
 	for j := range row {
 		row[j] = j
 	}

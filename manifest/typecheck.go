@@ -14,13 +14,14 @@ import (
 // typeError describes a value that cannot be decoded into its field.
 type typeError struct {
 	path, message, hint string
-	bounds              bool // a quantity that exceeds the limits and was not parsed
+	// the value is a quantity that exceeds the limits and was not parsed
+	bounds bool
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// typeErrors returns an error for every value in the JSON that does not fit its field in the
-// Go type. It never quotes a value, which may be a secret.
+// typeErrors returns an error for every value in the JSON that does not fit its field in the Go
+// type. It never quotes a value, because the value may be a secret.
 func typeErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -82,7 +83,7 @@ func sliceErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	return out
 }
 
-// unmarshalError tries to decode a type that decodes itself, such as a quantity.
+// unmarshalError tries to decode a value whose type decodes itself, such as a quantity.
 func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	if t == quantityType && resource.QuantityExceedsLimits(strings.Trim(string(raw), `"`)) {
 		return []typeError{{path: path, bounds: true, hint: "use a shorter form, such as 128Mi or 500m",

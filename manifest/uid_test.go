@@ -14,8 +14,8 @@ func onlyPod(t *testing.T, text string) *corev1.Pod {
 	return objects.Pods[0].Object
 }
 
-// TestStaticUID: the same pod has the same UID in any notation; any other pod has a
-// different one.
+// TestStaticUID checks that the same pod has the same UID in any notation, and that any other
+// pod has a different one.
 func TestStaticUID(t *testing.T) {
 	base := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: 1x, y: 2y, z: 3z}}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: '1', memory: 1Gi}}}]}\n"
 	uid := StaticUID(onlyPod(t, base), "node1", "")
@@ -60,14 +60,15 @@ func TestStaticUID(t *testing.T) {
 	if want := "d1c3decae496578f2b3698885ffe3d90"; elsewhere != want {
 		t.Errorf("with a root directory: got %s, want %s", elsewhere, want)
 	}
-	for range 50 { // the order of maps is random
+	// The order of maps is random.
+	for range 50 {
 		if StaticUID(onlyPod(t, base), "node1", "") != uid {
 			t.Fatal("the UID is not stable")
 		}
 	}
 }
 
-// TestUID: a UID in the file is used.
+// TestUID checks that podrun uses a UID in the file.
 func TestUID(t *testing.T) {
 	pod := onlyPod(t, head)
 	if got := UID(pod, "node1", ""); got != StaticUID(pod, "node1", "") {

@@ -15,11 +15,11 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 )
 
-// Changes returns the paths at which two pods differ, sorted and in the author's notation
+// Changes returns the paths at which two pods differ, sorted, and in the notation of their author
 // (spec.containers[0].image, metadata.labels). It first applies this binary's defaults to both
-// pods, so that a default that is set in only one of them is not a difference: an upgrade of podrun
-// changes no pod. It ignores everything that the author did not write: UID, nodeName, status, the
-// fields that an API server sets, and a default user namespace.
+// pods. So if a default is set in only one of them, this is not a difference, and an upgrade of
+// podrun changes no pod. It ignores everything that the author did not write: the UID, nodeName,
+// the status, the fields that an API server sets, and a default user namespace.
 func Changes(before, after *corev1.Pod) []string {
 	was, is := authored(before), authored(KeepUserNamespace(before, after))
 	paths := changes(was, is)
@@ -40,11 +40,11 @@ func changes(before, after *corev1.Pod) []string {
 	return paths
 }
 
-// InPlace reports whether an existing pod can be changed to another without being replaced:
-// whether an API server would accept the change as an update (ValidatePodUpdate: images,
-// activeDeadlineSeconds, labels and annotations, more tolerations…), a resize
-// (ValidatePodResize: CPU and memory, KEP-1287), more ephemeral containers
-// (ValidatePodEphemeralContainersUpdate), or a combination of these.
+// InPlace reports whether podrun can change an existing pod without replacing it. It can if an
+// API server would accept the change as an update (ValidatePodUpdate: images,
+// activeDeadlineSeconds, labels and annotations, more tolerations…), as a resize
+// (ValidatePodResize: CPU and memory, KEP-1287), as additional ephemeral containers
+// (ValidatePodEphemeralContainersUpdate), or as a combination of these.
 func InPlace(before, after *corev1.Pod) bool {
 	was, will, ok := internal(before, after)
 	if !ok {
@@ -64,13 +64,14 @@ func InPlace(before, after *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(kept.Spec, will.Spec) || len(corevalidation.ValidatePodResize(&will, kept, opts)) == 0
 }
 
-// internal returns two pods in the form that the API's validation of an update requires. It
-// returns false if one cannot be converted.
+// internal converts two pods to the form that the API's validation of an update requires. It
+// returns false if one of them cannot be converted.
 func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	after = KeepUserNamespace(before, after)
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)
-		authored.UID, authored.ResourceVersion = "u", "1" // an update must identify the existing object
+		// An update must identify the existing object.
+		authored.UID, authored.ResourceVersion = "u", "1"
 		authored.Spec.NodeName = before.Spec.NodeName
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return was, will, false
@@ -80,10 +81,10 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	return was, will, true
 }
 
-// keepResources returns the pod with its previous resources: the part of a change that is an
-// update for an API server, without the resize. It ignores a resize policy that contains only the
-// default: defaulting adds that for each new resource of a container, and the API server's
-// validation of a resize ignores it.
+// keepResources returns the pod with its previous resources. The result is the part of a change
+// that an API server treats as an update, without the resize. It ignores a resize policy that
+// contains only the default: defaulting adds this policy for each new resource of a container,
+// and the API server's validation of a resize ignores it, too.
 func keepResources(will, was *core.Pod) *core.Pod {
 	kept := will.DeepCopy()
 	kept.Spec.Resources = was.Spec.Resources
@@ -117,8 +118,8 @@ func samePolicy(a, b []core.ContainerResizePolicy) bool {
 	return true
 }
 
-// Authored returns the part of a pod that Changes compares, in the form that the pod's author
-// would recognize, with defaults, apiVersion and kind.
+// Authored returns the part of a pod that Changes compares, in a form that the pod's author
+// would recognize. It has defaults, apiVersion and kind.
 func Authored(pod *corev1.Pod) *corev1.Pod {
 	out := authored(pod)
 	if kept := withoutDisabled(out); kept != nil {
@@ -128,7 +129,7 @@ func Authored(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// authored returns the part of a pod that its author wrote or that defaulting adds, without
+// authored returns the part of a pod that its author wrote or that defaulting adds. It omits
 // the fields that podrun sets for this host.
 func authored(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
@@ -143,7 +144,8 @@ func authored(pod *corev1.Pod) *corev1.Pod {
 func jsonTree(pod *corev1.Pod) any {
 	data, err := json.Marshal(pod)
 	if err != nil {
-		panic(fmt.Sprintf("marshal a pod: %v", err)) // all types in a pod can be marshaled
+		// All types in a pod can be marshaled.
+		panic(fmt.Sprintf("marshal a pod: %v", err))
 	}
 	var out any
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -152,9 +154,9 @@ func jsonTree(pod *corev1.Pod) any {
 	return out
 }
 
-// differences appends the paths at which before and after differ. It reports lists of different
-// lengths as a whole. It does the same with the maps in metadata, because their keys are not field
-// names.
+// differences appends the paths at which before and after differ. If two lists have different
+// lengths, it reports them as a whole. It does the same with the maps in metadata, because their
+// keys are not field names.
 func differences(path string, before, after any, paths *[]string) {
 	if reflect.DeepEqual(before, after) {
 		return

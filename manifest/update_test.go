@@ -54,8 +54,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestResizeInPlace: CPU and memory may change as the API allows for a resize (KEP-1287), in
-// addition to the changes that an update allows.
+// TestResizeInPlace checks that CPU and memory may change as the API allows for a resize
+// (KEP-1287), together with changes that an update allows.
 func TestResizeInPlace(t *testing.T) {
 	const pod = `apiVersion: v1
 kind: Pod

@@ -18,7 +18,7 @@ const urlTimeout = 30 * time.Second
 
 var errPlainHTTP = errors.New("http is not supported: a manifest could be changed in transit")
 
-// url fetches a manifest over https or, from this host itself, over http.
+// url fetches a manifest over https. If the URL is one of this host, url also accepts http.
 func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem) {
 	u, err := url.Parse(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
 
-// checked returns a copy of the client that has a timeout and checks every redirect.
+// checked returns a copy of the client. It has a timeout, and checks every redirect.
 func checked(client *http.Client) *http.Client {
 	c := http.Client{Timeout: urlTimeout}
 	if client != nil {
@@ -57,7 +57,7 @@ func checked(client *http.Client) *http.Client {
 		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
 		}
-		// This header contains the URL that redirected, whose query may contain a token.
+		// This header contains the URL that redirects, whose query may contain a token.
 		req.Header.Del("Referer")
 		return allowed(req.URL)
 	}
@@ -81,7 +81,7 @@ func allowed(u *url.URL) error {
 }
 
 // urlProblem explains why a request received no response. It omits the URL in the client's error,
-// which may contain credentials.
+// because the URL may contain credentials.
 func urlProblem(name string, err error) *problem.Problem {
 	var urlErr *url.Error
 	hint := ""

@@ -8,9 +8,9 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// PreferUserNamespace sets `hostUsers: false` in a copy of a pod that does not set hostUsers, with
-// an annotation which records that this is podrun's default. The field is set in the pod itself, as
-// by a mutating webhook.
+// PreferUserNamespace sets `hostUsers: false` in a copy of a pod that does not set hostUsers. It
+// also adds an annotation which records that this is podrun's default. It changes the pod itself,
+// as a mutating webhook does.
 func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.HostUsers != nil {
 		return pod
@@ -25,14 +25,14 @@ func PreferUserNamespace(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// HasPreferredUserNamespace reports whether a pod has `hostUsers: false` because of podrun's
+// HasPreferredUserNamespace reports whether a pod has `hostUsers: false` because it is podrun's
 // default.
 func HasPreferredUserNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[identity.AnnotationUserNamespace] == identity.UserNamespacePreferred && pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
 
-// KeepUserNamespace returns pod, if it has no hostUsers, with the default that the existing
-// pod here has: a changed setting, or a changed host, must not cause a replacement.
+// If pod has no hostUsers, KeepUserNamespace returns pod with the default that the existing pod
+// here has. A changed setting, or a changed host, must not cause a replacement.
 func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	if !HasPreferredUserNamespace(here) {
 		return pod
@@ -40,8 +40,8 @@ func KeepUserNamespace(here, pod *corev1.Pod) *corev1.Pod {
 	return PreferUserNamespace(pod)
 }
 
-// withoutMark returns the annotations without the one that PreferUserNamespace adds, which the
-// author did not write.
+// withoutMark returns the annotations without the one that PreferUserNamespace adds, because
+// the author did not write that one.
 func withoutMark(annotations map[string]string) map[string]string {
 	if _, marked := annotations[identity.AnnotationUserNamespace]; !marked {
 		return annotations

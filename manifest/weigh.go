@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,…
-// required 2 GB. Therefore podrun counts the nodes of a document before it parses the
-// document.
+// A few bytes of YAML can produce several nodes of 100 to 200 bytes: 10 MB of [1,1,… required 2
+// GB of memory. So podrun counts the nodes of a document before it parses the document.
 
 // weighJSON returns the number of values in a JSON text, including keys, and their maximum
 // depth. It never underestimates the number.
@@ -36,9 +35,9 @@ func weighJSON(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// weighYAML returns an upper bound of the number of nodes in a YAML document. It stops
-// counting above most. For nearly all documents, counting the characters that may begin a
-// node is sufficient; it scans only documents with many of these characters.
+// weighYAML returns an upper bound of the number of nodes in a YAML document. When it exceeds
+// most, it stops counting. For nearly all documents, it suffices to count the characters that
+// may begin a node. weighYAML scans only documents with many of these characters.
 func weighYAML(text []byte, most int) int {
 	marks := 1
 	for i, c := range text {
@@ -51,7 +50,8 @@ func weighYAML(text []byte, most int) int {
 			}
 		}
 	}
-	if n := 3 * marks; n <= most { // {a} has three nodes for one mark
+	// {a} has three nodes for one mark.
+	if n := 3 * marks; n <= most {
 		return n
 	}
 	s := scanner{text: text, most: most, indents: []int{-1}}
@@ -60,25 +60,28 @@ func weighYAML(text []byte, most int) int {
 	return s.nodes
 }
 
-// scanner finds the tokens of a YAML document like the scanners of the libraries (libyaml's
-// scanner.c), as far as required to distinguish text from structure. If the text is not
-// valid YAML, the libraries stop with an error, so the count after that point is irrelevant.
+// scanner finds the tokens of a YAML document as the scanners of the libraries do (libyaml's
+// scanner.c). It does only what is required to distinguish text from structure. If the text is
+// not valid YAML, the libraries stop with an error, so the count after that point does not
+// matter.
 type scanner struct {
 	text []byte
 	pos  int
 	most int
 
-	nodes   int
-	flow    []byte // the open brackets and braces
-	indents []int  // the columns of the open block collections, starting with -1
+	nodes int
+	flow  []byte // the open brackets and braces
+	// the columns of the open block collections; the first is -1
+	indents []int
 
 	lineStart         int
 	columnPos, column int // a position on this line, and its column in characters
-	keyColumn         int // column of a possible key before ":"; -1 if there is none
-	decorated         bool
+	// the column of a possible key before ":"; -1 if there is none
+	keyColumn int
+	decorated bool
 }
 
-// at returns the byte at an offset from the position, or 0 after the end.
+// at returns the byte at an offset from the position, or 0 after the end of the text.
 func (s *scanner) at(offset int) byte {
 	if i := s.pos + offset; i < len(s.text) {
 		return s.text[i]
@@ -88,7 +91,7 @@ func (s *scanner) at(offset int) byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// breakAt returns the length of the line break at i, or 0 if there is none. Line breaks are \n, \r,
+// breakAt returns the length of the line break at i; 0 if there is none. Line breaks are \n, \r,
 // and the three Unicode line breaks that YAML 1.1 defines.
 func breakAt(text []byte, i int) int {
 	switch {
@@ -104,14 +107,14 @@ func breakAt(text []byte, i int) int {
 	return 0
 }
 
-// blankAt reports whether a token ends before an offset: there is white space, a line break
-// or the end.
+// blankAt reports whether a token ends before an offset, because white space, a line break or
+// the end of the text follows.
 func (s *scanner) blankAt(offset int) bool {
 	i := s.pos + offset
 	return i >= len(s.text) || isBlank(s.text[i]) || breakAt(s.text, i) > 0
 }
 
-// newLine moves past a line break of n bytes.
+// newLine moves the position past a line break of n bytes.
 func (s *scanner) newLine(n int) {
 	s.pos += n
 	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
@@ -125,7 +128,7 @@ func (s *scanner) currentColumn() int {
 
 func (s *scanner) indent() int { return s.indents[len(s.indents)-1] }
 
-// roll opens a block collection at a column, unless one is open there.
+// roll opens a block collection at a column, unless one is already open there.
 func (s *scanner) roll(column int) {
 	s.nodes++
 	if len(s.flow) == 0 && column > s.indent() {
@@ -159,7 +162,7 @@ func (s *scanner) skipLine() {
 	}
 }
 
-// next processes one token. It returns false at the end.
+// next processes one token. At the end of the text, it returns false.
 func (s *scanner) next() bool {
 	s.skipToToken()
 	if s.pos >= len(s.text) {
@@ -177,7 +180,8 @@ func (s *scanner) next() bool {
 	case s.marker() && c == '.':
 		return false
 	case s.marker():
-		s.nodes++ // a document without content is a null
+		// A document without content is a null.
+		s.nodes++
 		s.pos += 3
 		s.indents, s.keyColumn = s.indents[:1], -1
 		return true
@@ -187,7 +191,8 @@ func (s *scanner) next() bool {
 	case c == '-' && s.blankAt(1), c == '?' && (len(s.flow) > 0 || s.blankAt(1)):
 		s.roll(column)
 		if c == '?' {
-			s.nodes++ // a key without a value
+			// This is a key without a value.
+			s.nodes++
 		}
 		s.pos, s.keyColumn = s.pos+1, -1
 		return true
@@ -195,7 +200,8 @@ func (s *scanner) next() bool {
 		if s.keyColumn >= 0 {
 			column = s.keyColumn
 		} else {
-			s.nodes++ // a value without a key
+			// This is a value without a key.
+			s.nodes++
 		}
 		s.roll(column)
 		s.pos, s.keyColumn, s.decorated = s.pos+1, -1, false
@@ -209,14 +215,15 @@ func (s *scanner) next() bool {
 	return true
 }
 
-// marker reports whether there is a "---" or "..." of a document at the position.
+// marker reports whether a marker of a document, "---" or "...", is at the position.
 func (s *scanner) marker() bool {
 	rest := s.text[s.pos:]
 	return s.pos == s.lineStart && s.blankAt(3) &&
 		(bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("...")))
 }
 
-// keyStart records where a key begins: at its tag or anchor, if it has one.
+// keyStart records the position at which a key begins. If the key has a tag or an anchor, it
+// begins there.
 func (s *scanner) keyStart(column int, c byte) {
 	if len(s.flow) > 0 || c == ']' || c == '}' {
 		return
@@ -238,12 +245,14 @@ func (s *scanner) content(c byte) {
 		if len(s.flow) > 0 {
 			s.flow = s.flow[:len(s.flow)-1]
 		}
-		s.nodes++ // {a} ends with a missing value
+		// {a} ends with a missing value.
+		s.nodes++
 		s.pos++
 	case ',':
 		s.nodes++
 		s.pos++
-	case '!': // a tag may contain any of the other indicators
+	// A tag may contain all of the other indicators.
+	case '!':
 		s.nodes++
 		for !s.blankAt(0) {
 			s.pos++
@@ -275,7 +284,8 @@ func (s *scanner) quoted(quote byte) {
 		}
 		switch {
 		case s.at(0) == '\\' && quote == '"':
-			s.pos++ // the next character does not end the scalar; a line break still counts
+			// The next character does not end the scalar. If it is a line break, it still counts.
+			s.pos++
 			if breakAt(s.text, s.pos) == 0 {
 				s.pos++
 			}
@@ -290,7 +300,7 @@ func (s *scanner) quoted(quote byte) {
 	}
 }
 
-// plain skips an unquoted scalar, which may span lines.
+// plain skips an unquoted scalar. It may have several lines.
 func (s *scanner) plain() {
 	for begin := s.pos; ; {
 		run := s.pos
@@ -321,8 +331,8 @@ func (s *scanner) endsPlain() bool {
 }
 
 // blockScalar skips the text after | or >. The text ends before the first line that is indented
-// less than its first line. It returns false if the header is not valid or the text extends to the
-// end.
+// less than the first line of the text. blockScalar returns false if the header is not valid, or
+// if the text extends to the end of the document.
 func (s *scanner) blockScalar() bool {
 	given := 0
 	for s.pos++; !s.blankAt(0) && s.at(0) != '#'; s.pos++ {
@@ -353,8 +363,8 @@ func (s *scanner) blockScalar() bool {
 	return false
 }
 
-// contentIndent returns the indentation of the following lines: that of the first line that
-// is not empty, or of an empty line before it if that is longer.
+// contentIndent returns the indentation of the lines that follow. It is that of the first line
+// that is not empty, or of an empty line before it if that one is indented more.
 func (s *scanner) contentIndent() int {
 	most := max(s.indent()+1, 1)
 	for i := s.pos; ; {

@@ -18,7 +18,7 @@ func nodes(n *yaml.Node) int {
 	return sum
 }
 
-// A text with many characters that could be structure has few nodes.
+// A text with many characters that could be structure must have few nodes.
 func TestWeighText(t *testing.T) {
 	csv := strings.Repeat("1,[2],{3}: - ", 1000)
 	for name, text := range map[string]string{
@@ -47,7 +47,8 @@ func TestWeighText(t *testing.T) {
 	}
 }
 
-// FuzzWeigh: the count is never less than the number of nodes that the libraries create.
+// FuzzWeigh checks that the count is never less than the number of nodes that the libraries
+// create.
 func FuzzWeigh(f *testing.F) {
 	for _, seed := range []string{
 		onePod, exported, "a: |\n  x\n b", "- - - a: b\n    c: >2\n     d\n", "{a, b, ? c : d, [e: f]}", "? a\n: b\n? - c\n", "&a !b c: *a\n", "a: \"\\\n \\\"\"\n", "-\n-\n- \n",
@@ -79,7 +80,7 @@ func FuzzWeigh(f *testing.F) {
 	})
 }
 
-// split1 splits at document markers: the scanner gets one document at a time.
+// split1 splits a text at document markers, because the scanner gets one document at a time.
 func split1(text string) [][]byte {
 	var out [][]byte
 	for _, c := range chunks([]byte(text)) {

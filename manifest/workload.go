@@ -19,15 +19,16 @@ import (
 // workload is a kind that contains a pod template.
 type workload struct {
 	apiVersion string
-	template   string // path of the template
+	template   string // path of the template in the object
 	make       func() any
 	get        func(any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec)
-	validate   func(any) (field.ErrorList, error) // the API's validation; it changes the object
+	// the API's validation, which changes the object
+	validate func(any) (field.ErrorList, error)
 	// setDefaults applies the API's defaults.
 	setDefaults func(any)
 }
 
-// workloads maps names to kinds with a pod template.
+// workloads maps names to the kinds that have a pod template.
 var workloads = map[string]workload{
 	"Deployment": workloadOf("apps/v1", "spec.template", func(o *appsv1.Deployment) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
 		return &o.ObjectMeta, &o.Spec.Template
@@ -64,8 +65,8 @@ func workloadOf[T any](apiVersion, template string, get func(*T) (*metav1.Object
 	}
 }
 
-// workload creates one pod from an object's pod template, named after the object, and adds a
-// notice. Settings for a controller (replicas, schedules, updates) have no effect.
+// workload creates one pod from the pod template of an object, gives it the object's name, and
+// adds a notice. Settings for a controller (replicas, schedules, updates) have no effect.
 func (l *loader) workload(it item, h header) {
 	w := workloads[h.Kind]
 	obj := w.make()
@@ -103,8 +104,8 @@ func (l *loader) workload(it item, h header) {
 	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
 
-// claimTemplates adds to the pod the claims of a StatefulSet's first pod, with the names
-// that the controller gives them, and the volumes that use them.
+// claimTemplates adds the claims of a StatefulSet's first pod to the pod, with the names that
+// the controller gives them. It also adds the volumes that use the claims.
 func (l *loader) claimTemplates(it item, set *appsv1.StatefulSet, pod *corev1.Pod) {
 	for i, claim := range set.Spec.VolumeClaimTemplates {
 		name := claim.Name

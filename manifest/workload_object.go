@@ -11,9 +11,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// WorkloadObject returns the workload that defines a pod, with the pod as its template, the API's
-// defaults and no status; nil if no workload defines the pod. Applying the workload again results
-// in the same pod.
+// WorkloadObject returns the workload that defines a pod, with the pod as its template, with the
+// API's defaults, and without a status. If no workload defines the pod, it returns nil. If the
+// workload is applied again, the result is the same pod.
 func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 	if pod == nil || by == nil || by.Workload == nil {
 		return nil, nil
@@ -38,10 +38,11 @@ func WorkloadObject(pod *corev1.Pod, by *Definition) (runtime.Object, error) {
 	return obj.(runtime.Object), nil
 }
 
-// templateOf returns the pod template that results in the pod.
+// templateOf returns the pod template from which the pod results.
 func templateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: withoutMark(pod.Annotations)}, Spec: authored(pod).Spec}
-	template.Spec.EphemeralContainers = nil // a template cannot have any
+	// A template cannot have ephemeral containers.
+	template.Spec.EphemeralContainers = nil
 	if HasPreferredUserNamespace(pod) {
 		template.Spec.HostUsers = nil
 	}

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestWorkloadObject: the workload of a checkpoint, applied again, defines the same pod and is the same
-// workload.
+// TestWorkloadObject checks that if the workload of a checkpoint is applied again, it defines the same
+// pod and is the same workload.
 func TestWorkloadObject(t *testing.T) {
 	const template = `{metadata: {labels: {app: web}, annotations: {a: b}}, spec: {restartPolicy: %s, containers: [{name: app, image: "a:1", volumeMounts: [{name: data, mountPath: /d}]}], volumes: [{name: data, emptyDir: {}}]}}`
 	always, never := fmt.Sprintf(template, "Always"), fmt.Sprintf(template, "Never")
@@ -29,7 +29,8 @@ func TestWorkloadObject(t *testing.T) {
 			continue
 		}
 		p := objects.Pods[0]
-		made := PreferUserNamespace(p.Object) // podrun's default, which the author did not write
+		// This is podrun's default, which the author did not write.
+		made := PreferUserNamespace(p.Object)
 		o, err := WorkloadObject(made, p.Definition)
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)

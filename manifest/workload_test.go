@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWorkloads: each kind with a pod template results in one pod with the object's name and
-// the template's labels, and a notice.
+// TestWorkloads checks that each kind with a pod template results in one pod, with the object's
+// name and the template's labels, and in a notice.
 func TestWorkloads(t *testing.T) {
 	for kind, tc := range map[string]struct{ apiVersion, open, end, restart string }{
 		"Deployment":            {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
@@ -51,8 +51,8 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// TestWorkloadProblems: paths and lines are those of the object in the file, and errors of
-// the API in the template are reported.
+// TestWorkloadProblems checks that the paths and lines are those of the object in the file, and
+// that podrun reports the API's errors about the template.
 func TestWorkloadProblems(t *testing.T) {
 	job := "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: web\nspec:\n  jobTemplate:\n    spec:\n      template:\n        metadata: {labels: {a: 'b c'}}\n        spec:\n          containers:\n          - name: c\n            foo: 1\n"
 	_, problems := Load([]Source{{"f", []byte(job)}}, Options{})
@@ -77,8 +77,8 @@ func TestWorkloadProblems(t *testing.T) {
 	}
 }
 
-// TestClaimTemplates: a StatefulSet's pod gets the claims of the set's first pod, which are
-// added to the objects.
+// TestClaimTemplates checks that a StatefulSet's pod gets the claims of the set's first pod,
+// and that these are added to the objects.
 func TestClaimTemplates(t *testing.T) {
 	text := `apiVersion: apps/v1
 kind: StatefulSet
@@ -109,8 +109,8 @@ spec:
 	}
 }
 
-// TestWorkloadsOfTheAPI: an object with a pod template that an API server refuses is
-// refused, and each problem is reported once.
+// TestWorkloadsOfTheAPI checks that podrun refuses an object with a pod template that an API
+// server refuses, and reports each problem once.
 func TestWorkloadsOfTheAPI(t *testing.T) {
 	const template = "  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: c, image: i}]}\n"
 	for name, tc := range map[string]struct {
@@ -157,7 +157,8 @@ func TestWorkloadsOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestRelativeHostPathOfTemplate: a path that an option resolves is valid in a template.
+// TestRelativeHostPathOfTemplate checks that a path that an option resolves is valid in a
+// template.
 func TestRelativeHostPathOfTemplate(t *testing.T) {
 	text := "apiVersion: v1\nkind: PodTemplate\nmetadata: {name: web}\ntemplate: {spec: {containers: [{name: c, image: i}], volumes: [{name: v, hostPath: {path: ../src}}]}}\n"
 	objects, _ := load(t, text, Options{WorkingDir: "/work/dir"})

@@ -23,13 +23,15 @@ import (
 )
 
 // validateWorkload reports the errors that the API server would report for an object with a pod
-// template, such as a selector that is missing or does not match the template's labels, or a
-// restart policy that its pods cannot have. It changes obj, which must be a copy. takePod reports
-// some of these problems again; withoutRepeated removes the duplicates.
+// template. For example, the selector may be missing or may not match the template's labels, or
+// the restart policy may not be allowed for such pods. validateWorkload changes obj, so obj must
+// be a copy. takePod reports some of these problems again, and withoutRepeated removes the
+// duplicates.
 func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 	meta, template := w.get(obj)
 	if len(template.Spec.InitContainers)+len(template.Spec.Containers) > maxContainers {
-		return // takePod refuses the template, and validation would take long
+		// takePod refuses the template, and validation would take long.
+		return
 	}
 	object := l.objectName(h)
 	*meta = metav1.ObjectMeta{Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
@@ -47,8 +49,8 @@ func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
 		return
 	}
 	l.fieldErrors(it, object, slices.DeleteFunc(errs, func(e *field.Error) bool {
-		// A StatefulSet's validation also reports labels and annotations under paths that do
-		// not exist, and claims that claimTemplates validates.
+		// The validation of a StatefulSet also reports labels and annotations under paths that do not
+		// exist, and claims that claimTemplates validates.
 		return slices.ContainsFunc([]string{w.template + ".labels", w.template + ".annotations", "spec.volumeClaimTemplates["}, func(prefix string) bool {
 			return strings.HasPrefix(e.Field, prefix)
 		})
@@ -66,8 +68,9 @@ func withoutRepeated(problems problem.List) problem.List {
 	})
 }
 
-// byAPI returns the validation of a kind: it defaults and converts an object like an API
-// server, drops the fields of disabled feature gates from its template, and validates it.
+// byAPI returns a kind's validation. Like an API server, it sets the defaults of an object,
+// converts the object, drops the fields of disabled feature gates from its template, and
+// validates it.
 func byAPI[V, I any](setDefaults func(*V), convert func(*V, *I, conversion.Scope) error, template func(*I) *core.PodTemplateSpec,
 	validate func(*I, corevalidation.PodValidationOptions) field.ErrorList) func(*V) (field.ErrorList, error) {
 	return func(o *V) (field.ErrorList, error) {
@@ -104,12 +107,12 @@ var (
 		func(o *batch.CronJob) *core.PodTemplateSpec { return &o.Spec.JobTemplate.Spec.Template }, batchvalidation.ValidateCronJobCreate)
 )
 
-// generatedLabel is one of the labels that an API server adds to the selector and the template of a
-// Job, with the Job's UID.
+// generatedLabel is one of the labels with the Job's UID that an API server adds to the selector
+// and the template of a Job.
 const generatedLabel = "batch.kubernetes.io/controller-uid"
 
-// validateJob validates a Job with a selector like one that an API server generates. It
-// replaces the selector of a Job that was exported from a cluster.
+// validateJob validates a Job with a selector like those that an API server generates. If the
+// Job was exported from a cluster, this selector replaces the Job's own.
 func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 	if o.Spec.ManualSelector == nil || !*o.Spec.ManualSelector {
 		manual, labels := true, map[string]string{generatedLabel: "podrun"}
@@ -124,8 +127,8 @@ func validateJob(o *batchv1.Job) (field.ErrorList, error) {
 	return validateAnyJob(o)
 }
 
-// validateCronJob validates a CronJob except its time zone, which podrun ignores: the check
-// reads the host's time zones, and a host may have none.
+// validateCronJob validates a CronJob, except its time zone. podrun ignores the time zone, and
+// the check would read the host's time zones, which may be missing.
 func validateCronJob(o *batchv1.CronJob) (field.ErrorList, error) {
 	o.Spec.TimeZone = nil
 	return validateAnyCronJob(o)

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Modes of the pod's own directories, which root owns (kubelet: makePodDataDirs).
+// Modes of the directories of the pod itself. Root owns these (kubelet: makePodDataDirs).
 const (
 	dirMode  = 0o750
 	openMode = 0o755 // directories between the pod's directory and a volume
@@ -40,9 +40,9 @@ func (e *MountError) Event() string {
 }
 
 // Apply creates the pod's directories and volumes. It can be repeated. The caller should
-// register Remove as the undo before it calls Apply: Remove also removes partial results.
-// Apply tries every volume; the error is a *problem.Error that wraps one *MountError for
-// each failed volume.
+// register Remove as the undo before it calls Apply, because Remove also removes partial
+// results. Apply tries every volume. The error is a *problem.Error that wraps one *MountError
+// for each volume that failed.
 func Apply(ctx context.Context, p Plan) error {
 	if err := makePodDirs(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
@@ -57,12 +57,12 @@ func Apply(ctx context.Context, p Plan) error {
 	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
 }
 
-// makersAtOnce is the maximum number of volumes that are set up concurrently.
+// makersAtOnce is the maximum number of volumes that Apply sets up concurrently.
 const makersAtOnce = 4
 
-// makeAll sets up the volumes and returns the failures in the order of the spec. A volume may
-// require a path that another volume creates, such as the directory of a FileOrCreate hostPath. The
-// kubelet retries such a volume; makeAll retries it as long as other volumes succeed.
+// makeAll sets up the volumes. It returns the failures in the order of the spec. One volume may
+// require a path that another one creates, such as the directory of a FileOrCreate hostPath. The
+// kubelet retries such a volume. makeAll retries it as long as other volumes succeed.
 func makeAll(ctx context.Context, volumes []Volume) []error {
 	errs := make([]error, len(volumes))
 	var todo []int
@@ -86,7 +86,7 @@ func wantsPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || lacks(err)
 }
 
-// makeEach concurrently sets up the volumes with the indices in todo, and stores the error of each
+// makeEach sets up the volumes with the indices in todo concurrently. It stores the error of each
 // volume in errs.
 func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 	var group errgroup.Group
@@ -102,10 +102,11 @@ func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // its functions return nil
+	// The functions of the group return nil.
+	_ = group.Wait()
 }
 
-// makeVolume sets up one volume on the host. It can be repeated, even if containers already
+// makeVolume sets up one volume on the host. A caller can repeat it, even if containers already
 // use the volume.
 func makeVolume(ctx context.Context, v Volume) error {
 	faultpoint.At("volume/" + v.Name + "/make")
@@ -134,8 +135,8 @@ func lacks(err error) bool {
 	return check
 }
 
-// kindOfFailure returns Refused if each failed volume requires something that the host
-// lacks, otherwise Runtime.
+// kindOfFailure returns Refused if each volume failed because the host lacks something that it
+// requires, and Runtime otherwise.
 func kindOfFailure(failed []error) problem.Kind {
 	for _, err := range failed {
 		if !lacks(err) {
@@ -145,9 +146,9 @@ func kindOfFailure(failed []error) problem.Kind {
 	return problem.Refused
 }
 
-// MakePodDir creates the pod's directory and its plugins directory, in which podrun keeps
-// its records of the pod. Admission, which handles one pod after the other, calls it; Apply creates
-// the other directories.
+// MakePodDir creates the pod's directory and its plugins directory, in which podrun keeps its
+// records of the pod. Admission calls it, for one pod after the other. Apply creates the other
+// directories.
 func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
 		return err

@@ -106,7 +106,7 @@ func TestLocalVolumeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// This kernel may not support NFS: check what would be mounted.
+// This kernel may not support NFS, so check only what would be mounted.
 func TestNFS(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: creates pod directories that root owns")
@@ -199,7 +199,8 @@ func TestNotShared(t *testing.T) {
 		{Path{MountPoint: "/slave", Slave: true}, "Bidirectional", `path "/p" is mounted on "/slave" but it is not a shared mount`},
 		{Path{MountPoint: "/private"}, "HostToContainer", `path "/p" is mounted on "/private" but it is not a shared or slave mount`},
 		{Path{MountPoint: "/"}, "Bidirectional", `path "/p" is mounted on "/" but it is not a shared mount`},
-		{Path{}, "Bidirectional", ""}, // facts from a file, which were read without mounts
+		// These facts come from a file, and were read without mounts.
+		{Path{}, "Bidirectional", ""},
 	} {
 		if got := test.path.notShared("/p", test.mode); got != test.want {
 			t.Errorf("%s %+v: %q, want %q", test.mode, test.path, got, test.want)

@@ -65,7 +65,8 @@ func mountsBelow(t *testing.T, dir string) []*mountinfo.Info {
 	return out
 }
 
-// tree lists a directory in the format of kubelet-golden: mode, owner and path.
+// tree lists a directory in the format of kubelet-golden: the mode, owner and path of each
+// file.
 func tree(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -96,7 +97,8 @@ volumes:
 - {name: disk, emptyDir: {}}
 - {name: memlimited, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
 `)
-	old := unix.Umask(0o077) // modes must not depend on it
+	// The modes must not depend on the umask.
+	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	if err := Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -184,7 +186,7 @@ volumes: [{name: disk, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory}}]
 	}
 }
 
-// After a reboot, the tmpfs is gone but the ready file exists.
+// After a reboot, the tmpfs is gone, but the ready file exists.
 func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	if err := Apply(t.Context(), plan); err != nil {
@@ -201,7 +203,7 @@ func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	}
 }
 
-// podrun was killed between the mount and the ready file.
+// podrun was killed after the mount and before it created the ready file.
 func TestApplyMountsOnce(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
 	for range 2 {
@@ -232,7 +234,8 @@ func TestHostPathTypes(t *testing.T) {
 	for _, test := range []struct {
 		kind corev1.HostPathType
 		path string
-		want string // the error, after the text above; "" means none
+		// the error after the text above; "" means no error
+		want string
 	}{
 		{"", at("missing"), ""},
 		{"Directory", at("dir"), ""},
@@ -270,9 +273,9 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
-// TestApplyFileInDirOfAnotherVolume: Kubernetes' documentation suggests this pair of volumes
-// for FileOrCreate, which does not create the parent directory. The kubelet retries the file
-// until its directory exists.
+// TestApplyFileInDirOfAnotherVolume covers a FileOrCreate, which does not create the parent
+// directory. For such a file, Kubernetes' documentation suggests this pair of volumes. The
+// kubelet retries the file until the file's directory exists.
 func TestApplyFileInDirOfAnotherVolume(t *testing.T) {
 	dir := t.TempDir()
 	plan := livePod(t, `volumes: [{name: file, hostPath: {path: `+dir+`/aaa/1.txt, type: FileOrCreate}},
@@ -304,7 +307,7 @@ func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 	}
 }
 
-// kubelet-golden 25-hugepages. A hugetlbfs can be mounted without free pages.
+// kubelet-golden 25-hugepages. It is possible to mount a hugetlbfs without free pages.
 func TestApplyMountsHugePages(t *testing.T) {
 	plan := livePod(t, `
 containers: [{name: app, resources: {limits: {hugepages-2Mi: 4Mi}}}]

@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Path describes what exists at a path of the host, like host.Path.
+// Path describes what exists at a path of the host, as host.Path does.
 type Path struct {
 	Mode       fs.FileMode
 	Symlink    bool
@@ -21,10 +21,10 @@ type Path struct {
 	Slave      bool
 }
 
-// Check returns the problems of a pod's volumes that would make Apply fail: a hostPath or a
-// volume's directory of the wrong type, and mount propagation from a path that is not a
-// shared mount. It checks only the given paths. root is the path of podrun's root directory, whose
-// mount contains the volumes below it. The problems have field paths.
+// Check returns the problems of a pod's volumes because of which Apply would fail. These are a
+// hostPath or a volume's directory of the wrong type, and mount propagation from a path that is
+// not a shared mount. It checks only the given paths. root is the path of podrun's root directory.
+// The mount that contains it also contains the volumes below it. The problems have field paths.
 func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
@@ -70,7 +70,7 @@ func (v Volume) problem(paths map[string]Path) string {
 	return ""
 }
 
-// hint returns how to fix the problem of a directory that does not exist, otherwise "".
+// hint returns how to fix the problem if a directory does not exist; otherwise "".
 func (v Volume) hint(paths map[string]Path) string {
 	path := ""
 	switch {
@@ -85,8 +85,8 @@ func (v Volume) hint(paths map[string]Path) string {
 	return "create the directory: 'mkdir -p " + path + "'"
 }
 
-// problem explains why a path is not of the required type and cannot be created. It returns "" if
-// the path has that type or can be created.
+// problem explains why podrun can neither use a path, because it is not of the required type, nor
+// create it. It returns "" if the path has that type, or if podrun can create it.
 func (h *HostPath) problem(path string, found Path) string {
 	if h.Type == corev1.HostPathUnset {
 		return ""
@@ -103,8 +103,8 @@ func (h *HostPath) problem(path string, found Path) string {
 	return ""
 }
 
-// problem explains why the directory of a volume or a claim cannot be used. It returns "" if the
-// directory can be used.
+// problem explains why podrun cannot use the directory of a volume or a claim. It returns "" if
+// podrun can use the directory.
 func (l *Local) problem(paths map[string]Path) string {
 	if l.Create {
 		return l.claimProblem(paths)
@@ -121,8 +121,8 @@ func (l *Local) problem(paths map[string]Path) string {
 	return ""
 }
 
-// claimProblem is like problem for a claim's directory, which podrun creates if it is
-// missing. The directory must not be a symlink.
+// claimProblem does what problem does, for the directory of a claim. If the directory is
+// missing, podrun creates it. The directory must not be a symlink.
 func (l *Local) claimProblem(paths map[string]Path) string {
 	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
 		found, known := paths[path]

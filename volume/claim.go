@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// planClaim plans the volume that a claim is bound to: a directory or a device of this host,
+// planClaim plans the volume to which a claim is bound: a directory or a device of this host,
 // or an NFS export.
 func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	ref := v.PersistentVolumeClaim
@@ -98,11 +98,12 @@ const (
 	nfsPlugin   = "kubernetes.io~nfs"
 )
 
-// Local bind-mounts a directory of this host into the pod's directory, so that the mount has
-// its own options.
+// Local bind-mounts a directory of this host into the pod's directory, so that the mount can
+// have its own options.
 type Local struct {
-	Path     string   `json:"path"`
-	Create   bool     `json:"create,omitempty"` // podrun creates the directory for a claim (Provision)
+	Path string `json:"path"`
+	// podrun must create the directory for a claim (Provision)
+	Create   bool     `json:"create,omitempty"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"` // mount options of the PersistentVolume
 }
@@ -119,7 +120,7 @@ func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return in.nfs(v.Name, NFS{Server: v.NFS.Server, Path: v.NFS.Path, ReadOnly: v.NFS.ReadOnly}), nil
 }
 
-// nfs plans the mount of an export, at the volume directory with this name.
+// nfs plans the mount of an export. The mount point is the volume directory with this name.
 func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
 		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
@@ -127,7 +128,7 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral plans a generic ephemeral volume as a directory: no controller provisions a
+// planEphemeral plans a generic ephemeral volume as a directory. No controller provisions a
 // volume of the requested class and size, and the volume is deleted with the pod anyway.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
@@ -138,12 +139,13 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})
 }
 
-// planImage plans nothing on the host: the runtime mounts the image, which it identifies by its ID.
+// planImage plans nothing on the host, because the runtime mounts the image. It identifies the
+// image by its ID.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
 	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }
 
-// source returns the export in the notation of mount.nfs: with an IPv6 address in brackets.
+// source returns the export in the notation of mount.nfs. An IPv6 address is in brackets.
 func (n *NFS) source() string {
 	if strings.Contains(n.Server, ":") && !strings.HasPrefix(n.Server, "[") {
 		return "[" + n.Server + "]:" + n.Path

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Bind binds claims to volumes as a cluster's volume controller would. It returns copies of
-// the claims with spec.volumeName set, by namespace/name. A claim that no volume fits stays
-// unbound. The same input always results in the same bindings: Bind processes the claims in the
-// order of their names. Each claim gets the smallest volume that fits, but a volume that is
-// reserved for the claim (claimRef) takes precedence.
+// Bind binds claims to volumes as the volume controller of a cluster would. It returns copies
+// of the claims with spec.volumeName set. The keys are namespace/name. If no volume fits a
+// claim, the claim remains unbound. The same input always results in the same bindings, because
+// Bind processes the claims in the order of their names. Each claim gets the smallest volume
+// that fits. But if a volume is reserved for the claim (claimRef), it has precedence.
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}
@@ -35,7 +35,8 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 			selector = labels.Everything()
 		}
 		if err != nil {
-			continue // a claim with an invalid selector matches no volume
+			// A claim with an invalid selector matches no volume.
+			continue
 		}
 		var best *corev1.PersistentVolume
 		for _, name := range names {
@@ -85,7 +86,7 @@ func better(a, b *corev1.PersistentVolume) bool {
 	return x.Cmp(y) < 0
 }
 
-// WhyUnbound returns the requirements that no volume meets for a claim.
+// WhyUnbound returns the requirements of a claim that no volume meets.
 func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)

@@ -15,23 +15,23 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// Names, in the directory of all claims, that do not belong to a claim: a directory that does not
-// have its mode yet, and directories that are being deleted. No claim has a directory whose name
-// begins with a dot.
+// Names in the directory of all claims that do not belong to a claim: that of a directory that
+// does not have its mode yet, and those of directories that podrun is deleting. No claim has a
+// directory whose name begins with a dot.
 const (
 	newClaimName     = ".new"
 	deletedClaimName = ".deleted-"
 )
 
 // claimMode is the mode of a claim's new directory. It is the mode of an emptyDir, because
-// containers may run as any user. Other users of the host cannot reach the directory: its parent,
-// the directory of all claims, has dirMode.
+// containers may run as any user. Other users of the host cannot access the directory, because
+// its parent, the directory of all claims, has dirMode.
 const claimMode = 0o777
 
 // lockClaims opens the directory of all claims and locks it. The lock excludes other podrun
-// processes, of any root directory, that create, bind or delete claims' directories. Closing
-// the file releases the lock. If the directory is missing, lockClaims creates it if create is true,
-// and otherwise returns fs.ErrNotExist.
+// processes that create, bind or delete directories of claims, whatever their root directory is.
+// Closing the file releases the lock. If the directory is missing, lockClaims creates it if create
+// is true, and otherwise returns fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
 		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
@@ -51,9 +51,9 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 	return dir, nil
 }
 
-// bindClaim bind-mounts the claim's directory at target. It creates the directory if it is missing.
-// It holds the lock for both, so a process that deletes claims never sees the state in between:
-// either it finds the mount, or bindClaim creates the directory after the deletion.
+// bindClaim bind-mounts the claim's directory at target. If the directory is missing, bindClaim
+// creates it first. It holds the lock during both steps. So if another process deletes claims,
+// either that process finds the mount, or bindClaim creates the directory after the deletion.
 func (l *Local) bindClaim(ctx context.Context, target string) error {
 	claims, err := lockClaims(ctx, filepath.Dir(l.Path), true)
 	if err != nil {
@@ -73,15 +73,15 @@ func (l *Local) bindClaim(ctx context.Context, target string) error {
 	return l.bind(fmt.Sprintf("/proc/self/fd/%d", dir), target)
 }
 
-// openClaim opens a claim's directory. The directory may be a mount point but not a symlink:
+// openClaim opens a claim's directory. The directory may be a mount point, but not a symlink:
 // podrun must not mount or delete a directory that a container can redirect.
 func openClaim(claims int, name string) (int, error) {
 	return unix.Openat(claims, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// makeClaim creates a claim's directory and sets its mode atomically: an app may change the
-// mode later, and podrun must not set it again. The caller holds the lock, so makeClaim can
-// reuse a directory that a killed process left under the temporary name.
+// makeClaim creates a claim's directory. The directory appears together with its mode: an app
+// may change the mode later, and podrun must not set it again. The caller holds the lock, so
+// makeClaim can use a directory that a killed process left behind under the temporary name.
 func makeClaim(claims int, name string) error {
 	if err := unix.Mkdirat(claims, newClaimName, claimMode); err != nil && err != unix.EEXIST {
 		return err
@@ -100,19 +100,20 @@ func makeClaim(claims int, name string) error {
 	return unix.Fsync(claims)
 }
 
-// InUseError reports that a claim's directory was not deleted because it is mounted.
+// InUseError reports that podrun did not delete a claim's directory because it is mounted.
 type InUseError struct{ Path, Mountpoint string }
 
 // Error returns a message with both paths.
 func (e *InUseError) Error() string { return e.Path + " is in use: it is mounted at " + e.Mountpoint }
 
-// DeleteClaims deletes the directories of claims with their content, except those that used
-// returns, and calls release, which ends the caller's own use of the claims. All paths must be in
-// the same directory. DeleteClaims calls used and release while it holds the lock on the directory
-// of all claims. Therefore, if several callers use a directory, the last one deletes it, and a
-// directory that another pod begins to use is kept. A missing directory is not an error. If
-// DeleteClaims fails, release was not called or failed, and the call can be repeated. It does not
-// delete a directory that is mounted: the error is then an *InUseError.
+// DeleteClaims deletes the directories of claims with their content, except those that the
+// function used returns. It also calls release, which ends the caller's own use of the claims. All
+// paths must be in the same directory. DeleteClaims calls used and release while it holds the lock
+// on the directory of all claims. So if several callers use a directory, the last one deletes it.
+// If another pod begins to use a directory, the directory remains. If a directory does not exist,
+// that is not an error. If DeleteClaims fails, it has not called release, or release has failed.
+// The caller can then repeat the call. DeleteClaims does not delete a directory that is mounted.
+// The error is then an *InUseError.
 func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
 	dir := filepath.Dir(paths[0])
 	for {
@@ -130,9 +131,9 @@ func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]b
 	}
 }
 
-// deleteLocked implements DeleteClaims; the caller has locked the directory of all claims.
-// done is false if deleteLocked had to release the lock in order to delete content; the caller must
-// then call it again.
+// deleteLocked implements DeleteClaims. The caller must have locked the directory of all claims. If
+// deleteLocked had to release the lock in order to delete content, done is false, and the caller
+// must call it again.
 func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
 	inUse, err := used()
 	if err != nil {
@@ -153,8 +154,8 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	if len(discarded) == 0 {
 		return true, release()
 	}
-	// The content may be large. Deleting it does not require the lock, because no pod can find the
-	// renamed directory any more.
+	// The content may be large. To delete it does not require the lock, because no pod can find
+	// the renamed directory any more.
 	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
 		return false, err
 	}
@@ -165,7 +166,7 @@ func deleteLocked(ctx context.Context, claims *os.File, paths []string, used fun
 	return false, errors.Join(errs...)
 }
 
-// discardClaim renames a claim's directory so that no pod finds it any more.
+// discardClaim renames a claim's directory, so that no pod can find it any more.
 func discardClaim(claims *os.File, path string) error {
 	if filepath.Dir(path) != claims.Name() {
 		return fmt.Errorf("delete %s: it is not in %s", path, claims.Name())
@@ -184,8 +185,8 @@ func discardClaim(claims *os.File, path string) error {
 	return nil
 }
 
-// discardedClaims returns the directories that this process, or one that was killed, renamed for
-// deletion.
+// discardedClaims returns the directories that podrun renamed to delete them. Either this
+// process did so, or one that was killed.
 func discardedClaims(claims *os.File) (names []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
 	for _, path := range paths {
@@ -215,9 +216,10 @@ func claimMounts(claims int, name string) ([]string, error) {
 	return out, nil
 }
 
-// DropClaims removes directories of the plan's claims after a failed start, if they are
-// still as makeClaim created them: empty, not mounted, with the same mode and owner. The
-// next start would create the same directory. DropClaims can be repeated.
+// DropClaims removes directories of the plan's claims after a failed start. It removes a
+// directory only if it is still as makeClaim created it: empty, not mounted, and with the same
+// mode and owner. The next start would create the same directory again. A caller can repeat
+// DropClaims.
 func DropClaims(ctx context.Context, p Plan) error {
 	var errs []error
 	for _, v := range p.Volumes {
@@ -241,7 +243,8 @@ func dropClaim(ctx context.Context, path string) error {
 	var st unix.Stat_t
 	err = unix.Fstatat(int(claims.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&claimMode != claimMode || st.Uid != 0 {
-		return nil // the directory is missing, or an administrator or an app has changed it
+		// The directory is missing, or an administrator or an app has changed it.
+		return nil
 	}
 	mounted, err := claimMounts(int(claims.Fd()), name)
 	if err != nil || len(mounted) > 0 {

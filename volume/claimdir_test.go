@@ -57,12 +57,13 @@ func modeOf(t *testing.T, path string) uint32 {
 	return st.Mode & 0o7777
 }
 
-// TestClaimDirectory: the directory is created with its mode once, even if a process was
-// killed while it created it, and keeps the mode and the content that an app sets.
+// TestClaimDirectory checks that podrun creates the directory with its mode only once, even if
+// a process was killed while it did so. The mode and the content that an app sets must remain.
 func TestClaimDirectory(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "above", "claims")
 	plan := provisionedPlan(t, claims)
-	if err := os.MkdirAll(filepath.Join(claims, newClaimName), 0o700); err != nil { // left by a killed process
+	// A killed process left this directory behind.
+	if err := os.MkdirAll(filepath.Join(claims, newClaimName), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Umask(unix.Umask(0o077))
@@ -88,7 +89,8 @@ func TestClaimDirectory(t *testing.T) {
 	}
 }
 
-// TestClaimDirectoryIsNoSymlink: a symlink in place of a claim's directory is not followed.
+// TestClaimDirectoryIsNoSymlink checks that podrun does not follow a symlink in place of a
+// claim's directory.
 func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	claims, outside := t.TempDir(), t.TempDir()
 	data := filepath.Join(claims, "default_data")
@@ -112,7 +114,7 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(data, "file")); err != nil {
 		t.Error(err)
 	}
-	// Dir itself may be a symlink: that is the administrator's choice.
+	// Dir itself may be a symlink, because that is the administrator's choice.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(claims, link); err != nil {
 		t.Fatal(err)
@@ -123,7 +125,8 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	noError(t, Apply(t.Context(), provisionedPlan(t, link)))
 }
 
-// bindOnly binds without the preceding check, as if the symlink were created after it.
+// bindOnly binds without the check before. The effect is as if the symlink were created after
+// the check.
 func bindOnly(t *testing.T, p Plan) error {
 	t.Helper()
 	target := t.TempDir()
@@ -154,7 +157,8 @@ func TestDeleteClaims(t *testing.T) {
 	released := 0
 	inUse := func() (map[string]bool, error) { return map[string]bool{data: true}, nil }
 	if err := DeleteClaims(t.Context(), []string{data}, inUse, func() error { released++; return nil }); err != nil || released != 1 {
-		t.Errorf("error %v, released %d times", err, released) // the last user deletes it
+		// The last user deletes it.
+		t.Errorf("error %v, released %d times", err, released)
 	}
 	if _, err := os.Stat(data + "/a/b"); err != nil {
 		t.Error(err)
@@ -172,8 +176,8 @@ func TestDeleteClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfSeveralProcesses: directories that are concurrently created, bound and deleted
-// are either complete or gone, and are never deleted while mounted.
+// TestClaimsOfSeveralProcesses creates, binds and deletes directories concurrently. A directory
+// must be either complete or gone, and must never be deleted while it is mounted.
 func TestClaimsOfSeveralProcesses(t *testing.T) {
 	claims := t.TempDir()
 	data := filepath.Join(claims, "default_data")
@@ -187,7 +191,8 @@ func TestClaimsOfSeveralProcesses(t *testing.T) {
 					err = errors.New("the volume lacks its mode")
 				}
 				if err == nil {
-					err = os.WriteFile(plan.Volumes[0].HostPath+"/file", nil, 0o600) // fails in a deleted directory
+					// This fails in a deleted directory.
+					err = os.WriteFile(plan.Volumes[0].HostPath+"/file", nil, 0o600)
 				}
 				err = errors.Join(err, Unmount(t.Context(), plan.Layout, plan.ID.UID))
 				var used *InUseError
@@ -203,7 +208,7 @@ func TestClaimsOfSeveralProcesses(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLockedClaims: a wait for another process ends with the context.
+// TestLockedClaims checks that a wait for another process ends with the context.
 func TestLockedClaims(t *testing.T) {
 	claims := t.TempDir()
 	held, err := lockClaims(t.Context(), claims, true)
@@ -221,8 +226,8 @@ func TestLockedClaims(t *testing.T) {
 	}
 }
 
-// TestDropClaims: after a failed start, the directories that it created are removed, except
-// those that are used or were changed.
+// TestDropClaims checks that after a failed start, podrun removes the directories that it
+// created, except those that are used or were changed.
 func TestDropClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, data string, p Plan)

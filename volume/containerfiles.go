@@ -15,8 +15,7 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// MakeContainerDir creates the directory of a container, which contains its termination
-// logs.
+// MakeContainerDir creates the directory of a container for its termination logs.
 func MakeContainerDir(layout identity.Layout, uid, container string) error {
 	dir := layout.Container(uid, container)
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -28,9 +27,9 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 }
 
 // MakeTerminationLog creates the empty file for a container's termination message in the
-// container's directory (MakeContainerDir), and returns its path. name is 8 hexadecimal digits,
-// different for each attempt. Any user may write to the file, because the container's user is not
-// known yet.
+// container's directory (MakeContainerDir), and returns its path. name has 8 hexadecimal digits,
+// which are different for each attempt. Any user may write to the file, because the container's
+// user is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
@@ -44,9 +43,9 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 	return path, nil
 }
 
-// PruneTerminationLogs removes the termination logs of a container's earlier runs that the runtime
-// no longer has. keep lists the paths of the logs to keep. The error joins the errors of the
-// individual files.
+// PruneTerminationLogs removes the termination logs of earlier runs of a container, if the runtime
+// no longer has the runs. keep lists the paths of the logs to keep. The error joins the errors of
+// the individual files.
 func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
 	dir := layout.Container(uid, container)
 	entries, err := os.ReadDir(dir)
@@ -62,9 +61,9 @@ func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []
 	return errors.Join(errs...)
 }
 
-// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place:
-// running containers have mounted the file itself, and would keep the old one if it were
-// replaced by a rename.
+// WriteHosts writes the pod's /etc/hosts. Like the kubelet, it writes the file in place.
+// Running containers have mounted the file itself, and would keep the old one if a rename
+// replaced it.
 func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	path := layout.EtcHosts(uid)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
@@ -81,8 +80,8 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	return nil
 }
 
-// ReclaimFiles frees the disk space of the files that a pod's containers could write to,
-// once the containers will not run again. It empties the hosts file, like the kubelet
+// ReclaimFiles frees the disk space of the files to which a pod's containers could write. Call
+// it when the containers will not run again. It empties the hosts file, as the kubelet does
 // (CVE-2020-8557), and truncates each termination log to its last keep bytes. It can be
 // repeated. The error joins the errors of the individual files.
 func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
@@ -116,7 +115,8 @@ func keepTail(path string, keep int64) error {
 	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}
-	if err := f.Truncate(0); err != nil { // truncate first, because the disk may be full
+	// Truncate first, because the disk may be full.
+	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("truncate %s: %w", path, err)
 	}
 	if _, err := f.WriteAt(tail, 0); err != nil {

@@ -15,11 +15,12 @@ const emptyDirPlugin = "kubernetes.io~empty-dir"
 // EmptyDir sets up an emptyDir: a directory, a tmpfs or a hugetlbfs.
 type EmptyDir struct {
 	Medium corev1.StorageMedium `json:"medium"` // "", Memory, HugePages or HugePages-<size>
-	// SizeBytes limits the size of a tmpfs; 0 means the kernel's default. The sizeLimit of a
-	// directory is not enforced here: the kubelet evicts pods that exceed it.
+	// SizeBytes limits the size of a tmpfs; 0 means the kernel's default. podrun does not enforce
+	// the sizeLimit of a directory here. As in the kubelet, a pod that exceeds it is evicted.
 	SizeBytes int64  `json:"sizeBytes,omitempty"`
 	PageSize  string `json:"pageSize,omitempty"` // page size of a hugetlbfs: 2Mi
-	MetaDir   string `json:"metaDir"`            // directory that contains the file "ready" once the volume is complete
+	// a directory that contains the file "ready" when the volume is complete
+	MetaDir string `json:"metaDir"`
 }
 
 func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
@@ -47,8 +48,8 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup
-		// An emptyDir is new, so the ownership of all its files is always changed. Like the
-		// kubelet, and as the API documents, podrun ignores fsGroupChangePolicy for it.
+		// An emptyDir is new, so podrun always changes the ownership of all its files. Like the
+		// kubelet, and as the API documents, podrun ignores fsGroupChangePolicy for an emptyDir.
 	}
 	return v, nil
 }
@@ -69,8 +70,8 @@ func tmpfsSize(allocatable, podLimit int64, sizeLimit *resource.Quantity) int64 
 	return size
 }
 
-// pageSize returns the huge page size for a medium: the size in the medium's name, or
-// otherwise the only size that the pod requests.
+// pageSize returns the huge page size for a medium. This is the size in the medium's name or,
+// if the name has none, the only size that the pod requests.
 func pageSize(pod *corev1.Pod, medium corev1.StorageMedium) (string, error) {
 	sizes := requestedPageSizes(pod)
 	if medium != corev1.StorageMediumHugePages {
@@ -96,8 +97,8 @@ func pageSize(pod *corev1.Pod, medium corev1.StorageMedium) (string, error) {
 	return sizes[0].String(), nil
 }
 
-// requestedPageSizes returns the huge page sizes in the requests of the pod and its
-// containers, unordered and possibly with duplicates.
+// requestedPageSizes returns the huge page sizes in the requests of the pod and its containers.
+// They have no order, and may contain duplicates.
 func requestedPageSizes(pod *corev1.Pod) []resource.Quantity {
 	var lists []corev1.ResourceList
 	if pod.Spec.Resources != nil {
@@ -105,8 +106,8 @@ func requestedPageSizes(pod *corev1.Pod) []resource.Quantity {
 	}
 	for _, cs := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range cs {
-			// The API's defaulting copies limits to requests, but the plan's pod may not be
-			// defaulted.
+			// The API's defaulting copies limits to requests, but the plan's pod may not have its
+			// defaults.
 			lists = append(lists, cs[i].Resources.Requests, cs[i].Resources.Limits)
 		}
 	}

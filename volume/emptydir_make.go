@@ -14,10 +14,11 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-const volumeMode = 0o777 // all users in the pod may write to an emptyDir
+// All users in the pod may write to an emptyDir.
+const volumeMode = 0o777
 
-// makeEmptyDir creates the directory or the mount. It does not change a volume that is
-// ready, because containers may be using it.
+// makeEmptyDir creates the directory or the mount. It does not change a volume that is ready,
+// because containers may be using the volume.
 func makeEmptyDir(ctx context.Context, v Volume, e *EmptyDir) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil {
@@ -55,8 +56,8 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 	return MountTmpfs(path, e.SizeBytes, 0)
 }
 
-// MountTmpfs mounts a tmpfs of at most size bytes, or of the kernel's default size if size
-// is 0. It disables swapping if the kernel supports that. flags are those of mount(2).
+// MountTmpfs mounts a tmpfs. Its maximum size is size bytes or, if size is 0, the kernel's
+// default. It disables swapping if the kernel supports that. flags are those of mount(2).
 func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {
@@ -88,7 +89,7 @@ func isReady(e *EmptyDir) bool {
 	return err == nil
 }
 
-// setReady marks the volume as complete. It does not sync the file: if a crash loses it,
+// setReady marks the volume as complete. It does not sync the file: if a crash destroys it,
 // makeEmptyDir only repeats its work.
 func setReady(e *EmptyDir) error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {

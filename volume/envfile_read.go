@@ -9,12 +9,12 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// maxEnvFile limits the size of an env file, because a container wrote it.
+// maxEnvFile limits the size of an env file, because a container writes it.
 const maxEnvFile = 1 << 20
 
 // ReadEnvValue reads a variable from a file in a volume. It returns "" if the file or the
-// variable does not exist. Like a subPath, the path and its symlinks are resolved inside the
-// volume.
+// variable does not exist. podrun resolves the path and its symlinks inside the volume, as it
+// does for a subPath.
 func ReadEnvValue(ctx context.Context, volume, file, key string) (string, error) {
 	text, err := safepath.ReadFile(ctx, volume, file, maxEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,18 +13,19 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Files sets up a directory of files that podrun writes and containers read: a configMap,
-// secret, downwardAPI or projected volume. Setting it up again replaces all files
-// atomically, or writes nothing if no file has changed.
+// Files sets up a directory of files that podrun writes and containers read. It is for
+// configMap, secret, downwardAPI and projected volumes. If Files sets it up again, it replaces
+// all files atomically; if no file has changed, it writes nothing.
 type Files struct {
-	SizeBytes int64  `json:"sizeBytes,omitempty"` // limits the size of the tmpfs that contains the files; 0 means the kernel's default
-	Files     []File `json:"files"`               // sorted by path
-	// Nested lists the directories at which containers mount other volumes. The volume is
-	// mounted read-only into containers, so the runtime could not create these directories.
+	// the maximum size of the tmpfs that contains the files; 0 means the kernel's default
+	SizeBytes int64  `json:"sizeBytes,omitempty"`
+	Files     []File `json:"files"` // sorted by path
+	// Nested lists the directories at which containers mount other volumes. podrun creates them,
+	// because the runtime could not: containers mount the volume read-only.
 	Nested []string `json:"nested,omitempty"`
 }
 
-// File is a file of such a volume. Its content is never printed.
+// File is a file of such a volume. podrun never prints its content.
 type File struct {
 	Path string // relative to the volume
 	Mode uint32 // permission bits
@@ -40,7 +41,7 @@ func (f File) MarshalJSON() ([]byte, error) {
 	}{f.Path, fmt.Sprintf("%#o", f.Mode), len(f.Data)})
 }
 
-// Limits on paths, imposed by the file system or the kubelet.
+// Limits on paths. The file system or the kubelet imposes them.
 const (
 	longestName = 255
 	longestPath = 4096
@@ -48,7 +49,8 @@ const (
 
 // payload collects the files of a volume.
 type payload struct {
-	files       []File // if two files have the same path, the last one takes precedence, as in the kubelet
+	// if two files have the same path, the last one has precedence, as in the kubelet
+	files       []File
 	defaultMode uint32
 }
 
@@ -72,8 +74,8 @@ func (p *payload) add(at string, mode *int32, data []byte) error {
 	return nil
 }
 
-// checkPath refuses paths that cannot be files of a volume. The API accepts NUL and names
-// of any length.
+// checkPath refuses paths that cannot be paths of files in a volume. It is needed because the
+// API accepts NUL, and names of any length.
 func checkPath(at string) error {
 	names := strings.Split(at, "/")
 	switch {
@@ -137,7 +139,7 @@ func tops(files []File) []string {
 	return slices.Compact(names)
 }
 
-// maxFiles limits the number of files in all volumes of a pod, because each volume may
+// maxFiles limits the number of files in all volumes of a pod: without it, each volume could
 // contain all keys of a large ConfigMap.
 const maxFiles = 50000
 
@@ -154,9 +156,10 @@ func (p Plan) FileCount() int {
 
 // source is a ConfigMap or Secret whose keys become files of a volume.
 type source struct {
-	taken    *int   // number of files of the pod so far
-	word     string // configmap
-	key      string // the kubelet's term for a key of this kind of object: config key
+	taken *int   // number of files of the pod so far
+	word  string // configmap
+	// the kubelet's term for a key of such an object, for example "config key"
+	key      string
 	name     string
 	data     map[string][]byte // nil if the object does not exist
 	optional *bool
@@ -194,7 +197,8 @@ func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bo
 
 func secretFiles(secret *corev1.Secret) map[string][]byte {
 	if len(secret.StringData) == 0 && secret.Data != nil {
-		return secret.Data // there is no stringData to merge
+		// Defaulting has already merged stringData.
+		return secret.Data
 	}
 	data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
 	maps.Copy(data, secret.Data)
@@ -204,9 +208,9 @@ func secretFiles(secret *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// take adds the files of an object: those that the volume source's items select, or all keys. A
-// missing key or object that is not optional is a problem, with a field path relative to that of
-// the volume.
+// take adds the files of an object: those that the volume source's items select or, without
+// items, all keys. If a key or an object is missing and not optional, this is a problem. Its
+// field path is relative to that of the volume.
 func (p *payload) take(at string, s source) problem.List {
 	if *s.taken > maxFiles {
 		return nil // already refused
@@ -244,7 +248,7 @@ func (p *payload) take(at string, s source) problem.List {
 	return out
 }
 
-// allItems selects all keys, with each key as its file name.
+// allItems selects all keys. The name of each file is its key.
 func allItems(data map[string][]byte) []corev1.KeyToPath {
 	items := make([]corev1.KeyToPath, 0, len(data))
 	for key := range data {

@@ -130,7 +130,7 @@ func TestWhatOnlyAServerIssues(t *testing.T) {
 	}
 }
 
-// The paths of a volume's files, including those that the API accepts.
+// This test covers the paths of a volume's files, including unusual ones that the API accepts.
 func TestPathsOfFiles(t *testing.T) {
 	for at, good := range map[string]bool{
 		"a": true, "a/b": true, "./a": true, "a..b": true, "a/..b": true, strings.Repeat("x", 255): true,
@@ -224,7 +224,8 @@ func TestBind(t *testing.T) {
 	}
 	want := map[string]string{"ns/a": "small", "ns/b": "large", "ns/c": "", "ns/fast": "fast", "ns/reserved": "kept", "ns/named": "named",
 		"ns/many": "", "ns/wrong": "", "ns/right": "labeled"}
-	delete(got, "") // none has an empty name
+	// none has an empty name.
+	delete(got, "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -260,8 +261,8 @@ func TestEnvValue(t *testing.T) {
 	}
 }
 
-// F3: volumes that all had the keys of one large ConfigMap or Secret used gigabytes: the
-// number of their files is limited, and their content is stored once.
+// F3: if many volumes had the keys of one large ConfigMap or Secret, podrun used gigabytes. Now
+// it limits the number of their files, and stores their content once.
 func TestF3FilesBounded(t *testing.T) {
 	data, secret := map[string]string{}, map[string][]byte{}
 	for i := range 20000 {

@@ -10,17 +10,17 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// groupBits are the mode bits that fsGroup adds (pkg/volume/volume_linux.go): the group can
-// read and write files and enter directories, and owns new files in them.
+// groupBits are the mode bits that fsGroup adds (pkg/volume/volume_linux.go). With them, the
+// group can read and write files, enter directories, and own new files in them.
 type groupBits struct{ file, dir uint32 }
 
 var (
 	readWriteBits = groupBits{0o660, 0o2770}
-	readOnlyBits  = groupBits{0o440, 0o2550} // for volumes that are always mounted read-only
+	readOnlyBits  = groupBits{0o440, 0o2550} // for volumes that podrun always mounts read-only
 )
 
 // giveToGroup changes the group of a volume and of everything in it. It does not follow
-// symlinks or enter mounts inside the volume. With OnRootMismatch it does nothing if the
+// symlinks or enter mounts inside the volume. With OnRootMismatch, it does nothing if the
 // volume's root directory already has the right group and mode. It stops when ctx ends.
 func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -42,7 +42,7 @@ func isGroups(fd int, gid int64) bool {
 	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
 }
 
-// giveTree changes the content of a directory before the directory itself, so that the check for
+// giveTree changes the content of a directory before the directory itself. So the check for
 // OnRootMismatch succeeds only after everything has been changed.
 func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	return safepath.Walk(ctx, dir, safepath.Visitor{
@@ -58,8 +58,8 @@ func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 	})
 }
 
-// giveFile changes the open file, which may be opened with O_PATH. For a symlink it changes
-// only the group, because the mode of a symlink has no effect.
+// giveFile changes a file that is open. The file may have been opened with O_PATH. For a
+// symlink, it changes only the group, because the mode of a symlink has no effect.
 func giveFile(fd int, gid int, bits uint32) error {
 	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH); err != nil {
 		return err

@@ -56,7 +56,9 @@ func TestFSGroupChangePolicy(t *testing.T) {
 	}
 	for _, test := range []struct {
 		policy corev1.PodFSGroupChangePolicy
-		want   uint32 // group of a wrong file in a volume whose root directory is right
+		// the group, after the change, of a file with a wrong group in a volume whose root directory has the
+		// right one
+		want uint32
 	}{{corev1.FSGroupChangeAlways, 4321}, {"", 4321}, {corev1.FSGroupChangeOnRootMismatch, 0}} {
 		dir := t.TempDir()
 		if err := giveToGroup(t.Context(), dir, 4321, test.policy); err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// HostPath checks a path of the host, and creates the path if its type requires that. Removing the
-// pod does not remove the path.
+// HostPath checks a path of the host, and creates the path if its type requires that. When the pod
+// is removed, the path remains.
 type HostPath struct {
-	Type corev1.HostPathType `json:"type"` // with "", nothing is checked or created
+	Type corev1.HostPathType `json:"type"` // if it is "", podrun checks and creates nothing
 }
 
 func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {

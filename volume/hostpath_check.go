@@ -18,9 +18,9 @@ type CheckError struct{ Message string }
 // Error returns the kubelet's message.
 func (e *CheckError) Error() string { return e.Message }
 
-// hostPathChecks maps a hostPath type to the mode of a file of that type, its name in
-// messages, and the function that creates a missing one. Types and modes are the kubelet's
-// (pkg/volume/hostpath).
+// hostPathChecks maps a hostPath type to three things: the mode of a file of that type, the
+// type's name in messages, and the function that creates a file of that type if it is missing.
+// The types and modes are the kubelet's (pkg/volume/hostpath).
 var hostPathChecks = map[corev1.HostPathType]struct {
 	mode  fs.FileMode
 	words string
@@ -35,8 +35,8 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
 }
 
-// makeHostPath checks the path's type, following symlinks as the kubelet does, and
-// creates the path if the type requires it.
+// makeHostPath checks the path's type. It follows symlinks, as the kubelet does. If the type
+// requires it, makeHostPath creates the path.
 func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
@@ -74,7 +74,7 @@ func stat(ctx context.Context, path string) (Path, error) {
 	return Path{Error: err.Error()}, nil
 }
 
-// checkError converts a message to a CheckError; "" becomes nil.
+// checkError converts a message to a CheckError, and "" to nil.
 func checkError(message string) error {
 	if message == "" {
 		return nil

@@ -39,7 +39,7 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
-// check returns an error if the directory neither exists nor can be created.
+// check returns an error if the directory does not exist and podrun cannot create it.
 func (l *Local) check(ctx context.Context) error {
 	found, err := stat(ctx, l.Path)
 	if err != nil {

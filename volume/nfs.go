@@ -36,11 +36,11 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	return nil
 }
 
-// mountByProgram runs mount(8) because mount.nfs, which mount(8) runs, is the only
-// implementation of the negotiation with the server. Like the kubelet, it uses a systemd
-// scope on a host with systemd, so that daemons that mount.nfs starts (rpc.statd) outlive
-// podrun. It does not call mount-utils to mount, because that package takes no context: a server
-// that does not respond would block the call forever.
+// mountByProgram runs mount(8), which runs mount.nfs. Only mount.nfs implements the negotiation
+// with the server. On a host with systemd, it uses a systemd scope, like the kubelet, so that
+// daemons that mount.nfs starts (rpc.statd) outlive podrun. It does not mount with mount-utils,
+// because that package takes no context: if a server did not respond, the call would block
+// forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
 	if inSystemd(ctx) {
@@ -59,7 +59,7 @@ func mountByProgram(ctx context.Context, source, target, fstype string, options 
 	return err
 }
 
-// inSystemd reports whether systemd-run works: it may be installed on a system that does not
+// inSystemd reports whether systemd-run works. It may be installed on a system that does not
 // run systemd, such as a container.
 func inSystemd(ctx context.Context) bool {
 	if _, err := exec.LookPath("systemd-run"); err != nil {
@@ -69,12 +69,13 @@ func inSystemd(ctx context.Context) bool {
 	return err == nil
 }
 
-// programEnd is how long podrun waits for the exit of a program that it has killed. After that, it
-// leaves the program behind: it is blocked in the kernel and cannot be killed.
+// programEnd is how long podrun waits for the exit of a program after it has killed the program.
+// After that, podrun leaves the program behind, because it is blocked in the kernel and cannot be
+// killed.
 const programEnd = 2 * time.Second
 
-// runProgram runs a program and returns its output. When ctx ends, it kills the program and
-// its children: killing only mount would leave mount.nfs running.
+// runProgram runs a program and returns its output. When ctx ends, it kills the program and the
+// program's children. If it killed only mount, mount.nfs would continue to run.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -84,7 +85,8 @@ func runProgram(ctx context.Context, name string, args ...string) ([]byte, error
 		}
 		return nil
 	}
-	cmd.WaitDelay = programEnd // a daemon may keep the output pipe open
+	// A daemon may keep the output pipe open.
+	cmd.WaitDelay = programEnd
 	type result struct {
 		out []byte
 		err error

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeMount adds a mount(8) to PATH that runs the given script.
+// fakeMount adds a mount(8) to PATH. It runs the given script.
 func fakeMount(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -31,8 +31,7 @@ func fakeMount(t *testing.T, script string) (dir string) {
 	return dir
 }
 
-// A server that does not respond: mount(8) waits for mount.nfs, and both end with the
-// context.
+// If a server does not respond, mount(8) waits for mount.nfs. Both must end with the context.
 func TestNFSMountEndsWithTheContext(t *testing.T) {
 	dir := fakeMount(t, `sleep 600 & echo $! > "${0%/*}/child.new"; cat "${0%/*}/child.new" > "${0%/*}/child"; wait`)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -67,7 +66,7 @@ func TestNFSMountEndsWithTheContext(t *testing.T) {
 	unix.Kill(child, unix.SIGKILL)
 }
 
-// zombie reports whether a process has exited but was not reaped by its parent.
+// zombie reports whether a process has exited and its parent has not reaped it.
 func zombie(pid int) bool {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(data), ") ")
@@ -88,7 +87,7 @@ func TestNFSMountByProgram(t *testing.T) {
 	}
 }
 
-// Apply runs the host's mount(8) to mount an export.
+// Apply must run the host's mount(8) to mount an export.
 func TestApplyMountsAnExport(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: creates pod directories that root owns")

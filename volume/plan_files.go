@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// The kubelet's plugin names, which are also its directory names.
+// The kubelet's names of plugins, which are also the names of their directories.
 const (
 	configMapPlugin = "kubernetes.io~configmap"
 	secretPlugin    = "kubernetes.io~secret"
@@ -85,8 +85,8 @@ func needsServer(at string, s corev1.VolumeProjection) problem.Problem {
 	return out
 }
 
-// downward adds the files of a downwardAPI source: fields of the pod and resources of its
-// containers.
+// downward adds the files of a downwardAPI source. They contain fields of the pod, and
+// resources of its containers.
 func (in Input) downward(p *payload, at string, items []corev1.DownwardAPIVolumeFile) problem.List {
 	var out problem.List
 	for i, item := range items {
@@ -118,9 +118,9 @@ func (in Input) named() *corev1.Pod {
 	return &pod
 }
 
-// files plans a volume of files in memory. The kubelet stores ConfigMaps on disk, although a
-// comment in its source says that it should not: creating a file on disk takes 20 to 100 times as
-// long.
+// files plans a volume whose files are in memory. The kubelet stores ConfigMaps on disk, although
+// a comment in its source says that it should not. podrun does not, because it takes 20 to 100
+// times as long to create a file on disk.
 func (in Input) files(name, plugin string, p *payload, problems problem.List) (Volume, problem.List) {
 	files, err := p.sorted()
 	if err != nil {
@@ -132,13 +132,14 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 			SizeBytes: tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil), Files: files, Nested: nestedMounts(in.Pod, name, files)}},
 	}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
-		v.FSGroup = sc.FSGroup // the content is always new, so the change policy has no effect
+		// The content is always new, so the change policy has no effect.
+		v.FSGroup = sc.FSGroup
 	}
 	return v, problems
 }
 
 // nestedMounts returns the paths inside a volume at which containers mount other volumes. It omits
-// paths whose first component is one of the volume's files, or a directory that contains them.
+// a path if its first component is one of the volume's files, or a directory that contains them.
 func nestedMounts(pod *corev1.Pod, volume string, files []File) []string {
 	var out []string
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

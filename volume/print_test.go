@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podrun plan prints the struct of a volume's kind under the key make, but no content of
+// podrun plan must print the struct of a volume's kind under the key make, and no content of
 // files.
 func TestPlanPrintsEveryKind(t *testing.T) {
 	in := withObjects(podOf(t, `
@@ -68,7 +68,7 @@ volumes:
 	}
 }
 
-// A volume without a setup is an error and is not skipped.
+// A volume without a setup must be an error; podrun must not skip it.
 func TestSetupOfNoKind(t *testing.T) {
 	if got := string(must(json.Marshal(Setup{}))); got != "null" {
 		t.Errorf("prints %s, want null", got)

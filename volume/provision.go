@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Provision returns a claim and the PersistentVolume to which it is bound: a directory below dir.
-// It is for claims that fit no volume of the input. The argument claim is nil if the input does
-// not contain the claim. Provision returns an error if the claim cannot have a directory: the
-// claim's name comes from a pod, where the API does not validate it, and becomes part of a path
-// owned by root.
+// Provision returns a claim, and the PersistentVolume to which the claim is bound: a directory
+// below dir. It is for claims that no volume of the input fits. The argument claim is nil if the
+// input does not contain the claim. Provision returns an error if the claim cannot have a
+// directory. The claim's name comes from a pod, where the API does not validate it, and would
+// become part of a path that root owns.
 func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	if claim == nil {
 		claim = &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -43,8 +43,9 @@ func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim)
 // maxFileName is Linux's NAME_MAX, in bytes.
 const maxFileName = 255
 
-// provisionedName returns the name of a claim's directory and PersistentVolume. It never
-// collides with a PersistentVolume of the input: the API does not allow '_' in a name.
+// provisionedName returns the name of a claim's directory and PersistentVolume. No
+// PersistentVolume of the input can have the same name, because the API does not allow '_' in
+// names.
 func provisionedName(namespace, claim string) string { return namespace + "_" + claim }
 
 // ProvisionedFor returns the namespace and name of the claim to which a directory of this name
@@ -54,8 +55,8 @@ func ProvisionedFor(name string) (namespace, claim string, ok bool) {
 	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0
 }
 
-// ProvisionedPath returns the directory of a PersistentVolume that Provision returned, or ""
-// for any other PersistentVolume.
+// ProvisionedPath returns the directory of a PersistentVolume that Provision returned; "" for
+// any other PersistentVolume.
 func ProvisionedPath(pv *corev1.PersistentVolume) string {
 	if _, _, ok := ProvisionedFor(pv.Name); !ok || pv.Spec.Local == nil || filepath.Base(pv.Spec.Local.Path) != pv.Name {
 		return ""

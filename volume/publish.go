@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// The names in a volume of files, in the kubelet's layout: a directory named after the
-// time contains the files, ..data links to it, and each top-level name is a link through
-// ..data. Replacing ..data changes all files atomically.
+// The names in a volume of files, in the kubelet's layout. A directory that is named after the
+// time contains the files, ..data links to this directory, and each name at the top level is a
+// link through ..data. To replace ..data changes all files atomically.
 const (
 	dataName    = "..data"
 	newDataName = "..data_tmp"
@@ -29,9 +29,10 @@ const (
 
 var timedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`) })
 
-// publisher updates a directory so that it contains certain files. A container may have placed
-// anything in it: the publisher writes only to files that it has just created, never follows
-// symlinks, and looks up every name in an open directory (CVE-2025-9566).
+// publisher updates a directory so that it contains exactly the given files. A container may
+// have placed anything in the directory. So the publisher writes only to files that it has just
+// created, never follows symlinks, and looks up every name in an open directory
+// (CVE-2025-9566).
 type publisher struct {
 	ctx   context.Context
 	dir   int // descriptor of the volume
@@ -41,7 +42,7 @@ type publisher struct {
 
 func (p *publisher) publish() error {
 	if p.gid != nil {
-		// Do this before creating anything: because of setgid, new links then get the group.
+		// Do this before creating anything: because of setgid, new links then get the right group.
 		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
 			return fmt.Errorf("change the group of the volume to %d: %w", *p.gid, err)
 		}
@@ -85,7 +86,8 @@ func (p *publisher) same(name string) bool {
 		return false
 	}
 	slices.Sort(have)
-	for i, f := range p.files { // the list is sorted by path, too
+	// The list is sorted by path, too.
+	for i, f := range p.files {
 		if have[i] != f.Path || !safepath.HasContent(fd, f.Path, f.Data) {
 			return false
 		}
@@ -94,7 +96,7 @@ func (p *publisher) same(name string) bool {
 }
 
 // list appends the paths of everything in dir, except directories that contain files of the volume.
-// It stops when there are more paths than files: the directory then has unexpected entries.
+// It stops when there are more paths than files, because the directory then has unexpected entries.
 func (p *publisher) list(dir int, below string, out *[]string) error {
 	names, err := safepath.List(p.ctx, dir)
 	if err != nil {
@@ -126,14 +128,14 @@ func (p *publisher) list(dir int, below string, out *[]string) error {
 	return nil
 }
 
-// hasBelow reports whether any of the files is below a directory. list does not enter other
-// directories: a container may have created them, nested to any depth.
+// hasBelow reports whether one of the files is below a directory. list does not enter
+// directories without such files: a container may have created them, nested to any depth.
 func (p *publisher) hasBelow(dir string) bool {
 	i, _ := slices.BinarySearchFunc(p.files, dir+"/", func(f File, prefix string) int { return strings.Compare(f.Path, prefix) })
 	return i < len(p.files) && strings.HasPrefix(p.files[i].Path, dir+"/")
 }
 
-// write writes the files to a new directory and returns its name.
+// write writes the files to a new directory, and returns the directory's name.
 func (p *publisher) write() (string, error) {
 	name := fmt.Sprintf("%s%d", time.Now().UTC().Format(timeFormat), rand.Uint32())
 	if err := unix.Mkdirat(p.dir, name, 0o755); err != nil {
@@ -206,7 +208,7 @@ func (p *publisher) swap(name string) error {
 	return nil
 }
 
-// link creates the symlinks that containers see, and corrects symlinks that a user has changed.
+// link creates the symlinks that containers see. It corrects symlinks that a user has changed.
 func (p *publisher) link(names []string) error {
 	for _, name := range names {
 		if err := p.replace(name, dataName+"/"+name); err != nil {
@@ -216,8 +218,8 @@ func (p *publisher) link(names []string) error {
 	return nil
 }
 
-// replace creates a symlink, and replaces any file that has its name. It keeps a symlink that is
-// already correct, so that containers see it at all times.
+// replace creates a symlink. If a file has its name, replace replaces the file. If a symlink is
+// already correct, it keeps the symlink, so that containers see it at all times.
 func (p *publisher) replace(name, to string) error {
 	err := unix.Symlinkat(to, p.dir, name)
 	if errors.Is(err, unix.EEXIST) {
@@ -234,8 +236,9 @@ func (p *publisher) replace(name, to string) error {
 	return nil
 }
 
-// tidy removes the symlinks to files that the volume no longer contains, and the directories of
-// earlier contents and of interrupted updates. links lists the names to keep, sorted.
+// tidy removes symlinks to files that the volume no longer contains. It also removes the
+// directories of earlier contents and of interrupted updates. links lists the names that tidy
+// keeps, sorted.
 func (p *publisher) tidy(current string, links []string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {
@@ -265,7 +268,7 @@ func (p *publisher) tidy(current string, links []string) error {
 	}
 }
 
-// clear removes a name, including its content if it is a directory.
+// clear removes a name. If it is a directory, clear also removes its content.
 func (p *publisher) clear(name string) error {
 	if err := safepath.Remove(p.ctx, p.dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/treetest"
 )
 
-// filesOf returns a volume's files from a map of paths to content.
+// filesOf converts a map of paths to contents to a volume's files.
 func filesOf(t *testing.T, content map[string]string) []File {
 	t.Helper()
 	p := newPayload(nil)
@@ -45,7 +45,7 @@ func publishTo(t *testing.T, dir string, content map[string]string) error {
 	return (&publisher{ctx: t.Context(), dir: fd, files: filesOf(t, content)}).publish()
 }
 
-// wantFiles reads the files as a container does, and checks that no others exist.
+// wantFiles reads the files as a container does, and checks that there are no others.
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for at, text := range want {
@@ -88,7 +88,8 @@ func TestPublish(t *testing.T) {
 	}
 	before := ""
 	for i, content := range steps {
-		for range 2 { // publishing again changes nothing
+		// The second time, publishing changes nothing.
+		for range 2 {
 			if err := publishTo(t, dir, content); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
@@ -111,7 +112,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Publishing the same content keeps the inode.
+// If the content is the same, publishing must keep the inode.
 func TestPublishAgainWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := map[string]string{"a": "1", "b/c": "2"}
@@ -135,8 +136,8 @@ func TestPublishAgainWritesNothing(t *testing.T) {
 	}
 }
 
-// CVE-2025-9566: whatever a container plants in its volume, files of the host do not change,
-// and the volume is correct afterwards.
+// CVE-2025-9566: whatever a container places in its volume, files of the host must not change,
+// and the volume must be correct afterwards.
 func TestPublishIntoAPlantedVolume(t *testing.T) {
 	old, changed := map[string]string{"a": "1", "d/b": "2"}, map[string]string{"a": "10", "d/b": "20"}
 	for name, plant := range map[string]func(dir, host string){
@@ -180,7 +181,8 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 				if err := publishTo(t, dir, content); err != nil {
 					t.Fatal(err)
 				}
-				os.RemoveAll(dir + "/..moved") // created by the container itself
+				// The container itself created this.
+				os.RemoveAll(dir + "/..moved")
 				wantFiles(t, dir, content)
 				wantIntact(t, host+"/file")
 				wantIntact(t, host+"/b")
@@ -192,7 +194,7 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 	}
 }
 
-// The files of kubelet-golden 22-downward, and of a Secret and a ConfigMap.
+// These are the files of kubelet-golden 22-downward, and of a Secret and a ConfigMap.
 func TestFilesAreTheKubelets(t *testing.T) {
 	plan := livePod(t, `
 securityContext: {fsGroup: 777, runAsUser: 1000}
@@ -247,7 +249,7 @@ func mustReadlink(t *testing.T, at string) string {
 	return to
 }
 
-// The files of 50 ConfigMaps and Secrets with 100 keys must not delay a pod for long.
+// The files of 50 ConfigMaps and Secrets with 100 keys each must not delay a pod for long.
 func BenchmarkFiftyVolumes(b *testing.B) {
 	pod := &corev1.Pod{}
 	in := input(pod)
@@ -284,7 +286,7 @@ func BenchmarkFiftyVolumes(b *testing.B) {
 		}
 		b.StartTimer()
 	}
-	// Comparable on a busy machine.
+	// CPU time is comparable on a busy machine.
 	b.ReportMetric(float64(used)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 }
 

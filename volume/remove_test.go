@@ -60,8 +60,8 @@ func TestRemoveIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestEmpty: a pod that is created again keeps its definition and its reservations;
-// everything else is removed like by Remove.
+// TestEmpty covers a pod that podrun will create again: its definition and its reservations
+// must remain, and everything else must be removed, as by Remove.
 func TestEmpty(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
 	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
@@ -101,7 +101,7 @@ func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 	wantIntact(t, root+"/precious")
 }
 
-// Links that a container plants in its volume must not lead outside it.
+// Links that a container places in its volume must not lead outside the volume.
 func TestRemoveFollowsNoSymlink(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -148,7 +148,7 @@ func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// kubernetes/kubernetes#72257: deleting through a remaining mount destroyed the mounted
+// kubernetes/kubernetes#72257: if a mount remained, a deletion through it destroyed the mounted
 // data.
 func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
@@ -165,8 +165,8 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
 	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
-	// In both cases, a mount hides others; in the second case, the mount that hides the others is
-	// the older one.
+	// In both cases, one mount hides others. In the second case, the mount that hides the others
+	// is older than they are.
 	treetest.Bind(t, host, volume)
 	older := t.TempDir()
 	treetest.Bind(t, older, older)
@@ -202,7 +202,8 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	}
 	defer user.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // do not wait until it is released
+	// Do not wait until it is released.
+	cancel()
 	err = Remove(ctx, plan.Layout, plan.ID.UID)
 	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), plan.Volumes[1].HostPath) {
 		t.Fatalf("error %v; want EBUSY and the mount's path", err)
@@ -217,7 +218,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// A mount that appears after the mounts were listed.
+// This covers a mount that appears after podrun has listed the mounts.
 func TestDeletionStopsAtAMount(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
@@ -254,7 +255,7 @@ func TestHostPathContentStays(t *testing.T) {
 	wantIntact(t, host+"/made/file")
 }
 
-// A container can nest directories deeper than any path or descriptor limit.
+// A container can nest directories deeper than the limits on paths and descriptors.
 func TestRemoveOfAVeryDeepTree(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	treetest.MakeDeep(t, plan.Volumes[0].HostPath, 5000)
@@ -278,7 +279,8 @@ func TestRemoveEndsWithTheContext(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// The content of an evicted pod's emptyDirs is removed, everything else of the pod remains.
+// The content of an evicted pod's emptyDirs must be removed, and everything else of the pod
+// must remain.
 func TestRemoveContents(t *testing.T) {
 	host := t.TempDir()
 	treetest.Write(t, host+"/keep/file")

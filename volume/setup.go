@@ -2,23 +2,25 @@ package volume
 
 import "encoding/json"
 
-// SetupKind is the way in which podrun sets up a volume. It differs from the kind of the
-// API's volume source: for example, configMap and secret volumes are both set up as files.
+// SetupKind is the way in which podrun sets up a volume. It differs from the kind of the volume
+// source in the API. For example, podrun sets up configMap and secret volumes in the same way,
+// as files.
 type SetupKind string
 
-// The kinds of setup. Each kind uses the field of Setup with the same name, except
+// The kinds of setup. Each kind uses the field of Setup that has its name, except
 // SetupByRuntime, which uses none.
 const (
-	SetupEmptyDir  SetupKind = "emptyDir"
-	SetupFiles     SetupKind = "files"
-	SetupHostPath  SetupKind = "hostPath"
-	SetupLocal     SetupKind = "local"
-	SetupNFS       SetupKind = "nfs"
-	SetupByRuntime SetupKind = "runtime" // podrun creates nothing: the container runtime mounts the image
+	SetupEmptyDir SetupKind = "emptyDir"
+	SetupFiles    SetupKind = "files"
+	SetupHostPath SetupKind = "hostPath"
+	SetupLocal    SetupKind = "local"
+	SetupNFS      SetupKind = "nfs"
+	// podrun creates nothing, because the container runtime mounts the image
+	SetupByRuntime SetupKind = "runtime"
 )
 
-// Setup describes as data how to set up a volume. Apply reads Kind and the field of that
-// kind; all other fields are nil. The zero value has no kind and cannot be applied.
+// Setup describes, as data, how podrun sets up a volume. Apply reads Kind and the field of that
+// kind. All other fields are nil. The zero value has no kind and cannot be applied.
 type Setup struct {
 	Kind     SetupKind
 	EmptyDir *EmptyDir
@@ -28,8 +30,8 @@ type Setup struct {
 	NFS      *NFS
 }
 
-// MarshalJSON marshals only the field of the kind: {} for SetupByRuntime, null for the zero
-// value.
+// MarshalJSON marshals only the field of the kind. The result is {} for SetupByRuntime, and
+// null for the zero value.
 func (s Setup) MarshalJSON() ([]byte, error) {
 	switch s.Kind {
 	case SetupEmptyDir:

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/internal/safepath"
 )
 
-// MountSubpath binds a path inside a volume at target. It first removes a mount that an earlier run
-// of the container left at target, because subpath may now resolve to another file. The errors are
-// those of safepath.OpenSubpath and mount(2).
+// MountSubpath bind-mounts a path inside a volume at target. If an earlier run of the container
+// left a mount at target, MountSubpath removes the mount first, because subpath may now resolve to
+// another file. The errors are those of safepath.OpenSubpath and mount(2).
 func MountSubpath(ctx context.Context, volume, subpath, target string) error {
 	source, err := safepath.OpenSubpath(ctx, volume, subpath)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestBindSubpathIsRemovedWithThePod(t *testing.T) {
 			t.Fatal(err)
 		}
 		target := plan.Layout.Subpath(plan.ID.UID, "disk", "app", i)
-		// The name is replaced after the open: the opened file is bound.
+		// If the name is replaced after the open, the opened file must be mounted.
 		if i == 0 {
 			os.Rename(volume+"/dir", volume+"/moved")
 			os.Symlink("/etc", volume+"/dir")

@@ -1,6 +1,6 @@
-// Package volume plans, creates and removes the files of a pod on the host: its directory,
-// its volumes, and the files that its containers mount. The layout is the kubelet's, so that
-// tools for /var/lib/kubelet/pods also work below podrun's root directory.
+// Package volume plans, creates and removes the files of a pod on the host: its directory, its
+// volumes, and the files that its containers mount. The layout is the kubelet's, so that tools
+// for /var/lib/kubelet/pods also work with podrun's root directory.
 //
 // New is pure; the other functions read or change the host.
 package volume
@@ -27,7 +27,7 @@ type Input struct {
 	// MemoryAllocatable is the node's allocatable memory in bytes. It limits the size of a
 	// tmpfs if the pod has no limit. 0 means the kernel's default: half the RAM.
 	MemoryAllocatable int64
-	// Allocatable provides the default limits in a downwardAPI's resourceFieldRef.
+	// Allocatable contains the default limits for resourceFieldRef in a downwardAPI.
 	Allocatable corev1.ResourceList
 	NodeName    string
 	NodeLabels  map[string]string
@@ -37,15 +37,16 @@ type Input struct {
 	Secrets           map[string]*corev1.Secret
 	Claims            map[string]*corev1.PersistentVolumeClaim
 	PersistentVolumes map[string]*corev1.PersistentVolume
-	// ClaimDir is the parent of the directories of claims without a volume; "" to create
-	// none.
+	// ClaimDir is the parent of the directories of claims without a volume. If it is "", podrun
+	// creates none.
 	ClaimDir string
 
-	read  map[*corev1.ConfigMap]map[string][]byte // the files of each ConfigMap, converted once for all volumes
-	taken *int                                    // number of files from ConfigMaps and Secrets so far
+	// the files of each ConfigMap, which are converted once for all volumes
+	read  map[*corev1.ConfigMap]map[string][]byte
+	taken *int // number of files from ConfigMaps and Secrets so far
 }
 
-// Plan describes what podrun creates on the host for one pod. It marshals to stable JSON.
+// in the order of the pod's spec It marshals to stable JSON.
 type Plan struct {
 	ID      identity.Pod    `json:"id"`
 	Layout  identity.Layout `json:"layout"`
@@ -55,23 +56,27 @@ type Plan struct {
 
 // Volume is one volume of the pod.
 type Volume struct {
-	Name     string `json:"name"`
-	Kind     string `json:"kind"`               // name of the field in the API's VolumeSource: emptyDir
-	Plugin   string `json:"plugin,omitempty"`   // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
-	HostPath string `json:"hostPath"`           // the path that containers mount
-	Setup    Setup  `json:"make"`               // how Apply sets it up
-	ReadOnly bool   `json:"readOnly,omitempty"` // containers may not write, regardless of their mounts
-	Image    string `json:"image,omitempty"`    // reference of an image volume, which has no HostPath
-	Device   string `json:"device,omitempty"`   // device of a volume of mode Block, for volumeDevices
+	Name string `json:"name"`
+	// name of the field in the API's VolumeSource, such as emptyDir
+	Kind string `json:"kind"`
+	// plugin directory, such as kubernetes.io~empty-dir; empty if the volume is not below the pod's
+	// directory
+	Plugin   string `json:"plugin,omitempty"`
+	HostPath string `json:"hostPath"` // the path that containers mount
+	Setup    Setup  `json:"make"`     // how Apply sets it up
+	// containers may not write to the volume, whatever their mounts specify
+	ReadOnly bool   `json:"readOnly,omitempty"`
+	Image    string `json:"image,omitempty"`  // reference of an image volume, which has no HostPath
+	Device   string `json:"device,omitempty"` // device of a volume of mode Block, for volumeDevices
 	// ExtraGroup is the supplemental group that the volume's PersistentVolume requests.
 	ExtraGroup *int64 `json:"extraGroup,omitempty"`
-	// FSGroup is the group that owns the volume's files; nil keeps their group. It is always
-	// nil for kinds whose ownership the kubelet does not manage, such as hostPath.
+	// FSGroup is the group to which podrun gives the volume's files; nil keeps their group. It is
+	// always nil for kinds whose ownership the kubelet does not change, such as hostPath.
 	FSGroup       *int64                        `json:"fsGroup,omitempty"`
 	FSGroupPolicy corev1.PodFSGroupChangePolicy `json:"fsGroupChangePolicy,omitempty"`
 }
 
-// Source is the information about a volume that planning a container requires.
+// Source is what the plan of a container requires about a volume.
 type Source struct {
 	Kind     string
 	HostPath string
@@ -102,13 +107,13 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner plans one volume of its kind. It sets Plugin, HostPath, Setup and, if the kind
-// supports it, the ownership. The field paths of its problems are relative to the field of the
-// kind.
+// planner plans a volume of one kind. It sets Plugin, HostPath and Setup. If the kind supports
+// ownership, it also sets that. The field paths of its problems are relative to the field of
+// the kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
-// planners maps each supported kind to its planner. To add a kind, add a file with its
-// planner and, if it is set up in a new way, a SetupKind with a file of its own.
+// planners maps each supported kind to its planner. To add a kind, add a file with its planner.
+// If it is set up in a new way, also add a SetupKind with a file of its own.
 var planners = map[string]planner{
 	"configMap":             planConfigMap,
 	"downwardAPI":           planDownward,
@@ -122,7 +127,7 @@ var planners = map[string]planner{
 	"secret":                planSecret,
 }
 
-// New plans the pod's volumes. It returns a problem for every volume that cannot be set up.
+// New plans the pod's volumes. For each volume that podrun cannot set up, it returns a problem.
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List
@@ -149,18 +154,18 @@ func New(in Input) (Plan, problem.List) {
 	return plan, problems
 }
 
-// Slow reports whether setting up the volumes may take long: because a volume is on a network, or
-// because the group of all files in a volume must be changed.
+// Slow reports whether setting up the volumes may take long. It may if a volume is on a network,
+// or if the group of all files in a volume must be changed.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
 	})
 }
 
-// DependsOnHost reports whether the plan has volumes that depend on the host: on a path of a certain type,
-// the directory of a PersistentVolume, or a server. If such a volume fails, the pod gets no
-// sandbox, as with the kubelet. Volumes that podrun creates itself fail only if the host has a
-// problem.
+// DependsOnHost reports whether the plan has volumes that depend on the host. Such a volume requires a
+// path of a certain type, the directory of a PersistentVolume, or a server. If such a volume fails, podrun
+// creates no sandbox for the pod, as the kubelet. The other volumes are created by podrun itself, and fail
+// only if the host has a problem.
 func (p Plan) DependsOnHost() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
 		switch v.Setup.Kind {
@@ -173,8 +178,8 @@ func (p Plan) DependsOnHost() bool {
 	})
 }
 
-// kindOf returns the name of the source field that is set; if none is set, emptyDir, as in the
-// API's defaulting.
+// kindOf returns the name of the source field that is set. If none is set, it returns emptyDir,
+// as the API's defaulting does.
 func kindOf(v *corev1.Volume) string {
 	source := reflect.ValueOf(v.VolumeSource)
 	for i := range source.NumField() {

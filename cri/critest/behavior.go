@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Behavior replaces the command of one run of a container: it writes its lines, waits, and
-// exits.
+// Behavior replaces the command of one run of a container. The container writes the lines,
+// waits, and exits.
 type Behavior struct {
-	// StartErr makes StartContainer fail with this text; the container exits with reason
+	// StartErr makes StartContainer fail with this text. The container then exits with reason
 	// StartError and code 128.
 	StartErr string
 
@@ -19,12 +19,12 @@ type Behavior struct {
 	// Forever means that the container runs until it is stopped.
 	Forever  bool
 	ExitCode int32
-	// OOMKilled sets this reason, and code 137 if ExitCode is 0.
+	// OOMKilled makes the reason OOMKilled, and the code 137 if ExitCode is 0.
 	OOMKilled bool
 
-	// On TERM, the container exits after TERMAfter: with code 143, like a program that does not
-	// handle the signal, or with code 0 if CleanTERM is set. If IgnoreTERM is set, only KILL
-	// terminates it.
+	// On TERM, the container exits after TERMAfter. Its code is 143, as for a program that does
+	// not handle the signal, or 0 if CleanTERM is set. If IgnoreTERM is set, only KILL terminates
+	// it.
 	IgnoreTERM bool
 	CleanTERM  bool
 	TERMAfter  time.Duration
@@ -45,8 +45,8 @@ type Exec struct {
 	Err            error // fails the call without an exit code
 }
 
-// Script sets the behavior of the containers with the given name: the n-th start uses the n-th
-// behavior, and all later starts the last one. The name is that of a container, or pod/container if
+// Script sets the behavior of the containers with the given name. The n-th start uses the n-th
+// behavior; all later starts use the last one. The name is that of a container, or pod/container if
 // several pods have a container with that name.
 func (rt *Runtime) Script(name string, runs ...Behavior) {
 	rt.mu.Lock()
@@ -55,7 +55,7 @@ func (rt *Runtime) Script(name string, runs ...Behavior) {
 	delete(rt.runs, name)
 }
 
-// ScriptExec sets the results of commands in the containers with the given name; if answer
+// ScriptExec sets the results of commands in the containers with the given name. If answer
 // returns nil, the shell runs the command. The name has the format of Script.
 func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.mu.Lock()
@@ -63,7 +63,8 @@ func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.execs[name] = answer
 }
 
-// scripted returns and consumes the behavior of a container's next run. rt.mu must be held.
+// scripted returns the behavior of a container's next run, and counts the run. rt.mu must be
+// held.
 func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	for _, name := range c.keys() {
 		if runs := rt.scripts[name]; len(runs) > 0 {
@@ -75,7 +76,7 @@ func (rt *Runtime) scripted(c *container) (Behavior, bool) {
 	return Behavior{}, false
 }
 
-// keys returns the names under which a test may script the container.
+// keys returns the names under which a test may have scripted the container.
 func (c *container) keys() []string {
 	name := c.config.GetMetadata().GetName()
 	return []string{c.sandbox.config.GetMetadata().GetName() + "/" + name, name}
@@ -94,7 +95,8 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 		if l.Stderr {
 			w = stderr
 		}
-		io.WriteString(w, l.Text+"\n") // a program ignores lost log lines
+		// If log lines are lost, a program ignores that.
+		io.WriteString(w, l.Text+"\n")
 	}
 	if b.Forever {
 		select {
@@ -115,7 +117,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 	return exited(b.ExitCode)
 }
 
-// pause waits, and reports whether it was not interrupted.
+// pause waits for d; it returns false if it is interrupted.
 func (b Behavior) pause(ctx context.Context, term <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

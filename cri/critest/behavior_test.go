@@ -46,7 +46,7 @@ func podConfig(logs string) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// start starts a container; each container of a box has a different attempt number.
+// start starts a container. Each container of a box has a different attempt number.
 func (b *box) start(name string, command ...string) (id string, err error) {
 	b.Helper()
 	id, err = b.c.CreateContainer(b.Context(), b.sandbox, &runtimeapi.ContainerConfig{
@@ -69,7 +69,7 @@ func (b *box) mustStart(name string, command ...string) string {
 	return id
 }
 
-// wantEnd checks how and when a container exited, to the millisecond.
+// wantEnd checks how a container exited, and when, to the millisecond.
 func (b *box) wantEnd(id string, code int32, reason string, after time.Duration) {
 	b.Helper()
 	resp, err := b.c.ContainerStatus(b.Context(), id, false)
@@ -105,7 +105,8 @@ func TestScript(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.wantEnd(third, 137, "OOMKilled", time.Second)
 
-		for range 2 { // all later starts use the last behavior
+		// All later starts use the last behavior.
+		for range 2 {
 			fourth := b.mustStart("app")
 			time.Sleep(time.Minute)
 			b.wantEnd(fourth, 0, "Completed", time.Second)

@@ -16,9 +16,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// Client returns an in-process client: it calls the runtime as Go functions, without a
-// goroutine or a socket, but with copies of all messages, and with the errors of a real
-// client.
+// Client returns an in-process client. It calls the runtime as Go functions, without a
+// goroutine or a socket. It copies all messages, and its errors are those of a real client.
 func (rt *Runtime) Client() *cri.Client {
 	conn := &conn{rt}
 	return cri.New(runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn), rt.options.timeout)

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestCloseEndsUnusedStreams: a client that was interrupted never connects to the URL of its
+// TestCloseEndsUnusedStreams covers an interrupted client that never connects to the URL of its
 // stream.
 func TestCloseEndsUnusedStreams(t *testing.T) {
 	rt := critest.New(critest.AnyImage())

@@ -15,22 +15,27 @@ import (
 
 // container is the record of a container; the runtime's lock protects it.
 type container struct {
-	id, name  string
-	sandbox   *sandbox
-	config    *runtimeapi.ContainerConfig
-	image     *Image
-	resources *runtimeapi.LinuxContainerResources // from the config, or the last update
-	user      *runtimeapi.ContainerUser           // nil if Status does not advertise supplementalGroupsPolicy
+	id, name string
+	sandbox  *sandbox
+	config   *runtimeapi.ContainerConfig
+	image    *Image
+	// from the config or from the last update
+	resources *runtimeapi.LinuxContainerResources
+	// nil if Status does not report the feature supplementalGroupsPolicy
+	user *runtimeapi.ContainerUser
 
 	state                            runtimeapi.ContainerState
 	createdAt, startedAt, finishedAt int64
 	exit                             exit
 	process                          *process // nil before the start
-	run                              program  // chosen at creation if Profile.CreateRuns is set, otherwise nil
-	unstarted                        bool     // set by LeaveTask
-	recordless                       bool     // set by RemoveRecord
-	log                              *logFile
-	info                             string // part of the verbose status; cached on the first request, because it never changes and waiting commands poll it
+	// the program, if Profile.CreateRuns makes CreateContainer choose it; otherwise nil
+	run        program
+	unstarted  bool // set by LeaveTask
+	recordless bool // set by RemoveRecord
+	log        *logFile
+	// part of the verbose status. It is cached on the first request, because it never changes, and waiting
+	// commands poll it.
+	info string
 }
 
 // exit describes how a process exited.
@@ -101,9 +106,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
 }
 
-// StartContainer implements the CRI. A container whose program cannot be started exits with
-// reason StartError and code 128, and the call fails, unless CreateContainer has already
-// failed.
+// StartContainer implements the CRI. If the program of a container cannot be started, the call
+// fails, and the container exits with reason StartError and code 128. If CreateRuns is set,
+// CreateContainer has already failed.
 func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -147,7 +152,7 @@ func (rt *Runtime) finished(c *container, e exit) {
 	rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// StopContainer implements the CRI: it sends TERM, and KILL after the timeout.
+// StopContainer implements the CRI. It sends TERM, and KILL after the timeout.
 func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -199,8 +204,8 @@ func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.D
 	}
 }
 
-// RemoveContainer implements the CRI: it kills a running container, and a missing one is
-// not an error.
+// RemoveContainer implements the CRI. It kills a running container first. If the container does
+// not exist, that is not an error.
 func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
@@ -222,7 +227,8 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 		return err
 	}
 	grace := time.Duration(0)
-	if c.sandbox.ready { // CRI-O: nothing runs in a stopped sandbox
+	// In CRI-O, nothing runs in a stopped sandbox.
+	if c.sandbox.ready {
 		grace = rt.options.profile.stopGrace(ctx.Deadline())
 	}
 	if err := rt.stopContainer(ctx, c, grace); err != nil {

@@ -12,7 +12,7 @@ import (
 
 const image = "registry.example/busybox:1.36"
 
-// fake returns a runtime with the suite's image in its registry.
+// fake returns a runtime whose registry has the suite's image.
 func fake(t *testing.T, opts ...critest.Option) *critest.Runtime {
 	t.Helper()
 	rt := critest.ForTest(t, opts...)
@@ -20,7 +20,7 @@ func fake(t *testing.T, opts ...critest.Option) *critest.Runtime {
 	return rt
 }
 
-// noneLeft checks that the suite cleaned up.
+// noneLeft checks that the suite has removed everything that it created.
 func noneLeft(t *testing.T, rt *critest.Runtime) {
 	t.Helper()
 	if left := rt.Leaked(); len(left) > 0 {
@@ -62,15 +62,15 @@ func TestSuiteOverSocket(t *testing.T) {
 }
 
 // TestSuiteOnRuntime runs the suite on a real containerd or CRI-O, to verify that the fake
-// behaves like it; `make test` and hack/with-runtime, or `hack/crio up`, set the required
-// variables.
+// behaves in the same way. `make test`, hack/with-runtime and `hack/crio up` set the variables
+// that it requires.
 func TestSuiteOnRuntime(t *testing.T) {
 	endpoint, image := os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), os.Getenv("PODRUN_TEST_IMAGE")
 	if endpoint == "" || image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
 	parent := os.Getenv("PODRUN_CGROUP_ROOT") + "/critest"
-	// The runtime creates the parent cgroup and does not remove it.
+	// The runtime creates the parent cgroup, and does not remove it.
 	t.Cleanup(func() {
 		for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
 			dirs, err := filepath.Glob(pattern)

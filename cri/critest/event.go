@@ -41,7 +41,7 @@ func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEven
 	}
 }
 
-// GetContainerEvents implements the CRI: it streams all events from the time of the call.
+// GetContainerEvents implements the CRI. It streams all events that occur after the call.
 func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if rt.options.noEvents {
 		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// ExecSync implements the CRI. After the timeout, the command is killed, and the call fails
+// ExecSync implements the CRI. After the timeout, it kills the command. The call then fails
 // with DeadlineExceeded, or returns -1 (Profile.ExecExpires).
 func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	rt.mu.Lock()
@@ -37,7 +37,7 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 		limited, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	// When the container exits, the command is killed.
+	// It also kills the command when the container exits.
 	running, stop := context.WithCancelCause(limited)
 	defer context.AfterFunc(p.ctx, func() { stop(errContainerGone) })()
 	defer stop(nil)

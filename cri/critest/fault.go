@@ -18,8 +18,8 @@ type When int
 const (
 	// Before fails the call without an effect.
 	Before When = iota
-	// After performs the call and then fails it, with DeadlineExceeded unless Err is set,
-	// like a runtime that finishes too late.
+	// After performs the call and then makes it fail, with DeadlineExceeded unless Err is set. A
+	// runtime that finishes too late behaves in this way.
 	After
 	// Hang makes the call hang, without an effect, until the caller gives up.
 	Hang
@@ -27,29 +27,31 @@ const (
 	EffectThenHang
 	// Slow waits for Delay and then performs the call.
 	Slow
-	// Late performs the call after Delay even if the caller has given up, like a runtime
-	// that continues after its client's deadline
+	// Late performs the call after Delay even if the caller has given up. A runtime that continues
+	// after its client's deadline behaves in this way
 	// (https://github.com/containerd/containerd/issues/12438).
 	Late
-	// Cut performs the call; then all connections of Serve break, without a response.
+	// Cut performs the call. Then all connections of Serve break, and the caller gets no response.
 	Cut
-	// Stale makes ListPodSandbox and ListContainers return the state at the time when the
+	// Stale makes ListPodSandbox and ListContainers return the state that the runtime had when the
 	// fault was set.
 	Stale
-	// AlreadyEnded makes StopContainer succeed without an effect, like containerd 1.6 if
-	// the task has exited and the container is not yet recorded as exited.
+	// AlreadyEnded makes StopContainer succeed without an effect. containerd 1.6 does so if the
+	// task has exited and the exit of the container is not recorded yet.
 	AlreadyEnded
 )
 
 // Fault makes calls of a method fail.
 type Fault struct {
-	When  When
-	Err   error                        // for Before and After; if nil, Unavailable or DeadlineExceeded
+	When When
+	// the error of Before and After; nil means Unavailable or DeadlineExceeded
+	Err   error
 	Delay time.Duration                // delay before any effect, for each value of When
 	Times int                          // how many calls the fault affects; 0 for all
-	Skip  int                          // how many matching calls succeed first
+	Skip  int                          // how many matching calls succeed before the first fault
 	Match func(req proto.Message) bool // nil matches every call
-	Done  func()                       // called after the call of Late or EffectThenHang has been performed, even if it failed; may be nil
+	// if not nil, it is called when Late or EffectThenHang has performed the call, even if the call failed
+	Done func()
 }
 
 // fault is an active fault; the runtime's lock protects it.
@@ -85,7 +87,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	}
 }
 
-// strike returns the fault that applies to a call. rt.mu must be held.
+// strike returns the fault that applies to a call, or nil. rt.mu must be held.
 func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	for _, f := range rt.faults {
 		if f.method != method || f.Times > 0 && f.hit >= f.Times || f.Match != nil && !f.Match(req) {
@@ -101,16 +103,16 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 	return nil
 }
 
-// strikeStream returns the fault that applies to a stream: GetContainerEvents, or the
-// stream behind a URL of Exec or Attach.
+// strikeStream returns the fault that applies to a stream. The stream is GetContainerEvents, or
+// the one behind a URL of Exec or Attach.
 func (rt *Runtime) strikeStream(method string) *fault {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.strike(method, nil)
 }
 
-// before applies the part of a fault that precedes a stream. An error ends the stream; f
-// may be nil.
+// before applies the part of a fault that precedes a stream. If it returns an error, the stream
+// ends. An error ends the stream; f may be nil.
 func (f *fault) before(ctx context.Context) error {
 	if f == nil {
 		return nil

@@ -15,14 +15,16 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// Each fault affects a RunPodSandbox with a deadline of a minute.
+// Each fault affects a RunPodSandbox that has a deadline of a minute.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  critest.Fault
-		code   codes.Code
-		took   time.Duration
-		effect bool // visible when the call returns
-		later  bool // visible an hour later
+		fault critest.Fault
+		code  codes.Code
+		took  time.Duration
+		// whether the effect is visible when the call returns
+		effect bool
+		// whether the effect is visible an hour later
+		later bool
 	}{
 		"before":             {critest.Fault{When: critest.Before}, codes.Unavailable, 0, false, false},
 		"before, own error":  {critest.Fault{When: critest.Before, Err: status.Error(codes.Aborted, "x")}, codes.Aborted, 0, false, false},
@@ -93,7 +95,7 @@ func TestFaultHitsSome(t *testing.T) {
 	})
 }
 
-// A late effect that has not happened when the runtime is closed never happens.
+// If a late effect has not happened when the runtime is closed, it never happens.
 func TestCloseEndsLateEffects(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Late, Delay: time.Hour})
@@ -112,8 +114,8 @@ func TestCloseEndsLateEffects(t *testing.T) {
 	})
 }
 
-// TestStaleLists: a stale list shows the state at the time when the fault was set, and
-// applies the filter of each call.
+// TestStaleLists checks that a stale list shows the state at the time when the fault was set,
+// and that it applies the filter of each call.
 func TestStaleLists(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	c := rt.Client()
@@ -145,7 +147,8 @@ func TestStaleLists(t *testing.T) {
 		{nil, []string{"old"}},
 		{map[string]string{"name": "old"}, []string{"old"}},
 		{map[string]string{"name": "new"}, nil},
-		{nil, []string{"new"}}, // the fault has been applied three times
+		// The fault has been applied three times.
+		{nil, []string{"new"}},
 	} {
 		boxes, err := c.ListPodSandbox(t.Context(), want.labels)
 		containers, err2 := c.ListContainers(t.Context(), want.labels)

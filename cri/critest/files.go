@@ -13,16 +13,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerFiles is the file system of a container. A path below a mount is a file of the
-// host if the mount's source exists, so that containers can share volumes and read their
-// content. All other files are in memory, by host path if they are below a mount, otherwise
-// separately for each container.
+// containerFiles is the file system of a container. If the source of a mount exists, paths
+// below the mount are files of the host. So containers can share volumes, and read their
+// content. All other files are in memory. Files below a mount are stored by their host path;
+// others are stored separately for each container.
 type containerFiles struct {
 	rt     *Runtime
 	id     string
 	mounts []*runtimeapi.Mount // deepest first
 	frozen bool                // the root file system is read-only
-	own    map[string]string   // the files that the runtime creates
+	// the files that the runtime itself creates
+	own map[string]string
 }
 
 var (
@@ -31,7 +32,7 @@ var (
 	errIsDir    = errors.New("Is a directory")
 )
 
-// rootDirs exist in every image.
+// rootDirs are directories that exist in every image.
 var rootDirs = []string{"/", "/bin", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var", "/dev/shm", "/var/log", "/var/run"}
 
 func (rt *Runtime) filesOf(c *container) *containerFiles {
@@ -48,8 +49,8 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 	return f
 }
 
-// resolvConf returns the content of resolv.conf in containerd's format, or the host's file if the
-// config has no DNS.
+// resolvConf returns the content of resolv.conf in containerd's format. If the config has no DNS,
+// it returns the host's file.
 func resolvConf(d *runtimeapi.DNSConfig) string {
 	if d == nil {
 		return hostFile("/etc/resolv.conf")
@@ -78,7 +79,8 @@ func hostFile(path string) string {
 
 // place is the location of a file.
 type place struct {
-	path     string // on the host, or the key of the file in memory
+	// the path on the host, or the key of the file in memory
+	path     string
 	real     bool
 	readonly bool
 	top      bool // the path is the mount point itself
@@ -169,8 +171,9 @@ func (f *containerFiles) Kind(p string) byte {
 	return f.kind(p, at)
 }
 
-// kind determines the kind of a file in memory. A path is a directory if a key equals it with a
-// final slash, or if there is a mount at or below it. rt.mu must be held.
+// kind returns the kind of a file in memory. A path is a directory in two cases: if a key
+// equals the path with a slash at its end, or if a mount point is the path or below it. rt.mu
+// must be held.
 func (f *containerFiles) kind(p string, at place) byte {
 	if _, ok := f.rt.files[at.path]; ok {
 		return 'f'
@@ -232,8 +235,8 @@ func (f *containerFiles) MakeDir(p string) error {
 	return nil
 }
 
-// plain returns an error with the text that a program in the container would print, without the
-// host path.
+// plain returns an error with the text that a program in the container would print, which does
+// not contain the host path.
 func plain(err error) error {
 	var pe *fs.PathError
 	switch {

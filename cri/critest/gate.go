@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// gate is the gRPC interceptor of all unary calls: it records the call, applies a fault and
+// gate is the gRPC interceptor of all unary calls. It records the call, applies a fault, and
 // converts errors to statuses.
 func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	msg, ok := req.(proto.Message)
 	if !ok {
 		return nil, status.Errorf(codes.Internal, "%T is not a protobuf message", req)
 	}
-	// The record has its own copy, because the service keeps the request.
+	// The record has a copy of the request, because the service keeps the request.
 	call := &Call{Method: path.Base(info.FullMethod), Request: proto.Clone(msg)}
 	rt.mu.Lock()
 	call.Start = time.Now()
@@ -51,7 +51,7 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 }
 
 // asStatus converts an error to a gRPC status. If the error wraps a status, the result has the
-// status's code and the error's whole text.
+// code of that status and the whole text of the error.
 func asStatus(err error) error {
 	switch {
 	case err == nil:

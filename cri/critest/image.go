@@ -17,21 +17,22 @@ import (
 
 // Image is an image of the runtime or in a registry.
 type Image struct {
-	Name string // as in a manifest: busybox, host:5000/app@sha256:…
+	// the name as in a manifest: busybox, host:5000/app@sha256:…
+	Name string
 	ID   string // "" means sha256: and a hash of the name
 	User string // uid or name, optionally with :group; "" is root
-	Size uint64 // bytes; 0 is 1 MiB
+	Size uint64 // in bytes; 0 means 1 MiB
 	Arch string // GOARCH; "" means this machine's architecture
 
-	// Entrypoint and Cmd are the command that a container runs if its config specifies none. If
-	// there is no command, or the shell does not know it, the container runs until it is stopped,
-	// and then exits with code 0.
+	// Entrypoint and Cmd are the command that a container runs if the container's config specifies
+	// none. If there is no command, or if the shell does not support it, the container runs until
+	// it is stopped, and then exits with code 0.
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// For an image in a registry: how long a pull takes, a channel that must be closed before a
-	// pull returns (nil for none), the error with which a pull fails, how often it fails (0 means
-	// always), and the required credentials.
+	// For an image in a registry: how long a pull takes, a channel that the test must close before
+	// a pull returns (nil for none), the error with which a pull fails, how often it fails (0
+	// means always), and the credentials that it requires.
 	PullDelay          time.Duration
 	PullUntil          <-chan struct{}
 	PullErr            error
@@ -75,7 +76,7 @@ func (rt *Runtime) filled(i Image) *Image {
 	return &i
 }
 
-// normal adds the default registry and tag to a name.
+// normal adds the default registry and the default tag to a name.
 func normal(name string) (string, error) {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
@@ -84,8 +85,8 @@ func normal(name string) (string, error) {
 	return named.String(), nil
 }
 
-// findImage finds an image by its ID, a prefix of it, or a name; it returns nil if it is
-// not present. rt.mu must be held.
+// findImage finds an image by its ID, by a prefix of the ID, or by a name. It returns nil if
+// the image is not present. rt.mu must be held.
 func (rt *Runtime) findImage(ref string) *Image {
 	for _, name := range sortedKeys(rt.images) {
 		img := rt.images[name]
@@ -126,7 +127,7 @@ func (i *Image) repoDigest() string {
 	return i.Name[:at] + "@sha256:" + digest("manifest of "+i.ID)
 }
 
-// uid returns the user ID of the image's user; 0 if that is a name.
+// uid returns the ID of the image's user; 0 if the user is a name.
 func (i *Image) uid() int64 {
 	user, _, _ := strings.Cut(i.User, ":")
 	n, err := strconv.ParseInt(user, 10, 64)
@@ -152,8 +153,8 @@ func (i *Image) proto() *runtimeapi.Image {
 
 var errNoName = status.Error(codes.Unknown, `can not resolve "" locally: ambiguous digest string`)
 
-// ImageStatus implements the CRI: if the image is not present, it returns neither an image
-// nor an error.
+// ImageStatus implements the CRI. If the image is not present, it returns neither an image nor
+// an error.
 func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -174,7 +175,7 @@ func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusReque
 	return resp, nil
 }
 
-// ListImages implements the CRI. The filter is ignored, as containerd 1.6 does.
+// ListImages implements the CRI. It ignores the filter, as containerd 1.6 does.
 func (rt *Runtime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -226,7 +227,7 @@ func (i *Image) arrive(ctx context.Context) error {
 	}
 }
 
-// refuse returns the registry's error for a pull, or nil.
+// refuse returns the error with which the registry refuses a pull, or nil.
 func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -238,7 +239,8 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	}
 	if img.FailTimes > 0 {
 		if img.FailTimes--; img.FailTimes == 0 {
-			img.FailTimes = -1 // this was the last failure; later pulls succeed
+			// This was the last failure. Later pulls succeed.
+			img.FailTimes = -1
 		}
 	}
 	if _, isStatus := status.FromError(img.PullErr); isStatus {
@@ -247,8 +249,8 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	return rt.options.profile.unpulled(img.Name, img.PullErr)
 }
 
-// RemoveImage implements the CRI: an ID removes all names of the image. CRI-O does not
-// remove an image that a container uses.
+// RemoveImage implements the CRI. If it is called with an ID, it removes all names of the
+// image. CRI-O does not remove an image that a container uses.
 func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

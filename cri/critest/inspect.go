@@ -11,11 +11,14 @@ import (
 
 // Call is a recorded call.
 type Call struct {
-	Method     string // "CreateContainer"
-	Subject    string // the name of the container or the image; "" for other objects
-	Request    proto.Message
-	Err        error     // the caller's error; nil while the call runs
-	Start, End time.Time // End is zero while the call runs
+	Method string // "CreateContainer"
+	// the name of the container or the image; "" for calls about other objects
+	Subject string
+	Request proto.Message
+	// the error that the caller got; nil while the call is running
+	Err error
+	// End is zero while the call is running
+	Start, End time.Time
 }
 
 // Name returns a short form of the call: "CreateContainer app", "PullImage busybox".
@@ -26,7 +29,7 @@ func (c Call) Name() string {
 	return c.Method + " " + c.Subject
 }
 
-// subject returns the name of a request's object. rt.mu must be held.
+// subject returns the name of the object of a request. rt.mu must be held.
 func (rt *Runtime) subject(req proto.Message) string {
 	switch r := req.(type) {
 	case *runtimeapi.CreateContainerRequest:
@@ -42,7 +45,7 @@ func (rt *Runtime) subject(req proto.Message) string {
 	return ""
 }
 
-// Calls lists the calls in the order in which they started.
+// Calls lists the calls in the order in which they began.
 func (rt *Runtime) Calls() []Call {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -53,7 +56,8 @@ func (rt *Runtime) Calls() []Call {
 	return all
 }
 
-// CallNames lists the calls' names, or only those of the given methods.
+// CallNames lists the names of the calls or, if methods are given, of the calls of these
+// methods.
 func (rt *Runtime) CallNames(methods ...string) []string {
 	var names []string
 	for _, c := range rt.Calls() {
@@ -64,8 +68,8 @@ func (rt *Runtime) CallNames(methods ...string) []string {
 	return names
 }
 
-// Changes lists the names of calls that change something. Reading calls are omitted,
-// because their number depends on how a caller polls.
+// Changes lists the names of calls that change something. It omits calls that only read,
+// because their number depends on how often a caller polls.
 func (rt *Runtime) Changes() []string {
 	return rt.CallNames("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
 		"StopContainer", "RemoveContainer", "UpdateContainerResources", "ExecSync", "PullImage", "RemoveImage")
@@ -111,9 +115,10 @@ type Container struct {
 	State               runtimeapi.ContainerState
 	ExitCode            int32
 	Reason              string
-	// Resources are those of the config or of the last update.
-	Resources                        *runtimeapi.LinuxContainerResources
-	CreatedAt, StartedAt, FinishedAt time.Time // zero if it has not happened
+	// Resources are the resources in the config or in the last update.
+	Resources *runtimeapi.LinuxContainerResources
+	// each is zero if the event has not happened
+	CreatedAt, StartedAt, FinishedAt time.Time
 }
 
 // Containers lists all containers, oldest first.
@@ -139,7 +144,7 @@ func moment(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// Container finds the newest container with the given name; it returns false if there is none.
+// Container finds the newest container with the given name. It returns false if there is none.
 func (rt *Runtime) Container(name string) (Container, bool) {
 	all := rt.Containers()
 	for _, c := range slices.Backward(all) {
@@ -150,8 +155,8 @@ func (rt *Runtime) Container(name string) (Container, bool) {
 	return Container{}, false
 }
 
-// Leaked lists the remaining records of sandboxes and containers; tests use it to check
-// that everything was removed.
+// Leaked lists the sandboxes and containers that still have records. Tests use it to check that
+// everything was removed.
 func (rt *Runtime) Leaked() []string {
 	var left []string
 	for _, s := range rt.Sandboxes() {
@@ -163,8 +168,8 @@ func (rt *Runtime) Leaked() []string {
 	return left
 }
 
-// Exit makes the running containers with the given name (as in Script) exit, waits until they
-// have exited, and fails if none runs.
+// Exit makes the running containers with the given name (as in Script) exit, and waits until
+// they have exited. It fails if none is running.
 func (rt *Runtime) Exit(name string, code int32) error {
 	var ended []*process
 	rt.mu.Lock()
@@ -184,8 +189,8 @@ func (rt *Runtime) Exit(name string, code int32) error {
 	return nil
 }
 
-// Restart simulates a reboot of the host: every sandbox is NOTREADY, and all running
-// containers have exited with code 255 and reason Unknown. The records remain.
+// Restart simulates a reboot of the host. Every sandbox becomes NOTREADY, and all running
+// containers exit with code 255 and reason Unknown. The records remain. The records remain.
 func (rt *Runtime) Restart() {
 	var ended []*process
 	rt.mu.Lock()

@@ -55,7 +55,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// The caller and the runtime do not see each other's later changes to messages.
+// The caller and the runtime must not see each other's later changes to messages.
 func TestMessagesAreCopied(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.config.Metadata.Name = "changed"
@@ -74,7 +74,7 @@ func TestMessagesAreCopied(t *testing.T) {
 	})
 }
 
-// Errors of a context are returned as a gRPC client returns them.
+// Errors of a context must be those that a gRPC client returns.
 func TestContext(t *testing.T) {
 	inBox(t, func(b *box) {
 		b.rt.ForgetCalls()
@@ -196,7 +196,7 @@ func TestOptions(t *testing.T) {
 		critest.PodRange("10.1.0.0/24", "fd00::/64"))
 }
 
-// Events, faults and contexts also work over the socket.
+// Events, faults and contexts must also work over the socket.
 func TestSocket(t *testing.T) {
 	rt := critest.ForTest(t, critest.AnyImage())
 	socket := filepath.Join(t.TempDir(), "s")
@@ -210,8 +210,8 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server has added its listener when the stream is open; it does not receive
-	// earlier events.
+	// When the stream is open, the server has added its listener, which does not receive earlier
+	// events.
 	received := make(chan *runtimeapi.ContainerEventResponse)
 	go func() {
 		defer close(received)
@@ -244,7 +244,7 @@ func TestSocket(t *testing.T) {
 	if _, err := c.Version(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Version: %v", err)
 	}
-	// A cut call takes effect; the next call connects again.
+	// If a call is cut, it takes effect, and the next call connects again.
 	rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Cut, Times: 1})
 	if _, err := c.Runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: first.GetContainerId()}); status.Code(err) != codes.Unavailable {
 		t.Errorf("RemovePodSandbox: %v", err)

@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainers implements the CRI. The list is ordered by ID: as with a real runtime, the order
-// has no meaning.
+// ListContainers implements the CRI. The list is ordered by ID, because the order has no meaning
+// with a real runtime either.
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -42,7 +42,7 @@ func (rt *Runtime) records() *records {
 	return &records{sandboxes: rt.sandboxesWith(nil), containers: rt.containersWith(nil)}
 }
 
-// sandboxesWith copies the sandboxes that have all the labels, in the order of IDs. It
+// sandboxesWith copies the sandboxes that have all of the labels, in the order of IDs. It
 // examines every sandbox, as containerd does. rt.mu must be held.
 func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSandbox {
 	var out []*runtimeapi.PodSandbox
@@ -52,7 +52,7 @@ func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSand
 	return out
 }
 
-// containersWith implements sandboxesWith for containers.
+// containersWith does for containers what sandboxesWith does.
 func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Container {
 	var out []*runtimeapi.Container
 	for _, id := range sortedKeysOf(rt.containers, func(c *container) bool { return matchesLabels(c.config.GetLabels(), labels) }) {
@@ -61,7 +61,7 @@ func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Contai
 	return out
 }
 
-// list answers a request for either list.
+// list answers a request for either of the lists.
 func (all *records) list(req proto.Message) (proto.Message, error) {
 	switch r := req.(type) {
 	case *runtimeapi.ListPodSandboxRequest:
@@ -109,7 +109,8 @@ func (c *container) summary() *runtimeapi.Container {
 	}
 }
 
-// ContainerStatus implements the CRI. The pid in the verbose info is 0, which is not a process.
+// ContainerStatus implements the CRI. The pid in the verbose info is 0, which is the ID of no
+// process.
 func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -149,7 +150,8 @@ func (rt *Runtime) specOf(c *container) map[string]any {
 func (c *container) status() *runtimeapi.ContainerStatus {
 	startedAt := c.startedAt
 	if startedAt == 0 && c.finishedAt != 0 {
-		startedAt = time.Time{}.UnixNano() // as CRI-O does if the container was stopped before it was started
+		// CRI-O reports this time if the container was stopped before it was started.
+		startedAt = time.Time{}.UnixNano()
 	}
 	return &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,
@@ -162,8 +164,8 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	}
 }
 
-// identity returns the user of a container's first process as containerd 2.4 reports it:
-// the supplemental groups include the primary group and are sorted.
+// identity returns the user of a container's first process as containerd 2.4 reports it. The
+// supplemental groups are sorted, and include the primary group.
 func (c *container) identity() *runtimeapi.ContainerUser {
 	sc := c.config.GetLinux().GetSecurityContext()
 	user := &runtimeapi.LinuxContainerUser{Uid: sc.GetRunAsUser().GetValue(), Gid: sc.GetRunAsGroup().GetValue()}
@@ -175,8 +177,8 @@ func (c *container) identity() *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
-// UpdateContainerResources implements the CRI: it stores the resources and shows them in
-// the status.
+// UpdateContainerResources implements the CRI. It stores the resources, and the status shows
+// them.
 func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -200,7 +202,7 @@ func (rt *Runtime) members(s *sandbox) []*container {
 	return got
 }
 
-// sortedKeysOf returns the sorted keys of the selected values.
+// sortedKeysOf returns the keys of the selected values, sorted.
 func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
 	var keys []string
 	for key, value := range m {
@@ -214,7 +216,7 @@ func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// unique returns the only record whose ID is, or begins with, id.
+// unique returns the record whose ID is id, or the only one whose ID begins with id.
 func unique[T any](records map[string]T, id string) (T, bool) {
 	var none T
 	if r, ok := records[id]; ok {

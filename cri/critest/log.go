@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// logFile is a container's log in the CRI's format; with an empty path, it discards all
+// logFile is a container's log in the CRI's format. If its path is empty, it discards all
 // output.
 type logFile struct {
 	path    string
@@ -61,7 +61,7 @@ func (l *logFile) close() {
 	}
 }
 
-// write adds one entry; tag F completes a line, P does not.
+// write adds one entry. Tag F means that the entry ends a line; P means that it does not.
 func (l *logFile) write(stream string, tag byte, line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,12 +116,13 @@ func (s *logStream) Write(b []byte) (int, error) {
 	}
 }
 
-// end writes an incomplete last line.
+// end writes the last line if it is incomplete.
 func (s *logStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rest) > 0 {
-		s.log.write(s.name, 'P', s.rest) // a runtime cannot report the error either
+		// A runtime cannot report the error either.
+		s.log.write(s.name, 'P', s.rest)
 		s.rest = nil
 	}
 }

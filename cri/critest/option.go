@@ -25,9 +25,9 @@ type options struct {
 	stateDir             string
 }
 
-// StateDir sets the directory in which the runtime claims to store the resolv.conf and the
-// hostname that it mounts into containers, in a subdirectory named after the sandbox's ID.
-// By default, it reports no such files. It never writes them.
+// StateDir sets the directory in which the runtime claims to store the files that it mounts
+// into containers: resolv.conf and hostname, in a subdirectory named after the sandbox's ID. By
+// default, it reports no such files. It never writes these files.
 func StateDir(dir string) Option { return func(o *options) { o.stateDir = dir } }
 
 // UsesCPU sets how many cores each running container uses; the default is none.
@@ -39,40 +39,39 @@ func AnyImage() Option { return func(o *options) { o.anyImage = true } }
 // Timeout sets the default timeout of Client's calls; the default is 2 minutes.
 func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// Version sets the runtime's name and version; the default is "containerd" and
-// "v1.6.20-fake".
+// Version sets the runtime's name and version. The default is "containerd" and "v1.6.20-fake".
 func Version(name, version string) Option {
 	return func(o *options) { o.runtimeName, o.version = name, version }
 }
 
-// CgroupDriver makes the runtime implement RuntimeConfig, like containerd 2; by default, it
-// is Unimplemented.
+// CgroupDriver makes the runtime implement RuntimeConfig, as containerd 2 does. By default, the
+// call is Unimplemented.
 func CgroupDriver(d runtimeapi.CgroupDriver) Option {
 	return func(o *options) { o.driver = &d }
 }
 
-// Handler adds a runtime handler to "" and "runc". Status lists only handlers that were added with
-// this option; by default it lists none, like containerd 1.6.
+// Handler adds a runtime handler. The handlers "" and "runc" always exist. Status lists only
+// handlers that this option has added; by default it lists none, as containerd 1.6.
 func Handler(name string, features *runtimeapi.RuntimeHandlerFeatures) Option {
 	return func(o *options) {
 		o.handlers = append(o.handlers, &runtimeapi.RuntimeHandler{Name: name, Features: features})
 	}
 }
 
-// Features sets the features that Status advertises; the default is none.
+// Features sets the features that Status reports; the default is none.
 func Features(f *runtimeapi.RuntimeFeatures) Option {
 	return func(o *options) { o.features = f }
 }
 
-// NoEvents makes GetContainerEvents Unimplemented, like containerd 1.6.
+// NoEvents makes GetContainerEvents Unimplemented, as in containerd 1.6.
 func NoEvents() Option { return func(o *options) { o.noEvents = true } }
 
-// NoImageDetails makes verbose calls of ImageStatus fail: the image's configuration remains
-// unknown until a container is started.
+// NoImageDetails makes verbose calls of ImageStatus fail, so that the configuration of an image
+// remains unknown until a container is started.
 func NoImageDetails() Option { return func(o *options) { o.terse = true } }
 
-// PodRange sets the ranges of pod IPs; each pod gets one IP of each. The default is
-// 127.88.0.0/16, where a test can listen.
+// PodRange sets the ranges of pod IPs. Each pod gets one IP from each range. The default is
+// 127.88.0.0/16, because a test can listen on its addresses.
 func PodRange(cidrs ...string) Option {
 	return func(o *options) {
 		o.ranges = nil

@@ -20,12 +20,13 @@ type process struct {
 	ctx    context.Context // ends when the process exits
 	cancel context.CancelCauseFunc
 	term   chan struct{}
-	done   chan struct{}  // closed when the exit has been recorded
-	stdin  *io.PipeWriter // its input; never read unless the container's config requests stdin
+	done   chan struct{} // closed when the runtime has recorded the exit
+	// input of the process; it is only read if the container's config requests stdin
+	stdin  *io.PipeWriter
 	output watchers
 }
 
-// watchers are the streams attached to a process.
+// watchers are the streams that are attached to a process.
 type watchers struct {
 	mu  sync.Mutex
 	all map[*[2]io.Writer]bool // stdout and stderr
@@ -47,12 +48,13 @@ func (w *watchers) add(stdout, stderr io.Writer) (remove func()) {
 	}
 }
 
-// tee returns a writer to the log and to the attached streams.
+// tee returns a writer that writes to the log and to the attached streams.
 func (w *watchers) tee(log io.Writer, stream int) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		w.mu.Lock()
 		for pair := range w.all {
-			_, _ = pair[stream].Write(p) // the client may have disconnected
+			// The client may have disconnected.
+			_, _ = pair[stream].Write(p)
 		}
 		w.mu.Unlock()
 		return log.Write(p)
@@ -73,7 +75,8 @@ func (p *process) end(e exit) { p.cancel(e) }
 func (p *process) signal() {
 	select {
 	case p.term <- struct{}{}:
-	default: // one is already pending
+	// An end is already pending.
+	default:
 	}
 }
 
@@ -118,8 +121,8 @@ func (rt *Runtime) launch(c *container) error {
 	return nil
 }
 
-// programOf returns the program of a container: the scripted behavior, otherwise its
-// command, run by the shell. rt.mu must be held.
+// programOf returns the program of a container: the scripted behavior or, if there is none, the
+// container's command, which the shell runs. rt.mu must be held.
 func (rt *Runtime) programOf(c *container) (program, error) {
 	if b, ok := rt.scripted(c); ok {
 		if b.StartErr != "" {
@@ -145,8 +148,8 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 	}, nil
 }
 
-// notExecutable returns the runtime's error if runc cannot run the program of an operation,
-// create or exec.
+// notExecutable returns the runtime's error for an operation, create or exec, whose program
+// runc cannot run.
 func (rt *Runtime) notExecutable(c *container, op string, args []string) error {
 	why := rt.whyNot(c, args)
 	switch {
@@ -176,8 +179,8 @@ func (rt *Runtime) whyNot(c *container, args []string) string {
 	return fmt.Sprintf("unable to start container process: exec: %q: %s", args[0], why)
 }
 
-// args combines command and args with the image's, by the CRI's rule: if the config has a
-// command, the image's arguments are not used either.
+// args combines command and args with those of the image, by the CRI's rule: if the config has
+// a command, the image's arguments do not apply either.
 func (c *container) args() []string {
 	command, args := c.config.GetCommand(), c.config.GetArgs()
 	if len(command) == 0 {
@@ -223,7 +226,7 @@ func (c *container) env(profile Profile) []string {
 	return env
 }
 
-// override sets a variable; it replaces a variable with the same name.
+// override sets a variable. If a variable with this name exists, override replaces it.
 func override(env []string, variable string) []string {
 	name, _, _ := strings.Cut(variable, "=")
 	for i, e := range env {
@@ -235,7 +238,7 @@ func override(env []string, variable string) []string {
 	return append(env, variable)
 }
 
-// hostname returns the sandbox's host name, or the host's.
+// hostname returns the host name of the sandbox or, if it has none, of the host.
 func (s *sandbox) hostname() string {
 	if h := s.config.GetHostname(); h != "" {
 		return h

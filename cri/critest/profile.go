@@ -12,65 +12,67 @@ import (
 )
 
 // Profile describes how one container runtime differs from another. The fake runtime behaves as its
-// profile describes, and the suite checks that a real runtime does, too.
+// profile describes, and the suite checks that the real runtime does, too.
 type Profile struct {
 	Name, Version string // as in VersionResponse
 
-	// CreateRuns means that CreateContainer prepares the process: if the program is missing,
-	// CreateContainer fails and leaves no container behind. Otherwise, StartContainer fails, and
-	// the container has exited with reason StartError.
+	// CreateRuns means that CreateContainer prepares the process. If the program is missing,
+	// CreateContainer fails and leaves no container behind. Without CreateRuns, StartContainer
+	// fails, and the container has exited with reason StartError.
 	CreateRuns bool
-	// Repeats means that RunPodSandbox and CreateContainer with an existing name return the
-	// existing object's ID; otherwise, they fail because the name is reserved.
+	// Repeats means that if the name is already in use, RunPodSandbox and CreateContainer return
+	// the ID of the existing object. Without it, they fail because the name is reserved.
 	Repeats bool
-	// WaitsForTERM means that StopPodSandbox, and the removal of a running container, send
-	// TERM and wait as long as the call's deadline permits; otherwise, they kill the containers.
+	// WaitsForTERM means that StopPodSandbox, and the removal of a running container, send TERM
+	// and wait as long as the call's deadline permits. Without it, they kill the containers.
 	WaitsForTERM bool
-	// StopsCreated means that StopContainer makes a created container exit that was never started.
+	// StopsCreated means that StopContainer makes a container exit that was created and never
+	// started.
 	StopsCreated bool
-	// HoldsImages means that the image of a container cannot be removed.
+	// HoldsImages means that an image cannot be removed while a container uses it.
 	HoldsImages bool
-	// ExecExpires means that ExecSync returns exit code -1 after its timeout; otherwise, it
+	// ExecExpires means that ExecSync returns exit code -1 after its timeout. Without it, ExecSync
 	// fails with DeadlineExceeded.
 	ExecExpires bool
-	// ExecPrints means that the runtime reports a command that cannot be started with exit code 255
-	// and the OCI runtime's message on stderr; otherwise, it uses an error of the streaming
-	// protocol.
+	// ExecPrints means that if a command cannot be started, the runtime reports exit code 255 and
+	// writes the OCI runtime's message to stderr. Without it, the runtime uses an error of the
+	// streaming protocol.
 	ExecPrints bool
-	// LogPart is the maximum length of the part of a line in one log entry, in bytes.
+	// LogPart is the maximum length, in bytes, of the text in one log entry. A longer line has
+	// several entries.
 	LogPart int
 	// CarriageReturns means that a terminal's lines end with \r\n in the log.
 	CarriageReturns bool
-	// PartReads means that a part of a longer line also ends where a read of the output ended, so
-	// parts may be shorter than LogPart. In the fake runtime, they are not.
+	// PartReads means that an entry of a longer line also ends where a read of the output ended,
+	// so that its text may be shorter than LogPart. In the fake runtime, it is not.
 	PartReads bool
-	// LosesOutput means that the last output of a command with a terminal may be lost,
-	// because the runtime does not wait until the output has been read. The fake runtime never
-	// loses output.
+	// LosesOutput means that the last output of a command with a terminal may be lost, because the
+	// runtime does not wait until it has been read. The fake runtime never loses output.
 	LosesOutput bool
-	// SetsTERM means that processes without a terminal also have the variable TERM.
+	// SetsTERM means that the runtime sets the variable TERM even for processes without a
+	// terminal.
 	SetsTERM bool
 	// KeepsIPs means that the status of a stopped sandbox still has its addresses.
 	KeepsIPs bool
-	// NeedsLogDir means that CreateContainer fails if the directory of the log is missing;
-	// otherwise, the runtime creates it.
+	// NeedsLogDir means that CreateContainer fails if the directory of the log is missing. Without
+	// it, the runtime creates the directory.
 	NeedsLogDir bool
-	// NeedsName means that CreateContainer fails without the image's name
-	// (ImageSpec.user_specified_image), which is required to verify the image's signature.
+	// NeedsName means that CreateContainer fails if the image's name is missing
+	// (ImageSpec.user_specified_image), because the runtime verifies the image's signature with
+	// it.
 	NeedsName bool
-	// ForwardsLate means that PortForward does not check the sandbox: only the connection reports
-	// an error.
+	// ForwardsLate means that PortForward does not check whether the sandbox exists, so that only
+	// the connection reports an error.
 	ForwardsLate bool
 	// PlainIDs means that the IDs of images have no sha256: prefix.
 	PlainIDs bool
 	// Tasks means that containerd's own services are available on the socket.
 	Tasks bool
-	// NoEvents means that the event stream ends immediately.
+	// NoEvents means that a stream of events ends immediately.
 	NoEvents bool
 }
 
-// Containerd returns the profile of containerd 1.6; options of New adapt it to later
-// versions.
+// Containerd returns the profile of containerd 1.6. Options of New adapt it to later versions.
 func Containerd() Profile {
 	return Profile{Name: "containerd", Version: "v1.6.20-fake", LogPart: 16 << 10, Tasks: true}
 }
@@ -115,8 +117,8 @@ func (p Profile) info() map[string]string {
 	}
 }
 
-// noContainer returns the error of a call for a container that does not exist; doing is the
-// prefix that containerd adds.
+// noContainer returns the error of a call for a container that does not exist. The argument
+// doing is the prefix that containerd adds.
 func (p Profile) noContainer(id, doing string) error {
 	if p.crio() {
 		return status.Errorf(codes.NotFound, "could not find container %q: container with ID starting with %s not found: ID does not exist", id, id)
@@ -133,7 +135,8 @@ func (p Profile) noContainerStreams(id string) error {
 	return err
 }
 
-// noSandbox returns the error for a container in a sandbox that does not exist.
+// noSandbox returns the error of a call that creates a container in a sandbox that does not
+// exist.
 func (p Profile) noSandbox(id string) error {
 	if p.crio() {
 		return status.Errorf(codes.Unknown, "specified sandbox not found: %s: PodSandbox with ID starting with %s not found: ID does not exist", id, id)
@@ -141,21 +144,22 @@ func (p Profile) noSandbox(id string) error {
 	return status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", id)
 }
 
-// uncreatable returns the error for a container whose request or log directory is
-// incomplete.
+// uncreatable returns the error for a container whose request is incomplete, or whose log
+// directory is missing.
 func (p Profile) uncreatable(c *container) error {
 	if p.NeedsName && c.config.GetImage().GetUserSpecifiedImage() == "" {
 		return status.Error(codes.Unknown, "user specified image not specified, cannot verify image signature")
 	}
 	if path := c.logPath(); p.NeedsLogDir && path != "" {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return status.Error(codes.Unknown, "exit status 1") // the reason is only in CRI-O's log, to which conmon writes
+			// The reason is only in CRI-O's log, to which conmon writes.
+			return status.Error(codes.Unknown, "exit status 1")
 		}
 	}
 	return nil
 }
 
-// notRunning returns the error for a command in a container that does not run.
+// notRunning returns the error for a command in a container that is not running.
 func (p Profile) notRunning(c *container, doing string) error {
 	if p.crio() {
 		return status.Errorf(codes.NotFound, "container is not created or running: checking if PID of %s is running failed: container process not found", c.id)
@@ -163,9 +167,9 @@ func (p Profile) notRunning(c *container, doing string) error {
 	return status.Errorf(codes.Unknown, "%scontainer is in %s state", doing, c.state)
 }
 
-// stopGrace returns how long a container may take to exit when a call with this deadline removes it
-// or stops its sandbox: as computed by CRI-O (server/utils.go, stopTimeoutFromContext), minus a
-// second for the sandbox's own container.
+// stopGrace returns how long a container may take to exit if a call with this deadline removes it
+// or stops its sandbox. CRI-O computes this time (server/utils.go, stopTimeoutFromContext); a
+// second of it is for the sandbox's own container.
 func (p Profile) stopGrace(deadline time.Time, limited bool) time.Duration {
 	switch {
 	case !p.WaitsForTERM:
@@ -176,7 +180,7 @@ func (p Profile) stopGrace(deadline time.Time, limited bool) time.Duration {
 	return max(time.Until(deadline)-time.Second, 0)
 }
 
-// printed returns runc's log line for a program that it could not run.
+// printed returns the log line that runc prints for a program that it could not run.
 func printed(doing, why string) string {
 	return fmt.Sprintf("time=%q level=error msg=%q\n", time.Now().Format(time.RFC3339), doing+": "+why)
 }

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Causes of a failed pull: a registry that is down, and an image of another architecture. The
+// Causes of a failed pull: the registry is down, or the image is for another architecture. The
 // profile determines the text of the error.
 var (
 	ErrRefused    = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)
 	ErrNoPlatform = errors.New("no match for platform in manifest: not found")
 )
 
-// badName returns the error for a name that cannot be parsed.
+// badName returns the error for a name that the runtime cannot parse.
 func (p Profile) badName(ref string, err error) error {
 	if p.crio() {
 		return status.Errorf(codes.Unknown, "short-name %q is invalid: %v", ref, err)
@@ -44,8 +44,8 @@ func (p Profile) denied(name string) error {
 		"server message: insufficient_scope: authorization failed")
 }
 
-// unpulled returns the error for an image that cannot be pulled; why is the cause that a test has
-// set.
+// unpulled returns the error for an image that cannot be pulled. The argument why is the cause
+// that a test has set.
 func (p Profile) unpulled(name string, why error) error {
 	switch {
 	case !p.crio():

@@ -16,9 +16,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RemoveRecord removes containerd's record of a container, as `ctr containers rm` does: the
-// CRI still lists the container, and can neither stop nor remove it. It returns false if
-// there is no such container.
+// RemoveRecord removes containerd's record of a container, as `ctr containers rm` does. The CRI
+// still lists the container, but can neither stop nor remove it. It returns false if there is
+// no such container.
 func (rt *Runtime) RemoveRecord(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -29,7 +29,7 @@ func (rt *Runtime) RemoveRecord(id string) bool {
 	return there
 }
 
-// Records lists the IDs of the records that clients created and did not remove.
+// Records lists the IDs of the records that clients have created and not removed.
 func (rt *Runtime) Records() []string {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *container) missing() error {
 	return status.Errorf(codes.NotFound, "get container info: container %q in namespace \"k8s.io\": not found", c.id)
 }
 
-// recordService implements the calls of containerd's own service for container records that
+// recordService implements those calls of containerd's own service for container records that
 // podrun and the tests use.
 type recordService struct {
 	containersapi.UnimplementedContainersServer
@@ -68,7 +68,7 @@ func (s recordService) Get(ctx context.Context, r *containersapi.GetContainerReq
 	return &containersapi.GetContainerResponse{Container: &containersapi.Container{ID: r.GetID()}}, nil
 }
 
-// List lists the records that clients created; filters are ignored.
+// List lists the records that clients created. It ignores filters.
 func (s recordService) List(ctx context.Context, _ *containersapi.ListContainersRequest) (*containersapi.ListContainersResponse, error) {
 	if err := inNamespace(ctx); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s recordService) Create(ctx context.Context, r *containersapi.CreateContai
 	return &containersapi.CreateContainerResponse{Container: record}, nil
 }
 
-// Delete removes a record, even if its task runs.
+// Delete removes a record, even if the container's task is running.
 func (s recordService) Delete(ctx context.Context, r *containersapi.DeleteContainerRequest) (*emptypb.Empty, error) {
 	if err := inNamespace(ctx); err != nil {
 		return nil, err
@@ -135,7 +135,8 @@ func noRecord(id string) error {
 	return status.Errorf(codes.NotFound, "container %q in namespace \"k8s.io\": not found", id)
 }
 
-// inNamespace requires the namespace of the CRI, as containerd's own services do.
+// inNamespace requires that a call names the namespace of the CRI, as containerd's own services
+// do.
 func inNamespace(ctx context.Context) error {
 	if in, ok := metadata.FromIncomingContext(ctx); !ok || !slices.Equal(in.Get("containerd-namespace"), []string{"k8s.io"}) {
 		return status.Error(codes.FailedPrecondition, "namespace is required: failed precondition")
@@ -143,8 +144,8 @@ func inNamespace(ctx context.Context) error {
 	return nil
 }
 
-// stopsNothing reports whether StopContainer has no effect: containerd finds the task of a
-// container by its record.
+// stopsNothing reports whether StopContainer has no effect, because containerd finds the task
+// of a container by its record.
 func (c *container) stopsNothing() bool {
 	return c.recordless && c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }

@@ -1,13 +1,13 @@
-// Package critest is a small container runtime for tests. Its Runtime implements the
-// Container Runtime Interface as containerd 1.6 does, or as another runtime's profile
-// describes (profile.go): sandboxes and containers have the same states, names are
-// reserved, containers run, write logs and exit by themselves. It changes nothing on the
-// host except log files and the files in a container's mounts.
+// Package critest is a small container runtime for tests. Its Runtime implements the Container
+// Runtime Interface as containerd 1.6 does, or as the profile of another runtime describes
+// (profile.go): sandboxes and containers have the same states, names are reserved, and containers
+// run, write logs and exit by themselves. It changes nothing on the host except log files and the
+// files in a container's mounts.
 //
-// There are two ways to connect to it. Client calls the runtime as Go functions, so that in a test
-// inside testing/synctest a wait of ten minutes takes no time; Serve makes it available on a unix
-// socket to a program under test. Both use the same interceptor (gate.go), which records the call
-// and applies the faults that the test has set (fault.go).
+// There are two ways to connect to it. Client calls the runtime as Go functions. So in a test
+// inside testing/synctest, a wait of ten minutes takes no time. Serve makes the runtime available
+// on a unix socket to a program under test. Both use the same interceptor (gate.go), which records
+// the call and applies the faults that the test has set (fault.go).
 //
 // A container runs a Behavior that the test has set (behavior.go); otherwise, a small shell
 // (package ash) interprets the container's command.
@@ -28,45 +28,48 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is the fake. Its methods with names of the CRI are the services: direct calls of
-// them bypass the interceptor, so they are neither recorded nor subject to faults.
+// Runtime is the fake. Its methods with names of the CRI are the services. If a test calls them
+// directly, the calls bypass the interceptor, so that they are not recorded and have no faults.
 type Runtime struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
 	options options
 
-	mu           sync.Mutex    // guards all fields below
-	clock        int64         // the last time returned, in ns
+	mu sync.Mutex // guards all fields below
+	// the last time that now returned, in ns
+	clock        int64
 	ahead        time.Duration // set by SetClock
 	serial       int           // for IDs
 	names        map[string]string
 	sandboxes    map[string]*sandbox
 	sandboxTasks map[string]bool // set by LeaveSandboxTask
 	containers   map[string]*container
-	created      map[string]*containersapi.Container // records that clients created with containerd's own service
-	memory       map[string]uint64                   // memory usage by container name; see SetMemory
-	addresses    addresses
-	images       map[string]*Image // by normalized name
-	remotes      map[string]*Image // the images that PullImage finds; also by normalized name
-	scripts      map[string][]Behavior
-	execs        map[string]func(cmd []string) *Exec
-	runs         map[string]int // how often a container name has been started
-	files        map[string][]byte
-	conditions   []*runtimeapi.RuntimeCondition
-	faults       []*fault
-	calls        []*Call
-	listeners    map[*listener]bool
-	wires        []net.Conn // of Serve
-	closed       bool
-	closing      context.Context // ends when the runtime is closed
-	endStreams   context.CancelFunc
+	// records that clients have created with containerd's own service
+	created   map[string]*containersapi.Container
+	memory    map[string]uint64 // memory usage by container name; see SetMemory
+	addresses addresses
+	images    map[string]*Image // by normalized name
+	// the images that PullImage finds, by name and also by normalized name
+	remotes    map[string]*Image
+	scripts    map[string][]Behavior
+	execs      map[string]func(cmd []string) *Exec
+	runs       map[string]int // how often a container name has been started
+	files      map[string][]byte
+	conditions []*runtimeapi.RuntimeCondition
+	faults     []*fault
+	calls      []*Call
+	listeners  map[*listener]bool
+	wires      []net.Conn // of Serve
+	closed     bool
+	closing    context.Context // ends when the runtime is closed
+	endStreams context.CancelFunc
 
 	busy sync.WaitGroup // processes, late effects and streams
 }
 
-// New returns a runtime without sandboxes, containers or images. The caller must close it;
-// otherwise, its running containers remain, and a synctest bubble never ends.
+// New returns a runtime without sandboxes, containers or images. The caller must close it.
+// Otherwise, its running containers remain, and a synctest bubble never ends.
 func New(opts ...Option) *Runtime {
 	rt := &Runtime{
 		options: options{
@@ -99,8 +102,8 @@ func New(opts ...Option) *Runtime {
 	return rt
 }
 
-// ForTest calls New, and closes the runtime when the test ends; in a synctest bubble, that
-// is before the bubble checks for remaining goroutines.
+// ForTest calls New, and closes the runtime when the test ends. In a synctest bubble, this is
+// before the bubble checks for goroutines that remain.
 func ForTest(t testing.TB, opts ...Option) *Runtime {
 	t.Helper()
 	rt := New(opts...)
@@ -109,7 +112,7 @@ func ForTest(t testing.TB, opts ...Option) *Runtime {
 }
 
 // Close ends every process, stream and late effect, and waits until they have ended. The records
-// remain, so Leaked can still be called.
+// remain, so that a test can still call Leaked.
 func (rt *Runtime) Close() {
 	rt.mu.Lock()
 	rt.closed = true
@@ -129,23 +132,23 @@ func (rt *Runtime) Close() {
 	rt.busy.Wait()
 }
 
-// now returns the time in ns, later than any time returned before: events at the same
-// instant of a bubble still have an order. rt.mu must be held.
+// now returns the time in ns. It is later than any time that now returned before, so that
+// events at the same instant of a bubble have an order. rt.mu must be held.
 func (rt *Runtime) now() int64 {
 	rt.clock = max(rt.clock+1, time.Now().Add(rt.ahead).UnixNano())
 	return rt.clock
 }
 
-// SetClock makes the runtime's clock differ from the host's, so that its timestamps look like those
-// from before the host's clock was set.
+// SetClock makes the runtime's clock differ from the host's. Its timestamps then look like
+// timestamps from before the host's clock was set.
 func (rt *Runtime) SetClock(ahead time.Duration) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.ahead, rt.clock = ahead, 0
 }
 
-// newID returns a 64-character ID, which is the same in every run of a test; like real IDs,
-// they have no meaningful order. rt.mu must be held.
+// newID returns an ID of 64 characters, which is the same in every run of a test. As with real
+// IDs, the order of IDs has no meaning. rt.mu must be held.
 func (rt *Runtime) newID(name string) string {
 	rt.serial++
 	return digest(fmt.Sprintf("%s/%d", name, rt.serial))

@@ -22,7 +22,8 @@ type sandbox struct {
 	ready     bool
 	createdAt int64
 	ips       []netip.Addr
-	lastIPs   []netip.Addr // the IPs of a stopped sandbox, if its status includes them
+	// the IPs of a stopped sandbox, if the sandbox's status includes them
+	lastIPs []netip.Addr
 }
 
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
@@ -73,7 +74,7 @@ func (s *sandbox) hostNetwork() bool {
 	return s.namespaces().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// StopPodSandbox implements the CRI: it kills the containers of the sandbox, or stops them
+// StopPodSandbox implements the CRI. It kills the containers of the sandbox, or stops them
 // (Profile.WaitsForTERM).
 func (rt *Runtime) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	rt.mu.Lock()
@@ -122,7 +123,7 @@ func (rt *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	return nil
 }
 
-// RemovePodSandbox implements the CRI: it kills and removes the containers, too.
+// RemovePodSandbox implements the CRI. It also kills and removes the containers.
 func (rt *Runtime) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	rt.mu.Lock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())

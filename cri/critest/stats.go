@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainerStats implements the CRI: each running container has used 1 s of CPU, plus
-// the cores of UsesCPU since it was started, and 1 MiB of memory unless SetMemory has set
+// ListContainerStats implements the CRI. Each running container has used 1 s of CPU, plus the
+// cores of UsesCPU since it was started. It uses 1 MiB of memory, unless SetMemory has set
 // another value. The CPU rate is 0, as in the first response of containerd 1.7. Sandbox
 // statistics are not implemented.
 func (rt *Runtime) ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {

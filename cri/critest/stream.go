@@ -22,8 +22,9 @@ import (
 	"github.com/podrun/podrun/cri/critest/ash"
 )
 
-// Exec implements the CRI: the URL is on loopback, valid for one command, and invalid after
-// the container exits. It listens on a real socket, so it cannot be used with synctest.
+// Exec implements the CRI. The URL is on loopback, is valid for one command, and becomes
+// invalid when the container exits. It listens on a real socket, so it cannot be used with
+// synctest.
 func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -37,8 +38,8 @@ func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimea
 	return &runtimeapi.ExecResponse{Url: url}, err
 }
 
-// Attach returns a URL, like Exec: the streams receive the future output of the container's
-// process, and stdin is connected to the input of the process.
+// Attach implements the CRI; its URL is like that of Exec. The streams receive the future
+// output of the container's process, and stdin is connected to the process's input.
 func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -82,7 +83,7 @@ func (rt *Runtime) streamed(id string) (*container, error) {
 }
 
 // endpoint listens for one connection, until ctx ends or the runtime is closed, and returns its
-// URL. A client may never connect: an interrupted command does not.
+// URL. A client may never connect, for example because its command was interrupted.
 func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.HandlerFunc) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,8 +92,8 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 	path := "/" + kind + "/" + digest(l.Addr().String())[:8]
 	mux := http.NewServeMux()
 	server := &http.Server{Handler: mux}
-	// The server does not close hijacked connections: the handler returns when its
-	// container or sandbox ends.
+	// The server does not close hijacked connections, so the handler returns when its container or
+	// sandbox ends.
 	mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
 		l.Close()
 		serve(w, req)
@@ -100,12 +101,13 @@ func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.Handler
 	context.AfterFunc(ctx, func() { server.Close() })
 	context.AfterFunc(rt.closing, func() { server.Close() })
 	rt.busy.Go(func() {
-		server.Serve(l) // returns an error only when it is closed
+		// This returns an error only when the server is closed.
+		server.Serve(l)
 	})
 	return "http://" + l.Addr().String() + path, nil
 }
 
-// asked is implemented by requests that select streams.
+// asked is an interface of requests that select streams.
 type asked interface {
 	GetStdin() bool
 	GetStdout() bool
@@ -113,19 +115,21 @@ type asked interface {
 	GetTty() bool
 }
 
-// converse waits until the client has opened the streams, or gone ends, then serves them and sends
-// the status that serve returns to the client. Faults have their own methods, ExecStream and
-// AttachStream: Hang and Slow apply before the connection is upgraded, the others after the streams
-// have been served.
+// converse waits until the client has opened the streams, or gone ends. It then serves the streams,
+// and sends the status that serve returns to the client. Faults for streams have their own methods,
+// ExecStream and AttachStream. Hang and Slow apply before the connection is upgraded; the others
+// apply after the streams have been served.
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
 	f := rt.strikeStream(method)
 	if f.before(req.Context()) != nil {
-		http.Error(w, "fault injected", http.StatusInternalServerError) // or the client has disconnected
+		// The client may also have disconnected.
+		http.Error(w, "fault injected", http.StatusInternalServerError)
 		return
 	}
 	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
 	if session == nil {
-		return // the client was notified
+		// The client has been notified.
+		return
 	}
 	defer session.Close()
 	want := 1
@@ -187,8 +191,8 @@ func upgrade(w http.ResponseWriter, req *http.Request, protocol string) (<-chan 
 	return opened, session
 }
 
-// stream runs a command, which is killed with its container, but not when its client
-// disconnects, and returns its status as a streaming server does.
+// stream runs a command and returns its status as a streaming server does. The command is
+// killed with its container, but not when its client disconnects.
 func (rt *Runtime) stream(c *container, r *runtimeapi.ExecRequest, streams map[string]httpstream.Stream) metav1.Status {
 	cmd, stdout, stderr := r.GetCmd(), streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
 	if r.GetTty() {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// PortForward implements the CRI: the ports are those of the pod's address, on which a test
-// can listen.
+// PortForward implements the CRI. The ports are those of the pod's address, on which a test can
+// listen.
 func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -45,8 +45,8 @@ func (rt *Runtime) forwardHost(id string) (string, error) {
 	return "127.0.0.1", nil
 }
 
-// forward connects each pair of streams to a port of host, or sends the error refused to the
-// client.
+// forward connects each pair of streams to a port of host. If refused is set, it sends this
+// error to the client instead.
 func forward(w http.ResponseWriter, req *http.Request, host string, refused error) {
 	opened, session := upgrade(w, req, "portforward.k8s.io")
 	if session == nil {
@@ -72,7 +72,8 @@ func forward(w http.ResponseWriter, req *http.Request, host string, refused erro
 	}
 }
 
-// connect copies in both directions, or sends the error refused to the client.
+// connect copies in both directions. If refused is set, it sends this error to the client
+// instead.
 func connect(host string, refused error, data, fault httpstream.Stream) {
 	defer data.Close()
 	defer fault.Close()
@@ -88,7 +89,8 @@ func connect(host string, refused error, data, fault httpstream.Stream) {
 	}
 	defer conn.Close()
 	go func() {
-		io.Copy(conn, data) // a broken connection is reported by the copy in the other direction
+		// The copy in the other direction reports a broken connection.
+		io.Copy(conn, data)
 		conn.(*net.TCPConn).CloseWrite()
 	}()
 	io.Copy(data, conn)

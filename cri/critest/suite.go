@@ -16,9 +16,10 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// SuiteConfig specifies what the suite needs to know about a runtime.
+// SuiteConfig specifies what the suite must know about a runtime.
 type SuiteConfig struct {
-	Image        string // present or pullable; busybox, with sh as its program
+	// present, or available from a registry; busybox, with sh as its program
+	Image        string
 	CgroupParent string // of every sandbox
 	LogDir       string // an existing directory
 	Profile      Profile
@@ -31,8 +32,8 @@ type suite struct {
 }
 
 // Suite tests that a runtime behaves as its profile describes. The fake runtime passes it with each
-// profile, and containerd 1.6 to 2.4 pass it with containerd's, which shows that the fake behaves
-// like a real runtime. The suite leaves only the pulled image behind.
+// profile, and containerd 1.6 to 2.4 pass it with containerd's profile. This shows that the fake
+// behaves like a real runtime. The suite leaves nothing behind except the image that it has pulled.
 func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	s := &suite{dial(), cfg}
 	t.Cleanup(func() {
@@ -123,7 +124,7 @@ func (s *suite) run(t *testing.T, config *runtimeapi.PodSandboxConfig) *pod {
 	if err != nil {
 		t.Fatalf("RunPodSandbox: %v", err)
 	}
-	// In a cleanup, the test's context has already ended: use a new one.
+	// In a cleanup, the context of the test has already ended, so use a new one.
 	t.Cleanup(func() { s.drop(t, id) })
 	return &pod{s, id, config}
 }
@@ -150,7 +151,7 @@ func (p *pod) container(name string, command ...string) *runtimeapi.ContainerCon
 }
 
 // tryCreate creates a container. Like the kubelet, it first creates the directory of the
-// container's log, which CRI-O does not create.
+// container's log, because CRI-O does not create it.
 func (p *pod) tryCreate(t *testing.T, config *runtimeapi.ContainerConfig) (string, error) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
@@ -183,9 +184,10 @@ func (p *pod) sh(t *testing.T, name, script string) string {
 	return p.start(t, p.container(name, "sh", "-c", script))
 }
 
-// lets mounts a directory of the host as /host, and returns a function that creates the file "go"
-// in that directory. If a command executed in a container makes that container exit, the command
-// itself may be killed before it returns.
+// lets mounts a directory of the host as /host. It returns a function that creates the file "go"
+// in that directory. With it, a test makes a container exit whose program waits for the file. If
+// a command that is executed in the container made it exit instead, the command might be killed
+// before it returns.
 func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -198,8 +200,8 @@ func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 	}
 }
 
-// up waits until a container has logged "up": the earlier commands of its script, such as a
-// trap, have then been executed.
+// up waits until a container has logged "up". By then, the earlier commands of its script, such
+// as a trap, have been executed.
 func (p *pod) up(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join(p.config.GetLogDirectory(), name, "0.log")
@@ -237,7 +239,8 @@ func (s *suite) ended(t *testing.T, id string) *runtimeapi.ContainerStatus {
 	}
 }
 
-// wantCode accepts several codes if versions of containerd return different ones.
+// wantCode accepts several codes, because different versions of containerd may return different
+// ones.
 func wantCode(t *testing.T, err error, want ...codes.Code) {
 	t.Helper()
 	if got := status.Code(err); !slices.Contains(want, got) {

@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// testAttach communicates with a container's process until it exits.
+// testAttach attaches to a container's process until the process exits.
 func (s *suite) testAttach(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "read a; echo got $a; read a; echo then $a >&2; exit 3")
@@ -29,7 +29,7 @@ func (s *suite) testAttach(t *testing.T) {
 	}
 }
 
-// testTerminal runs a command with a terminal, whose output is one stream, and sends it the
+// testTerminal runs a command with a terminal, whose output is one stream. It also sends the
 // terminal's size.
 func (s *suite) testTerminal(t *testing.T) {
 	p := s.pod(t)

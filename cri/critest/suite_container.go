@@ -82,10 +82,11 @@ func (s *suite) testContainerName(t *testing.T) {
 	if err := s.RemoveContainer(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	p.create(t, config) // the name is free again
+	// The name is free again.
+	p.create(t, config)
 }
 
-// wantReserved checks the error for a second container app.
+// wantReserved checks the error for a second container with the name app.
 func (s *suite) wantReserved(t *testing.T, p *pod, id string, err error) {
 	t.Helper()
 	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
@@ -116,8 +117,8 @@ func (s *suite) testContainerEnds(t *testing.T) {
 	wantExit(t, s.ended(t, p.start(t, shared)), 137, "Error")
 }
 
-// If the program is missing, either the start fails, and the container has exited, or
-// CreateContainer fails, and there is no container.
+// If the program is missing, there are two cases. Either the start fails, and the container has
+// exited; or CreateContainer fails, and there is no container.
 func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "/no/such/program")
@@ -130,7 +131,8 @@ func (s *suite) testNotStarted(t *testing.T) {
 			t.Errorf("the failed CreateContainer left containers: %v, %v", list, err)
 		}
 		config.Command = []string{"true"}
-		p.create(t, config) // the name was released
+		// The name has been released.
+		p.create(t, config)
 		return
 	}
 	id := p.create(t, config)

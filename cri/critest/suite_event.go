@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testEvents follows a container from its creation to its removal on the event stream,
-// which containerd 1.6 does not have. Other listeners may consume events of containerd 1.7.
+// testEvents follows the events of a container from its creation to its removal. (containerd
+// 1.6 sends no events.) Other listeners may take events of containerd 1.7.
 func (s *suite) testEvents(t *testing.T) {
 	p := s.pod(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -27,10 +27,11 @@ func (s *suite) testEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ended := receive(ctx, stream)
-	over := func(err error) bool { // containerd 1.6, or CRI-O without enable_pod_events
+	// This is containerd 1.6, or CRI-O without enable_pod_events.
+	over := func(err error) bool {
 		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
 	}
-	// A stream does not report that it has started, so create containers until the first event
+	// A stream does not report that it has begun, so create containers until the first event
 	// arrives.
 	for i, begun := 0, false; !begun; i++ {
 		first := p.create(t, p.container(fmt.Sprintf("first%d", i), "true"))

@@ -52,7 +52,8 @@ func (s *suite) testSurroundings(t *testing.T) {
 	var names []string
 	for _, e := range s.readLog(t, s.ended(t, p.start(t, config)).GetLogPath()) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(e, "stdout F "), "=")
-		if name != "SHLVL" && name != "PWD" && name != "HOME" { // set by the shell itself
+		// The shell itself sets these variables.
+		if name != "SHLVL" && name != "PWD" && name != "HOME" {
 			names = append(names, name)
 		}
 	}

@@ -43,15 +43,15 @@ func (s *suite) testImage(t *testing.T) {
 	s.checkImageOfContainer(t, img)
 }
 
-// sameImage compares a listed image with the image in ImageStatus, in which CRI-O also sets the
-// specification.
+// sameImage compares a listed image with the one in ImageStatus. In the latter, CRI-O also sets
+// the specification.
 func sameImage(listed, shown *runtimeapi.Image) bool {
 	shown = proto.CloneOf(shown)
 	shown.Spec = listed.GetSpec()
 	return proto.Equal(listed, shown)
 }
 
-// A container that was created with the image's ID shows its name and its digest.
+// If a container was created with the image's ID, its status shows the image's name and digest.
 func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
 	t.Helper()
 	p := s.pod(t)
@@ -85,14 +85,16 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	config.Image = spec
 	_, err = p.tryCreate(t, config)
 	wantCode(t, err, codes.NotFound, codes.Unknown)
-	p.create(t, p.container("app", "true")) // the name was released
+	// The name has been released.
+	p.create(t, p.container("app", "true"))
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
 		t.Errorf("RemoveImage of a nonexistent image: %v", err)
 	}
 }
 
 // A runtime with HoldsImages refuses to remove an image that a container uses. On other runtimes,
-// the test does not try to remove it, because tests of other packages use the image concurrently.
+// the test does not try to remove it, because tests of other packages use the image at the same
+// time.
 func (s *suite) testImageInUse(t *testing.T) {
 	if !s.cfg.Profile.HoldsImages {
 		t.Skip("the runtime would remove the image")

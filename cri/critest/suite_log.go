@@ -15,7 +15,7 @@ import (
 
 var logLine = regexp.MustCompile(`^(\S+) (stdout|stderr) ([FP]) (.*)$`)
 
-// readLog returns a log's entries without their timestamps, which it checks.
+// readLog checks the timestamps of a log's entries, and returns the entries without them.
 func (s *suite) readLog(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -52,7 +52,8 @@ func (s *suite) testLog(t *testing.T) {
 			out = append(out, e)
 		}
 	}
-	// The runtime reads the two streams concurrently: only the order within each stream is certain.
+	// The runtime reads the two streams concurrently, so only the order within each stream is
+	// certain.
 	want := []string{"stdout F one", "stdout F "}
 	long, part := pad+"x", s.cfg.Profile.LogPart
 	if s.cfg.Profile.PartReads {
@@ -102,7 +103,7 @@ func (s *suite) testLogTail(t *testing.T) {
 	}
 }
 
-// The output of a terminal is one stream. runc disables carriage returns; conmon, CRI-O's monitor,
+// The output of a terminal is one stream. runc disables carriage returns; CRI-O's monitor, conmon,
 // enables them again.
 func (s *suite) testLogTTY(t *testing.T) {
 	p := s.pod(t)

@@ -10,9 +10,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testRecordRemoved removes containerd's records of containers, as `ctr containers rm`
-// does: the containers are still listed with their states, and can be removed, individually
-// and with their sandbox.
+// testRecordRemoved removes containerd's records of containers, as `ctr containers rm` does.
+// The runtime must still list the containers with their states, and podrun must be able to
+// remove them, individually and with their sandbox.
 func (s *suite) testRecordRemoved(t *testing.T) {
 	if s.ImageConn() == nil || !s.cfg.Profile.Tasks {
 		t.Skip("containerd's own services are not on this connection")

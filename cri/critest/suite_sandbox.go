@@ -79,7 +79,8 @@ func (s *suite) testSandboxName(t *testing.T) {
 		t.Error("sandboxes of different attempts have the same ID")
 	}
 	s.drop(t, p.id)
-	s.run(t, p.config) // the name is free again
+	// The name is free again.
+	s.run(t, p.config)
 }
 
 // wantSandboxReserved checks the error for a second sandbox with the same name.
@@ -145,9 +146,9 @@ func (s *suite) testSandboxStop(t *testing.T) {
 	wantCode(t, err, status.Code(s.cfg.Profile.noSandbox(p.id)))
 }
 
-// A program that exits on TERM does so, or is killed immediately; a program that ignores
-// TERM is killed at the call's deadline, or immediately. The test calls the service
-// directly, because the client stops containers before their sandbox.
+// A program that exits on TERM either does so, or is killed immediately. A program that ignores
+// TERM is killed at the call's deadline, or immediately. The test calls the service directly,
+// because the client stops containers before their sandbox.
 func (s *suite) testSandboxStopTERM(t *testing.T) {
 	p := s.pod(t)
 	obeys := p.sh(t, "obeys", "trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done")
@@ -156,7 +157,8 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	p.up(t, "ignores")
 	waits := s.cfg.Profile.WaitsForTERM
 	code, limit, atOnce := int32(137), 60*time.Second, 20*time.Second
-	if waits { // until a second before the deadline
+	// It waits until a second before the deadline.
+	if waits {
 		code, limit, atOnce = 4, 6*time.Second, 4*time.Second
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -164,7 +166,8 @@ func (s *suite) testSandboxStopTERM(t *testing.T) {
 	begun := time.Now()
 	_, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id})
 	took := time.Since(begun)
-	if waits && status.Code(err) == codes.DeadlineExceeded { // a second was not sufficient
+	// A second was not sufficient.
+	if waits && status.Code(err) == codes.DeadlineExceeded {
 		err = s.StopPodSandbox(t.Context(), p.id)
 	}
 	if err != nil {
@@ -218,5 +221,6 @@ func (s *suite) testUnknownHandler(t *testing.T) {
 		s.drop(t, id)
 	}
 	wantCode(t, err, codes.Unknown)
-	s.run(t, config) // the name was released
+	// The name has been released.
+	s.run(t, config)
 }

@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testSignals stops containers with a grace period: how a program reacts to TERM depends on
-// its trap, and on whether it is process 1 of its namespace.
+// testSignals stops containers with a grace period. How a program reacts to TERM depends on its
+// trap, and on whether it is process 1 of its namespace.
 func (s *suite) testSignals(t *testing.T) {
 	p := s.pod(t)
 	loop := "echo up; while :; do sleep 0.05; done"
@@ -18,7 +18,8 @@ func (s *suite) testSignals(t *testing.T) {
 		command []string
 		hostPID bool
 		code    int32
-	}{ // each prints "up" when it is ready for TERM
+		// Each script prints "up" when it is ready for TERM.
+	}{
 		{[]string{"sh", "-c", "trap 'exit 4' TERM; " + loop}, false, 4},
 		{[]string{"sh", "-c", "trap exit TERM; " + loop}, false, 0},
 		{[]string{"sh", "-c", "trap 'exit 5' TERM; echo up; sleep 1000 & wait"}, false, 5},
@@ -36,7 +37,8 @@ func (s *suite) testSignals(t *testing.T) {
 			}
 			id := p.start(t, config)
 			p.up(t, config.GetMetadata().GetName())
-			killed, grace := c.code == 137, 20*time.Second // more than a busy host requires to terminate the container
+			// This is more than a busy host requires to terminate the container.
+			killed, grace := c.code == 137, 20*time.Second
 			if killed {
 				grace = time.Second
 			}

@@ -76,7 +76,8 @@ func (s *suite) testStreamRefused(t *testing.T) {
 	for _, tty := range []bool{false, true} {
 		var out, errs bytes.Buffer
 		_, err := s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
-		for tries := 0; tty && s.cfg.Profile.LosesOutput && err == nil && tries < 50; tries++ { // the output, with the reason, was lost
+		// The output, which contains the reason, was lost.
+		for tries := 0; tty && s.cfg.Profile.LosesOutput && err == nil && tries < 50; tries++ {
 			_, err = s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
 		}
 		_, ok := errors.AsType[*cri.ExecError](err)

@@ -11,10 +11,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// LeaveTask brings a created container into the state in which containerd can be left by a
-// StartContainer whose client was killed: it is reported as exited, its task was created
-// and never started, and it cannot be removed. A client that is connected through Serve can
-// delete the task. LeaveTask returns false if there is no such container.
+// LeaveTask simulates a StartContainer whose client was killed. containerd can then leave a
+// created container in this state: it reports the container as exited, the container's task was
+// created and never started, and containerd cannot remove the container. A client that is
+// connected through Serve can delete the task. LeaveTask returns false if there is no such
+// container.
 func (rt *Runtime) LeaveTask(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -27,9 +28,9 @@ func (rt *Runtime) LeaveTask(id string) bool {
 	return true
 }
 
-// CancelStart brings a created container into the state in which containerd can leave it if
-// it canceled StartContainer because the client was killed. It returns false if there is no
-// such container.
+// CancelStart simulates a StartContainer that containerd canceled because the client was
+// killed. It leaves a created container in the state that can follow. It returns false if there
+// is no such container.
 func (rt *Runtime) CancelStart(id string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -42,9 +43,9 @@ func (rt *Runtime) CancelStart(id string) bool {
 	return true
 }
 
-// LeaveSandboxTask brings a sandbox into the state in which containerd 2 can be left by a
-// RunPodSandbox whose client was killed: it is not ready, and its task was created and
-// never started. RemovePodSandbox does not delete that task (containerd issue 12344).
+// LeaveSandboxTask simulates a RunPodSandbox whose client was killed. containerd 2 can then
+// leave a sandbox in this state: the sandbox is not ready, and its task was created and never
+// started. RemovePodSandbox does not delete that task (containerd issue 12344).
 func (rt *Runtime) LeaveSandboxTask(id string) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -57,7 +58,7 @@ func (rt *Runtime) LeaveSandboxTask(id string) {
 	rt.sandboxTasks[id] = true
 }
 
-// SandboxTasks lists the remaining tasks of LeaveSandboxTask.
+// SandboxTasks lists the tasks that LeaveSandboxTask created and that still exist.
 func (rt *Runtime) SandboxTasks() []string {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *container) undeletable() error {
 	return status.Errorf(codes.FailedPrecondition, "failed to delete containerd container %q: cannot delete running task %s: failed precondition", c.id, c.id)
 }
 
-// tasks implements the calls of containerd's own task service that podrun uses.
+// tasks implements those calls of containerd's own task service that podrun uses.
 type tasks struct {
 	tasksapi.UnimplementedTasksServer
 	rt *Runtime

@@ -9,7 +9,7 @@ import (
 	"path"
 )
 
-// dockerImages reads an archive from a version of docker save that did not write the OCI layout.
+// dockerImages reads an archive of a docker save whose version did not write the OCI layout.
 func (a *tarball) dockerImages() ([]named, []blob, error) {
 	var list []struct {
 		Config   string
@@ -54,8 +54,8 @@ func (a *tarball) dockerImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// blobOf returns the blob for a file; layers may be compressed by gzip. It hashes each file
-// only once, even if several images contain it.
+// blobOf returns the blob for a file. If the file is a layer, gzip may have compressed it. It
+// hashes each file only once, even if several images contain it.
 func (a *tarball) blobOf(name, mediaType string) (blob, error) {
 	name = path.Clean(name)
 	if b, ok := a.made[name]; ok {

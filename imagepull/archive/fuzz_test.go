@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// archives are shortened versions of those in TestDockerArchive and TestArchives.
+// archives are shortened versions of the archives in TestDockerArchive and TestArchives.
 var archives = [][]string{
 	{"a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", `{"os":"linux","architecture":"amd64"}`,
 		"manifest.json", `[{"Config":"c.json","RepoTags":["web:1"],"Layers":["a/layer.tar","b/layer.tar","c.tar"]}]`},
@@ -17,8 +17,8 @@ var archives = [][]string{
 		"blobs/sha256/bb", "one", "blobs/sha256/cc", `{"os":"linux","architecture":"amd64"}`},
 }
 
-// checkImages checks the properties on which podrun relies for an accepted archive: each
-// blob is inside the file and comes after its children.
+// checkImages checks the properties of an accepted archive on which podrun relies: each blob is
+// inside the file, and comes after its children.
 func checkImages(t *testing.T, f *os.File) {
 	a, err := readTarball(t.Context(), f)
 	if err != nil {
@@ -78,7 +78,8 @@ func FuzzLayout(f *testing.F) {
 		if oci {
 			name = "index.json"
 		}
-		for _, text := range []*string{&index, &first, &second} { // tarOf would treat it as a link
+		// tarOf would treat it as a link.
+		for _, text := range []*string{&index, &first, &second} {
 			*text = string(bytes.TrimPrefix([]byte(*text), []byte("-> ")))
 		}
 		checkImages(t, tarOf(t, name, index, "blobs/sha256/aa", first, "c.json", first, "blobs/sha256/cc", second, "a/layer.tar", second))

@@ -20,19 +20,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// chunk is how much of a blob to send in one message, in bytes: well below gRPC's default
-// limit of 4 MiB.
+// chunk is the number of bytes of a blob that Load sends in one message. It is well below
+// gRPC's default limit of 4 MiB.
 const chunk = 1 << 20
 
-// Load imports the images of an archive (docker-archive or OCI image layout, as an
-// uncompressed tar) into containerd and returns their full names (docker.io/library/web:1).
-// conn is the connection to containerd's socket; Load reads file at offsets and does not
-// close it. It names an image after writing all of the image's blobs; until then, a lease
-// protects the blobs from containerd's garbage collector.
+// Load imports the images of an archive (docker-archive or OCI image layout, as an uncompressed
+// tar) into containerd and returns their full names (docker.io/library/web:1). conn is the
+// connection to containerd's socket. Load reads file at offsets, and does not close it. It writes
+// all blobs of an image before it names the image. Until then, a lease protects the blobs from
+// containerd's garbage collector.
 //
-// The error is a gRPC status of containerd (Unimplemented if it has no content service), the cause
-// of ctx, or a plain error about the archive. With an error, Load returns the names of the images
-// that it loaded before.
+// The error is a gRPC status of containerd (Unimplemented if containerd has no content service),
+// the cause of ctx, or a plain error about the archive. If there is an error, Load returns the
+// names of the images that it loaded before the error.
 func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
 	a, err := readTarball(ctx, file)
 	if err != nil {
@@ -61,8 +61,7 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 	}
 	leased := metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease.GetLease().GetID())
 	defer func() {
-		// Without a lease, containerd's garbage collector removes content that no image
-		// refers to.
+		// Without a lease, containerd's garbage collector removes content to which no image refers.
 		_, _ = leases.Delete(context.WithoutCancel(ctx), &leasesapi.DeleteRequest{ID: lease.GetLease().GetID()})
 	}()
 	for _, b := range blobs {
@@ -95,8 +94,8 @@ func fullNames(names []string) ([]string, error) {
 	return out, nil
 }
 
-// writeBlob writes a blob with references to its children. It skips a blob that already
-// exists.
+// writeBlob writes a blob, and labels it with references to its children. It skips a blob that
+// already exists.
 func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -105,7 +104,8 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 		return err
 	}
 	call := func(r *contentapi.WriteContentRequest) error {
-		if err := stream.Send(r); err != nil && err != io.EOF { // after io.EOF, the response contains the reason
+		// After io.EOF, the response contains the reason.
+		if err := stream.Send(r); err != nil && err != io.EOF {
 			return err
 		}
 		_, err := stream.Recv()
@@ -156,7 +156,7 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 	return err
 }
 
-// references returns the labels from which containerd's garbage collector derives the
+// references returns the labels in which containerd's garbage collector looks for the
 // references of a blob.
 func references(b blob) map[string]string {
 	if len(b.children) == 0 {
@@ -169,7 +169,7 @@ func references(b blob) map[string]string {
 	return labels
 }
 
-// nameImage names an image. If another image has that name, the name moves to this image.
+// nameImage names an image. If another image has the name, the name moves to this image.
 func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
 	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
 	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})

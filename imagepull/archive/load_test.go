@@ -88,8 +88,8 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-// An index that refers to itself overflowed the stack, with any media type. Chains and trees of
-// indexes are refused at the limits.
+// An index that refers to itself used to overflow the stack, with any media type. podrun must
+// refuse chains and trees of indexes that exceed the limits.
 func TestHostileArchives(t *testing.T) {
 	const index = "application/vnd.oci.image.index.v1+json"
 	entry := func(digest string, size int, mediaType string) string {
@@ -97,7 +97,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	list := func(entries ...string) string { return `{"manifests":[` + strings.Join(entries, ",") + `]}` }
 	blob := func(digest string) string { return "blobs/sha256/" + digest }
-	// The size is part of the text that it describes, and always has as many digits.
+	// The size is part of the text that it describes, so it always has the same number of digits.
 	self := func(mediaType string) string {
 		size := 10
 		if len(mediaType) > 20 {
@@ -118,7 +118,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		files []string
-		want  string // in the error; "" means no error
+		want  string // part of the error; "" means no error
 	}{
 		"itself":              {[]string{"index.json", self(index), blob("aa"), self(index)}, "blob sha256:aa points to itself"},
 		"itself, as no index": {[]string{"index.json", self("a/b"), blob("aa"), self("a/b")}, ""},
@@ -139,7 +139,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// A load ends with its context, however large the archive is.
+// A load must end with its context, however large the archive is.
 func TestReadTarballEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")

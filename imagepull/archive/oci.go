@@ -41,8 +41,8 @@ func (a *tarball) ociImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// walk appends a blob after its children. Manifests that an index refers to may be missing:
-// an archive does not have to contain every platform.
+// walk appends a blob after its children. If an index refers to a manifest, the manifest may be
+// missing, because an archive need not contain every platform.
 func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]blob) error {
 	if whole, ok := seen[d.Digest]; ok && !whole {
 		return fmt.Errorf("blob %s points to itself", d.Digest)

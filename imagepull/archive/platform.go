@@ -23,7 +23,8 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if known, ok := a.has[name]; ok {
 		return known, nil
 	}
-	a.has[name] = nil // for an index that refers to itself, which walk refuses
+	// An index may refer to itself; walk refuses that.
+	a.has[name] = nil
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%s: indexes are nested more than %d deep", name, maxNesting)
 	}
@@ -55,8 +56,8 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	return out, nil
 }
 
-// platformOf reads the platform from an image's config. It returns nil if the config has
-// none.
+// platformOf reads the platform from an image's config. If the config does not specify one,
+// platformOf returns nil.
 func (a *tarball) platformOf(config string) ([]platform, error) {
 	var p platform
 	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {
@@ -65,8 +66,8 @@ func (a *tarball) platformOf(config string) ([]platform, error) {
 	return []platform{p}, nil
 }
 
-// forHost refuses an image that is not for the host's platform: containerd would accept it,
-// but never list it.
+// forHost refuses an image that is not for the host's platform. containerd would accept it, but
+// never list it.
 func forHost(name string, has []platform, host platform) error {
 	if len(has) == 0 || slices.Contains(has, host) {
 		return nil

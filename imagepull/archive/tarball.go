@@ -16,11 +16,12 @@ import (
 
 // tarball is an image archive on disk, with the positions of its files.
 type tarball struct {
-	ctx   context.Context // of the load: ends the hashing and listing of gigabytes
+	// context of the load; its end also ends the hashing and listing of gigabytes
+	ctx   context.Context
 	file  *os.File
 	files map[string]span
-	// has contains the platforms of the documents that were read so far, and made the blobs for the
-	// files of a docker-archive. The keys are file names.
+	// has contains the platforms of the documents that were read so far. made contains the blobs
+	// for the files of a docker-archive. The keys of both are file names.
 	has  map[string][]platform
 	made map[string]blob
 }
@@ -37,7 +38,7 @@ type descriptor struct {
 	Platform    *platform         `json:"platform,omitempty"`
 }
 
-// document is an index or a manifest, the kinds of blobs that refer to others.
+// document is an index or a manifest: these are the blobs that refer to other blobs.
 type document struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType,omitempty"`
@@ -46,23 +47,24 @@ type document struct {
 	Manifests     []descriptor `json:"manifests,omitempty"`
 }
 
-// blob is a blob to write to the runtime: a part of the archive, or generated data.
+// blob is a blob that Load writes to the runtime: a part of the archive, or generated data.
 type blob struct {
-	desc     descriptor
-	where    span
-	data     []byte // if not nil, used instead of where
+	desc  descriptor
+	where span
+	// if it is not nil, Load uses it instead of where
+	data     []byte
 	children []descriptor
 }
 
-// named is an image in an archive, and its names there.
+// named is an image in an archive, with the names that it has there.
 type named struct {
 	target    descriptor
 	names     []string
-	platforms []platform // those of its platforms that the archive contains
+	platforms []platform // those of the image's platforms that the archive contains
 }
 
-// Limits on an archive. With docker, an image has at most 127 layers; an index has one entry
-// per platform.
+// Limits on an archive. Docker limits an image to 127 layers. An index has one entry per
+// platform.
 const (
 	maxDocument = 4 << 20 // size of an index, a manifest or a config, in bytes
 	maxFiles    = 100000  // files in the tar, including links
@@ -72,7 +74,7 @@ const (
 )
 
 // readTarball finds the files in a tar. It follows links, because old versions of docker wrote a
-// link for a layer that occurs twice.
+// link for a layer that occurs a second time.
 func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	a := &tarball{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
 	links := map[string]string{}
@@ -107,7 +109,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	return a, nil
 }
 
-// counter counts the bytes that were read. Reads fail after its context has ended.
+// counter counts the bytes that were read. After the end of its context, reads fail.
 type counter struct {
 	ctx context.Context
 	r   io.Reader
@@ -123,7 +125,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open returns a reader of a part of the archive.
+// open returns a reader for a part of the archive.
 func (a *tarball) open(s span) io.Reader { return io.NewSectionReader(a.file, s.at, s.size) }
 
 // document parses a JSON file in the archive.
@@ -155,7 +157,8 @@ func (a *tarball) entries(name string) (document, error) {
 	return doc, err
 }
 
-// images returns the images in the archive and their blobs, each blob after its children.
+// images returns the images in the archive, and their blobs. Each blob comes after its
+// children.
 func (a *tarball) images() ([]named, []blob, error) {
 	if _, ok := a.files["index.json"]; ok {
 		return a.ociImages()

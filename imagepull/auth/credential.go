@@ -1,6 +1,7 @@
-// Package auth finds the credentials for pulling an image: in the pod's imagePullSecrets, in
-// docker configs and their credential helpers, and in the kubelet's credential provider
-// plugins (KEP-2133). Order and matching are the kubelet's (pkg/credentialprovider).
+// Package auth finds the credentials for pulling an image. It looks in the pod's
+// imagePullSecrets, in docker configs and their credential helpers, and in the kubelet's
+// credential provider plugins (KEP-2133). The order and the rules for matching are the
+// kubelet's (pkg/credentialprovider).
 package auth
 
 import (
@@ -13,28 +14,30 @@ import (
 // Credential is one way to log in to a registry. The zero value is anonymous access.
 type Credential struct {
 	Auth *runtimeapi.AuthConfig // the auth of PullImage; nil means anonymous
-	// Source names the origin for messages, so that the user can correct it when the
-	// registry refuses the credential ("Secret shop/registry", a path).
+	// Source names the origin of the credential in messages, such as "Secret shop/registry" or a
+	// path. With it, the user can correct a credential that the registry refuses.
 	Source string
-	// Secret is the Secret that contains the credential; nil for a credential of this host.
+	// Secret is the Secret that contains the credential; nil if the credential is one of this
+	// host.
 	Secret *corev1.Secret
 }
 
-// String returns the source, so that the credential never appears in a message.
+// String returns the source, so that no message contains the credential itself.
 func (c Credential) String() string { return c.Source }
 
 // GoString returns the source, for %#v.
 func (c Credential) GoString() string { return c.Source }
 
-// Found is the result of a search for an image's credentials. If there are no Credentials,
-// the image is pulled anonymously.
+// Found is the result of a search for an image's credentials. If it contains no Credentials,
+// podrun pulls the image anonymously.
 type Found struct {
 	Credentials []Credential // the best first
-	Notes       []string     // explain why sources could not be used, without quoting credentials
+	// reasons why sources could not be used; they quote no credentials
+	Notes []string
 }
 
-// entry is a credential and its key, which selects the registries: host[:port][/path], where
-// the labels of the host may be globs.
+// entry is a credential with a key that selects registries: host[:port][/path], where each
+// label of the host may be a glob.
 type entry struct {
 	key        string
 	credential Credential
@@ -43,16 +46,16 @@ type entry struct {
 // dockerHub is the key of Docker Hub, which also applies to docker.io.
 const dockerHub = "index.docker.io"
 
-// IsPullSecret reports whether a Secret contains credentials for registries: its type is
-// kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg and the value under the type's
-// key is not empty. The kubelet ignores other Secrets in imagePullSecrets.
+// IsPullSecret reports whether a Secret contains credentials for registries. Its type must be
+// kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg, and the value under the type's key
+// must not be empty. In imagePullSecrets, the kubelet ignores all other Secrets.
 func IsPullSecret(s *corev1.Secret) bool {
 	key, _ := pullSecretKey(s)
 	return len(s.Data[key]) > 0
 }
 
-// pullSecretKey returns the key of the docker config in a Secret of this type, or "" for
-// other types. legacy is true for the older format.
+// pullSecretKey returns the key of the docker config in a Secret of this type; "" for other
+// types. legacy is true for the older format.
 func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
 	switch s.Type {
 	case corev1.SecretTypeDockerConfigJson:
@@ -85,9 +88,9 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 	return out, nil
 }
 
-// FromSecrets returns the credentials in a pod's imagePullSecrets for an image reference, the best
-// first; it may return none without an error. The error concerns the reference, or a Secret that
-// cannot be parsed, which it names but does not quote.
+// FromSecrets returns those credentials in a pod's imagePullSecrets that apply to an image
+// reference, the best first. It may return none without an error. The error concerns the
+// reference, or a Secret that cannot be parsed. It names the Secret, but does not quote it.
 func FromSecrets(secrets []*corev1.Secret, ref string) ([]Credential, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {

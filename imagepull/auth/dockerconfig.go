@@ -13,25 +13,26 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dockerConfig is a docker config, as written by docker login, and as in a Secret of type
-// kubernetes.io/dockerconfigjson.
+// dockerConfig is a docker config in the form that docker login writes, and that a Secret of
+// type kubernetes.io/dockerconfigjson contains.
 type dockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
 	CredHelpers map[string]string     `json:"credHelpers"` // by registry
 	CredsStore  string                `json:"credsStore"`
 }
 
-// dockerAuth is one registry's entry.
+// dockerAuth is the entry of one registry.
 type dockerAuth struct {
-	Username      string `json:"username"`
-	Password      string `json:"password"`
-	Auth          string `json:"auth"` // base64 of username:password; takes precedence
+	Username string `json:"username"`
+	Password string `json:"password"`
+	// base64 of username:password; it has precedence over the fields below
+	Auth          string `json:"auth"`
 	IdentityToken string `json:"identitytoken"`
 	RegistryToken string `json:"registrytoken"`
 }
 
-// parseConfig parses a docker config; legacy selects the older format, without "auths" around the
-// entries. The error does not quote the config.
+// parseConfig parses a docker config. legacy selects the older format, in which the entries are
+// not in "auths". The error does not quote the config.
 func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	var c dockerConfig
 	into := any(&c)
@@ -55,8 +56,8 @@ func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 	return c, nil
 }
 
-// decodeAuth decodes an auth field. The field may lack padding, and may end in NULs if an
-// old version of docker wrote it.
+// decodeAuth decodes an auth field. An old version of docker may have written it without
+// padding, or with NULs at the end.
 func decodeAuth(field string) (user, password string, err error) {
 	coding := base64.StdEncoding
 	if !strings.HasSuffix(strings.TrimSpace(field), "=") {
@@ -73,8 +74,8 @@ func decodeAuth(field string) (user, password string, err error) {
 	return user, strings.Trim(password, "\x00"), nil
 }
 
-// entriesOf returns the credentials in a docker config. It skips entries without credentials,
-// which mean only that a credential store contains the credentials.
+// entriesOf returns the credentials in a docker config. It skips entries without credentials:
+// they only mean that a credential store has the credentials.
 func entriesOf(c dockerConfig, source string) []entry {
 	var out []entry
 	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {
@@ -85,14 +86,16 @@ func entriesOf(c dockerConfig, source string) []entry {
 			continue
 		}
 		if a.IdentityToken != "" {
-			auth.Username, auth.Password = "", "" // these are docker's placeholders for a token
+			// These are the placeholders that docker writes for a token.
+			auth.Username, auth.Password = "", ""
 		}
 		out = append(out, entry{key, Credential{Auth: auth, Source: source}})
 	}
 	return out
 }
 
-// keyOf converts a registry in docker's notation to a key, without scheme and API version.
+// keyOf converts a registry in docker's notation to a key, which has no scheme and no API
+// version.
 func keyOf(registry string) (string, bool) {
 	if !strings.HasPrefix(registry, "https://") && !strings.HasPrefix(registry, "http://") {
 		registry = "https://" + registry

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseConfig: parseConfig parses or refuses any docker config, each entry has
-// credentials, and an error reveals nothing except a registry's name.
+// FuzzParseConfig checks that parseConfig parses or refuses any docker config, that each entry
+// has credentials, and that an error reveals nothing except the name of a registry.
 func FuzzParseConfig(f *testing.F) {
 	for _, seed := range []string{
 		`{"auths":{"registry.example":{"auth":"dXNlcjpwYXNz"},"https://index.docker.io/v1/":{"username":"u","password":"p"}}}`,
@@ -16,7 +16,8 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add([]byte(seed), false)
 		f.Add([]byte(seed), true)
 	}
-	const secret = "c2VjcmV0LXRva2Vu" // not part of a registry's name
+	// This is not part of a registry's name.
+	const secret = "c2VjcmV0LXRva2Vu"
 	f.Fuzz(func(t *testing.T, data []byte, legacy bool) {
 		for _, text := range [][]byte{data, []byte(strings.ReplaceAll(string(data), `"auth":"`, `"auth":"`+secret))} {
 			c, err := parseConfig(text, legacy)

@@ -14,14 +14,15 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Keychain finds the credentials for images: those in the pod's imagePullSecrets, then those
-// of this host. The zero value uses only those of the pod. It is safe for concurrent use. It reads
-// docker configs at each pull, because they may change; it reads ProviderConfig only once.
+// Keychain finds the credentials for images. It looks first in the pod's imagePullSecrets, and
+// then on this host. The zero value uses only those of the pod. It is safe for concurrent use. It
+// reads docker configs at each pull, because they may change, but ProviderConfig only once.
 type Keychain struct {
 	AuthFile string   // a docker config that must exist; "" means none
 	Files    []string // docker configs that may be missing
-	Legacy   []string // .dockercfg files, read only if none of Files exists
-	// ProviderConfig is a CredentialProviderConfig, and ProviderDir the directory of its
+	// .dockercfg files, which are read only if none of Files exists
+	Legacy []string
+	// ProviderConfig is a CredentialProviderConfig, and ProviderDir is the directory of its
 	// plugins; "" means none.
 	ProviderConfig, ProviderDir string
 
@@ -30,11 +31,12 @@ type Keychain struct {
 	failed    error // error of reading ProviderConfig
 }
 
-// HostFiles returns the paths of this host's credentials, in the order in which podrun tries
-// them: first where docker login writes them, then where the kubelet searches
-// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME; ""
-// omits their paths. legacy contains the paths of .dockercfg files. The kubelet also searches its
-// working directory; podrun does not, because users may run it in any directory.
+// HostFiles returns the paths of this host's credentials in the order in which podrun tries them:
+// first the paths to which docker login writes, then those in which the kubelet searches
+// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is $HOME. If one of
+// them is "", HostFiles omits its paths. legacy contains the paths of .dockercfg files. The
+// kubelet also searches its working directory. podrun does not, because users may run podrun in
+// any directory.
 func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	dirs := []string{rootDir, "/var/lib/kubelet"}
 	if dockerConfig != "" {
@@ -51,11 +53,11 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
 }
 
-// Find returns the credentials to try for an image reference, the best first: those from the
-// pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's docker
-// configs. The error concerns the user's input (the reference, a Secret, AuthFile or
-// ProviderConfig), or is that of ctx. A failure to read another source becomes a note. Errors never
-// contain credentials.
+// Find returns the credentials to try for an image reference, the best first. They come from the
+// pod's imagePullSecrets, AuthFile, the credential provider plugins and the host's docker configs,
+// in this order. The error concerns the user's input (the reference, a Secret, AuthFile or
+// ProviderConfig), or is the error of ctx. If Find fails to read another source, it adds a note.
+// Errors never contain credentials.
 func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {
@@ -84,8 +86,8 @@ func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref strin
 	return found, nil
 }
 
-// plugins reads the configuration of the plugins. It reads the file only once, because a running
-// kubelet does not read it again either.
+// plugins reads the configuration of the plugins. It reads the file only once, because a kubelet
+// does not read it again while it runs either.
 func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,7 +98,8 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	if k.ProviderConfig != "" {
 		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
 		if ctx.Err() != nil {
-			return nil, err // err is not about the file, so the next call tries again
+			// The error is not about the file, so the next call tries again.
+			return nil, err
 		}
 		if err == nil {
 			if list.list, err = parseProviders(data); err != nil {
@@ -130,8 +133,8 @@ func (k *Keychain) files(ctx context.Context, found *Found, paths []string, lega
 	return any
 }
 
-// config adds the credentials for a repository from one docker config: its entries, then
-// those of its helpers.
+// config adds the credentials that one docker config has for a repository: first its entries,
+// then those of its helpers.
 func (f *Found) config(ctx context.Context, c dockerConfig, path, repository string) {
 	f.Credentials = append(f.Credentials, matching(entriesOf(c, path), repository)...)
 	helper, server := helperFor(c, repository)
@@ -147,8 +150,8 @@ func (f *Found) config(ctx context.Context, c dockerConfig, path, repository str
 	}
 }
 
-// helperFor returns the credential helper that a docker config names for a repository, and
-// the registry's name in the helper's notation.
+// helperFor returns the credential helper that a docker config names for a repository. It also
+// returns the registry's name in the helper's notation.
 func helperFor(c dockerConfig, repository string) (helper, server string) {
 	server = registryOf(repository)
 	if server == "docker.io" {
@@ -162,7 +165,7 @@ func helperFor(c dockerConfig, repository string) (helper, server string) {
 	return c.CredsStore, server
 }
 
-// maxCredentials is the maximum size of a file with credentials, in bytes, like that of a
+// maxCredentials is the maximum size of a file with credentials in bytes. It is the limit of a
 // Secret in the API.
 const maxCredentials = 1 << 20
 

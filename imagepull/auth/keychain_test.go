@@ -85,8 +85,8 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
   "auth":{"*.example":{"username":"'$WHO'","password":"pw"},"other.example":{"username":"x","password":"y"}}}'
 `
 
-// A response is cached as its plugin specifies. Another registry causes another call, and a
-// plugin that fails becomes a note without its output.
+// A response must be cached as its plugin specifies. Another registry must cause another call.
+// If a plugin fails, a note must report that without the plugin's output.
 func TestProvidersAnswersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	k := &Keychain{ProviderDir: dir, ProviderConfig: write(t, dir, "providers.yaml", providerConfig, 0o600)}

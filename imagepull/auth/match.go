@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/credentialprovider"
 )
 
-// matching returns the credentials that apply to a repository, the most specific first, like
-// the kubelet's keyring (pkg/credentialprovider).
+// matching returns the credentials that apply to a repository, the most specific ones first, as
+// in the kubelet's keyring (pkg/credentialprovider).
 func matching(entries []entry, repository string) []Credential {
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(b.key, a.key) })
@@ -28,7 +28,7 @@ func matching(entries []entry, repository string) []Credential {
 	return found
 }
 
-// hostOnly returns the host of a registry's name, without path, scheme or API version.
+// hostOnly returns only the host of a registry's name.
 func hostOnly(registry string) string {
 	key, _ := keyOf(registry)
 	host, _, _ := strings.Cut(key, "/")

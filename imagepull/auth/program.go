@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// helperTimeout limits the run time of a credential helper or provider. It is the
+	// helperTimeout limits the run time of a credential helper or provider plugin. It is the
 	// kubelet's value for plugins.
 	helperTimeout = time.Minute
 	// helperOutput is the maximum size of a helper's output, in bytes.
@@ -25,12 +25,12 @@ const (
 	// noCredentials is the message of a helper that has no credentials
 	// (docker-credential-helpers, credentials/error.go).
 	noCredentials = "credentials not found in native keychain"
-	// tokenUser is the username that marks the secret as an identity token.
+	// tokenUser is the username which means that the secret is an identity token.
 	tokenUser = "<token>"
 )
 
-// askHelper returns the credentials for a registry from docker-credential-<name>, or nil if the
-// helper has none. The error does not contain the program's output.
+// askHelper returns the credentials that docker-credential-<name> has for a registry. If the
+// helper has none, it returns nil. Its error does not contain the program's output.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
@@ -57,7 +57,7 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 }
 
 // runHelper runs a credential program and returns its output. The error describes how the
-// program failed, and does not contain its output.
+// program failed, without its output.
 func runHelper(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()

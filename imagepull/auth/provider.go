@@ -39,7 +39,7 @@ func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 	return c.Providers, errors.Join(errs...)
 }
 
-// checkProvider validates one provider like the kubelet (pkg/credentialprovider/plugin,
+// checkProvider validates one provider as the kubelet does (pkg/credentialprovider/plugin,
 // validateCredentialProviderConfig).
 func checkProvider(p kubeletconfig.CredentialProvider) error {
 	switch {
@@ -55,7 +55,7 @@ func checkProvider(p kubeletconfig.CredentialProvider) error {
 	return nil
 }
 
-// wants reports whether a provider's matchImages include a repository.
+// wants reports whether a provider's matchImages match a repository.
 func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	return slices.ContainsFunc(p.MatchImages, func(glob string) bool {
 		ok, err := credentialprovider.URLsMatchStr(glob, repository)
@@ -63,21 +63,22 @@ func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	})
 }
 
-// needsToken reports whether a provider requires service account tokens, which only a
-// cluster issues.
+// needsToken reports whether a provider requires service account tokens, which only a cluster
+// can issue.
 func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
 }
 
-// cached is a cached response of a provider.
+// cached is a response of a provider in the cache.
 type cached struct {
-	provider, key string // repository, registry, or "" for all images
+	// key is the repository, the registry, or "" for all images
+	provider, key string
 	until         time.Time
 	entries       []entry
 }
 
-// keep returns the cache entry for a response, which determines how long and for which images the
-// response is valid.
+// keep returns the cache entry for a response. The response determines how long and for which
+// images it is valid.
 func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
 	c := cached{provider: p.Name}
 	switch answer.CacheKeyType {

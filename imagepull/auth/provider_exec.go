@@ -16,7 +16,7 @@ import (
 )
 
 // providers runs the kubelet's credential provider plugins (KEP-2133). It is safe for
-// concurrent use, and runs one plugin at a time.
+// concurrent use. It runs only one plugin at a time.
 type providers struct {
 	dir  string // directory of the plugins
 	list []kubeletconfig.CredentialProvider
@@ -25,8 +25,8 @@ type providers struct {
 	cache []cached
 }
 
-// find adds the credentials from the plugins that match the repository. A failure of a
-// plugin becomes a note, because another credential may work.
+// find adds the credentials from the plugins whose matchImages match the repository. If a
+// plugin fails, find adds a note, because another credential may work.
 func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,8 @@ func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	}
 }
 
-// ask runs one plugin, unless an earlier response is still valid. The caller must hold p.mu.
+// ask runs one plugin. If an earlier response is still valid, it returns that response instead.
+// The caller must hold p.mu.
 func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialProvider, repository string) ([]entry, error) {
 	now := time.Now()
 	for _, c := range p.cache {

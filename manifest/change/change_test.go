@@ -30,8 +30,8 @@ spec:
     - {name: side, image: s:1}
 `
 
-// expect compares a changed pod with the original after the replacements, and checks that the original is
-// unchanged. If want is an error, only that is compared.
+// expect compares a changed pod with the original after the given replacements. It also checks that the
+// original is unchanged. If want is an error, expect compares only that.
 func expect(t *testing.T, change func(*corev1.Pod) (*corev1.Pod, error), wantErr string, replace ...string) {
 	t.Helper()
 	original := podOf(t, web)

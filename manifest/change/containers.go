@@ -12,8 +12,9 @@ import (
 // AllContainers is the pattern that matches every container.
 const AllContainers = "*"
 
-// inContainers calls change with each container and init container of a copy of the pod whose
-// name matches the pattern, and returns the copy. It is an error if no container matches.
+// inContainers calls change for each container and init container whose name matches the
+// pattern, in a copy of the pod, and returns the copy. If no container matches, it returns an
+// error.
 func inContainers(pod *corev1.Pod, pattern string, change func(*corev1.Container) error) (*corev1.Pod, error) {
 	out, found := pod.DeepCopy(), false
 	for _, list := range [][]corev1.Container{out.Spec.Containers, out.Spec.InitContainers} {
@@ -41,7 +42,8 @@ func inContainers(pod *corev1.Pod, pattern string, change func(*corev1.Container
 	return out, nil
 }
 
-// Images sets the images of the containers with these names, or of all for AllContainers.
+// Images sets the images of the containers with these names. AllContainers stands for all of
+// them.
 func Images(pod *corev1.Pod, images []Pair) (*corev1.Pod, error) {
 	for _, p := range images {
 		next, err := inContainers(pod, p.Key, func(c *corev1.Container) error {

@@ -35,8 +35,8 @@ func (e *Env) Add(changes []string) error {
 	return nil
 }
 
-// AddLines adds the variables in lines NAME=VALUE; the rest of a line after # is a comment. Other
-// lines are ignored, as in kubectl.
+// AddLines adds the variables in lines of the form NAME=VALUE. The rest of a line after # is a
+// comment. It ignores other lines, as kubectl does.
 func (e *Env) AddLines(text string) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -50,8 +50,8 @@ func (e *Env) AddLines(text string) {
 var invalidInEnv = regexp.MustCompile("[^a-zA-Z0-9_]")
 
 // AddKeys adds a variable for each of the keys of an object. If the argument only is not empty,
-// AddKeys skips the keys that it does not contain. Source returns the reference to a key. Renamed
-// contains the keys whose variables have names that differ from the key.
+// AddKeys adds only the keys that it contains. The function source returns the reference to a
+// key. renamed contains the keys for which the variable has another name than the key.
 func (e *Env) AddKeys(keys, only []string, source func(key string) *corev1.EnvVarSource) (renamed []Pair) {
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if len(only) > 0 && !slices.Contains(only, key) {
@@ -66,7 +66,8 @@ func (e *Env) AddKeys(keys, only []string, source func(key string) *corev1.EnvVa
 	return renamed
 }
 
-// ConfigMapKeys returns the keys of a ConfigMap that can be variables, and the source for AddKeys.
+// ConfigMapKeys returns those keys of a ConfigMap that can be variables, and the function source
+// for AddKeys.
 func ConfigMapKeys(m *corev1.ConfigMap) ([]string, func(string) *corev1.EnvVarSource) {
 	return slices.Collect(maps.Keys(m.Data)), func(key string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
@@ -74,7 +75,7 @@ func ConfigMapKeys(m *corev1.ConfigMap) ([]string, func(string) *corev1.EnvVarSo
 	}
 }
 
-// SecretKeys is ConfigMapKeys for a Secret.
+// SecretKeys does for a Secret what ConfigMapKeys does for a ConfigMap.
 func SecretKeys(s *corev1.Secret) ([]string, func(string) *corev1.EnvVarSource) {
 	return slices.Collect(maps.Keys(s.Data)), func(key string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
@@ -106,8 +107,9 @@ func (e Env) Change(pod *corev1.Pod) (*corev1.Pod, error) {
 	})
 }
 
-// changed returns the changed list: a variable keeps its place, and a new one is added at the end, in the
-// order of the command line. A name that is set twice gets the first value, as in kubectl.
+// changed returns the changed list. A changed variable keeps its place; new ones are added at the end, in
+// the order of the command line. If the command line sets a name twice, the first value applies, as in
+// kubectl.
 func (e Env) changed(have []corev1.EnvVar) []corev1.EnvVar {
 	done := map[string]bool{}
 	for _, name := range e.Remove {
@@ -137,8 +139,8 @@ func (e Env) changed(have []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// Listed returns the environment of the containers that match, as lines: values as NAME=VALUE,
-// references as comments.
+// Listed returns the environment of the containers that match, as lines. A value is NAME=VALUE,
+// and a reference is a comment.
 func (e Env) Listed(pod *corev1.Pod) (lines []string, err error) {
 	_, err = inContainers(pod, e.Containers, func(c *corev1.Container) error {
 		lines = append(lines, fmt.Sprintf("# Pod %s, container %s", pod.Name, c.Name))

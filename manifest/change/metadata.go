@@ -13,11 +13,11 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Difference describes what a change of labels or annotations did.
+// Difference describes the effect of a change of labels or annotations.
 type Difference struct {
 	Set     bool     // a value was added or changed
 	Removed bool     // a value was removed
-	Missing []string // keys to remove that did not exist
+	Missing []string // keys to remove that the pod did not have
 }
 
 // CheckLabels reports values that a label cannot have.
@@ -30,7 +30,8 @@ func CheckLabels(p Pairs) error {
 	return nil
 }
 
-// Labels changes the labels of a pod. Without overwrite, it is an error if a label has another value.
+// Labels changes the labels of a pod. Without overwrite, it returns an error if a label already has
+// another value.
 func Labels(pod *corev1.Pod, p Pairs, overwrite bool) (*corev1.Pod, Difference, error) {
 	if taken := p.taken(pod.Labels); !overwrite && len(taken) > 0 {
 		return nil, Difference{}, fmt.Errorf("%s, and --overwrite is false", strings.Join(taken, "; "))
@@ -41,8 +42,8 @@ func Labels(pod *corev1.Pod, p Pairs, overwrite bool) (*corev1.Pod, Difference, 
 	return out, d, nil
 }
 
-// Annotations changes the annotations of a pod. Without overwrite, it is an error if an annotation other
-// than the change cause has another value.
+// Annotations changes the annotations of a pod. Without overwrite, it returns an error if an annotation
+// other than the change cause already has another value.
 func Annotations(pod *corev1.Pod, p Pairs, overwrite bool) (*corev1.Pod, Difference, error) {
 	have := maps.Clone(pod.Annotations)
 	delete(have, manifest.ChangeCause)
@@ -55,7 +56,7 @@ func Annotations(pod *corev1.Pod, p Pairs, overwrite bool) (*corev1.Pod, Differe
 	return out, d, nil
 }
 
-// taken describes the keys that have another value.
+// taken describes the keys that already have another value.
 func (p Pairs) taken(have map[string]string) []string {
 	var out []string
 	for _, pair := range p.Set {
@@ -88,7 +89,7 @@ func (p Pairs) change(have map[string]string) (map[string]string, Difference) {
 	return out, d
 }
 
-// ListedPairs returns labels or annotations as sorted lines KEY=VALUE.
+// ListedPairs returns labels or annotations as lines KEY=VALUE, sorted.
 func ListedPairs(values map[string]string) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {

@@ -1,6 +1,6 @@
 // Package change computes changed definitions of pods, as kubectl set, label, annotate, patch and
-// edit do: each function returns a new pod, or a patch, from a definition and the arguments of a
-// command. It is pure, and does not validate the result.
+// edit do. From a definition and the arguments of a command, each function returns a new pod, or
+// a patch. It is pure, and does not validate the result.
 package change
 
 import (
@@ -12,7 +12,7 @@ import (
 // Pair is the argument KEY=VALUE of a command.
 type Pair struct{ Key, Value string }
 
-// Pairs are the changes of named values on a command line: KEY=VALUE sets one, KEY- removes
+// Pairs are the changes of named values on a command line. KEY=VALUE sets a value; KEY- removes
 // one.
 type Pairs struct {
 	Set    []Pair
@@ -34,7 +34,8 @@ func Split(args []string, what string) (names, changes []string, err error) {
 	return args[:at], args[at:], nil
 }
 
-// isChange reports whether an argument is KEY=VALUE or KEY-. The argument - is standard input.
+// isChange reports whether an argument is KEY=VALUE or KEY-. The argument - is no change, but
+// standard input.
 func isChange(arg string) bool {
 	return strings.Index(arg, "=") > 0 || len(arg) > 1 && strings.HasSuffix(arg, "-")
 }

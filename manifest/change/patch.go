@@ -26,12 +26,14 @@ const (
 // The limits of an API server for JSON patches.
 const (
 	maxOperations = 10000
-	maxCopied     = 3 << 20 // bytes that copy operations add
+	// number of bytes that copy operations may add
+	maxCopied = 3 << 20
 )
 
-func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied } // a global variable is the package's only way to set this limit
+// The package has only a global variable to set this limit.
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
-// Patch applies a patch to a definition; both are JSON, as is the result.
+// Patch applies a patch to a definition. Both are JSON, and so is the result.
 func Patch(definition []byte, kind PatchType, patch []byte) ([]byte, error) {
 	switch kind {
 	case JSON:
@@ -56,8 +58,9 @@ func applyJSON(definition, patch []byte) ([]byte, error) {
 	return operations.Apply(definition)
 }
 
-// Edited returns the strategic merge patch from a definition to an edited one. The patch can be applied to a
-// definition that another command has changed. It is an error if the kind or the name differs.
+// Edited returns the strategic merge patch from a definition to its edited version. podrun can also apply
+// the patch to a definition that another command has changed. If the kind or the name differs, Edited
+// returns an error.
 func Edited(original, edited []byte) ([]byte, error) {
 	patch, err := strategicpatch.CreateTwoWayMergePatch(original, edited, corev1.Pod{},
 		mergepatch.RequireKeyUnchanged("apiVersion"), mergepatch.RequireKeyUnchanged("kind"),
@@ -68,12 +71,12 @@ func Edited(original, edited []byte) ([]byte, error) {
 	return patch, err
 }
 
-// templates are the places of the pod template in a workload.
+// templates are the paths of the pod template in a workload.
 var templates = [][]string{{"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}}
 
 // OfTemplate converts a patch of a workload, such as {"spec":{"template":{"spec":…}}}, to the patch of
-// its pod. A patch of a Pod is returned unchanged. Rest lists the fields outside the template, which
-// podrun does not have.
+// the workload's pod. It returns a patch of a Pod unchanged. rest lists the fields outside the
+// template, which podrun does not have.
 func OfTemplate(kind PatchType, patch []byte) (ofPod []byte, rest []string, err error) {
 	if kind == JSON {
 		return operationsOfTemplate(patch)
@@ -103,11 +106,12 @@ func OfTemplate(kind PatchType, patch []byte) (ofPod []byte, rest []string, err 
 	return patch, rest, nil
 }
 
-// workloadFields are the fields in the specs of workloads that the spec of a Pod does not have.
+// workloadFields are the fields that the specs of workloads have and the spec of a Pod does
+// not.
 var workloadFields = []string{"backoffLimit", "completions", "concurrencyPolicy", "minReadySeconds", "paused", "parallelism", "podManagementPolicy", "progressDeadlineSeconds",
 	"replicas", "revisionHistoryLimit", "schedule", "selector", "serviceName", "startingDeadlineSeconds", "strategy", "suspend", "ttlSecondsAfterFinished", "updateStrategy", "volumeClaimTemplates"}
 
-// cutTemplate returns the value at a path, and the paths of the other fields.
+// cutTemplate returns the value at a path, and the paths of all other fields.
 func cutTemplate(fields map[string]json.RawMessage, path []string, at string) (template []byte, rest []string, found bool) {
 	value, ok := fields[path[0]]
 	if !ok {
@@ -130,7 +134,7 @@ func cutTemplate(fields map[string]json.RawMessage, path []string, at string) (t
 	return template, rest, found
 }
 
-// operationsOfTemplate is OfTemplate for a JSON patch.
+// operationsOfTemplate does for a JSON patch what OfTemplate does.
 func operationsOfTemplate(patch []byte) (ofPod []byte, rest []string, err error) {
 	var operations []map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &operations); err != nil {
@@ -145,7 +149,8 @@ func operationsOfTemplate(patch []byte) (ofPod []byte, rest []string, err error)
 			}
 			for _, place := range templates {
 				if inner, ok := strings.CutPrefix(path, "/"+strings.Join(place, "/")+"/"); ok {
-					operation[key], _ = json.Marshal("/" + inner) // marshaling a string cannot fail
+					// Marshaling a string cannot fail.
+					operation[key], _ = json.Marshal("/" + inner)
 					path = ""
 					converted++
 					break

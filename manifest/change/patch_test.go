@@ -10,8 +10,9 @@ const definition = `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":
 
 func TestPatch(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind        PatchType
-		patch, want string // want may be a part of an error
+		kind PatchType
+		// want may be a part of an error.
+		patch, want string
 	}{
 		"strategic merges containers by name": {Strategic, `{"spec":{"containers":[{"name":"side","image":"s:2"}]}}`, strings.Replace(definition, "s:1", "s:2", 1)},
 		"strategic removes a container":       {Strategic, `{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}`, strings.Replace(definition, `,{"image":"s:1","name":"side"}`, "", 1)},
@@ -37,7 +38,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestPatchCopies: copy operations cannot multiply the size of a definition without limit.
+// TestPatchCopies checks that copy operations cannot multiply the size of a definition without
+// limit.
 func TestPatchCopies(t *testing.T) {
 	var operations []string
 	for i := range 40 {
@@ -98,7 +100,7 @@ func TestEdited(t *testing.T) {
 			}
 		})
 	}
-	// The patch keeps a change that another command has made.
+	// The patch must keep a change that another command has made.
 	patch, err := Edited([]byte(definition), []byte(strings.Replace(definition, "a:1", "a:2", 1)))
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ type Resources struct {
 	Containers       string // a pattern for the names of the containers
 }
 
-// ParseResources parses a list such as cpu=200m,memory=512Mi. Flag is the name of the flag in
-// errors.
+// ParseResources parses a list such as cpu=200m,memory=512Mi. The argument flag is the name of
+// the flag in errors.
 func ParseResources(flag, text string) (corev1.ResourceList, error) {
 	if text == "" {
 		return nil, nil

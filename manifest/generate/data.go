@@ -34,8 +34,8 @@ func (d *Data) Add(key string, value []byte) error {
 	return nil
 }
 
-// AddPair adds an entry of the form KEY=VALUE. The argument flag is the name of the flag from
-// which the pair comes, for errors.
+// AddPair adds an entry of the form KEY=VALUE. The argument flag is the name of the flag with
+// the pair, for errors.
 func (d *Data) AddPair(flag, pair string) error {
 	key, value, ok := strings.Cut(pair, "=")
 	if !ok || key == "" {
@@ -47,7 +47,7 @@ func (d *Data) AddPair(flag, pair string) error {
 	return nil
 }
 
-// ConfigMap returns a ConfigMap. Values that are not UTF-8 are its binaryData.
+// ConfigMap returns a ConfigMap. If a value is not UTF-8, it is in binaryData.
 func (d *Data) ConfigMap(name string) *corev1.ConfigMap {
 	m := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for key, value := range d.values {
@@ -80,7 +80,8 @@ func (r Registry) Secret(name string) (*corev1.Secret, error) {
 		return nil, errors.New("--docker-username and --docker-password are required")
 	}
 	if r.Server == "" {
-		r.Server = "https://index.docker.io/v1/" // kubectl's default, docker's name of Docker Hub
+		// This is kubectl's default, and docker's name of Docker Hub.
+		r.Server = "https://index.docker.io/v1/"
 	}
 	entry := map[string]string{"username": r.Username, "password": r.Password,
 		"auth": base64.StdEncoding.EncodeToString([]byte(r.Username + ":" + r.Password))}
@@ -95,7 +96,8 @@ func (r Registry) Secret(name string) (*corev1.Secret, error) {
 	return d.Secret(name, corev1.SecretTypeDockerConfigJson), nil
 }
 
-// TLSSecret returns a Secret of type kubernetes.io/tls from PEM files that belong together.
+// TLSSecret returns a Secret of type kubernetes.io/tls from two PEM files, which must belong
+// together.
 func TLSSecret(name string, cert, key []byte) (*corev1.Secret, error) {
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
 		return nil, fmt.Errorf("--cert and --key: %w", err)

@@ -1,6 +1,6 @@
 // Package generate creates objects from command-line flags, as kubectl run, kubectl create and
-// docker run do. It is pure: files, environment variables and the working directory come in
-// as arguments. Errors name the flag with the invalid value.
+// docker run do. It is pure: files, environment variables and the working directory are
+// arguments. Errors name the flag with the invalid value.
 package generate
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Manifest returns an object as the JSON of a manifest, without the empty fields that the
-// API types always marshal, such as status.
+// Manifest returns an object as the JSON of a manifest. It omits the empty fields that the API
+// types always marshal, such as status.
 func Manifest(object any) ([]byte, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -30,7 +30,7 @@ func Manifest(object any) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// removeEmpty removes the fields whose empty value means the same as no value.
+// removeEmpty removes fields whose empty value means the same as no value.
 func removeEmpty(fields map[string]any) {
 	for name, value := range fields {
 		switch value := value.(type) {
@@ -54,8 +54,8 @@ func removeEmpty(fields map[string]any) {
 // invalidInName are the characters that an object's name cannot contain.
 var invalidInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nameOf returns the last part of an image's name, without tag and digest, as the name of an
-// object. It may be empty.
+// nameOf returns the last part of an image's name, without tag and digest. It serves as the
+// name of an object. It may be empty.
 func nameOf(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	image = image[strings.LastIndex(image, "/")+1:]
@@ -75,7 +75,8 @@ func quantity(flag, given, text string) (apiresource.Quantity, error) {
 	return q, nil
 }
 
-// memoryUnits are docker's units, which are powers of 1,024: in Kubernetes, m is a thousandth.
+// memoryUnits are docker's units, which are powers of 1,024. They must be converted, because in
+// Kubernetes, m is a thousandth.
 var memoryUnits = map[byte]string{'b': "", 'k': "Ki", 'm': "Mi", 'g': "Gi"}
 
 // memory converts a quantity in docker's units (64m) to Kubernetes' units (64Mi). It returns
@@ -94,7 +95,7 @@ func memory(text string) string {
 	return text
 }
 
-// limits returns the resources of the flags --cpus and --memory, either of which may be "".
+// limits returns the resources for the flags --cpus and --memory. Either value may be "".
 func limits(cpus, mem string) (corev1.ResourceRequirements, []error) {
 	var errs []error
 	list := corev1.ResourceList{}
@@ -118,8 +119,8 @@ func limits(cpus, mem string) (corev1.ResourceRequirements, []error) {
 	return corev1.ResourceRequirements{Limits: list}, errs
 }
 
-// Env converts pairs of the forms NAME=VALUE and NAME. For the latter, lookup returns the
-// value. Like docker, Env omits variables that lookup does not find.
+// Env converts entries of the forms NAME=VALUE and NAME. For the latter, it calls lookup to get
+// the value. If lookup does not find a variable, Env omits it, as docker does.
 func Env(pairs []string, lookup func(string) (string, bool)) ([]corev1.EnvVar, error) {
 	var out []corev1.EnvVar
 	for _, pair := range pairs {
@@ -137,7 +138,7 @@ func Env(pairs []string, lookup func(string) (string, bool)) ([]corev1.EnvVar, e
 	return out, nil
 }
 
-// Lines returns the lines NAME=VALUE of an env file, without comments and empty lines.
+// Lines returns the lines NAME=VALUE of an env file. It omits comments and empty lines.
 func Lines(file string) []string {
 	var out []string
 	for line := range strings.Lines(strings.TrimPrefix(file, "\ufeff")) {

@@ -38,7 +38,8 @@ for arg in "$@"; do
 done
 `
 
-// release writes a release to dir: an archive, as hack/release does, and its checksums.
+// release writes a release to dir: an archive in the form that hack/release produces, and its
+// checksums.
 func release(t *testing.T, dir string) (digest string) {
 	t.Helper()
 	name := "podrun-bundle_" + version + "_linux_" + runtime.GOARCH
@@ -81,8 +82,8 @@ type step struct {
 	outputs string // the file
 }
 
-// newStep returns the step of action.yml as GitHub runs it, with these inputs and with the
-// defaults of the others.
+// newStep returns the step of action.yml as GitHub runs it. Inputs that are not given have
+// their defaults.
 func newStep(t *testing.T, checkout string, inputs map[string]string) *step {
 	t.Helper()
 	def := readAction(t)
@@ -162,8 +163,7 @@ func readAction(t *testing.T) (def definition) {
 	return all.definition
 }
 
-// TestDefinition checks that every input is passed to the script, and that the step sets every
-// output.
+// TestDefinition checks that the step passes every input to the script, and sets every output.
 func TestDefinition(t *testing.T) {
 	def := readAction(t)
 	step := def.Runs.Steps[0]
@@ -215,8 +215,9 @@ func TestAction(t *testing.T) {
 	for name, c := range map[string]struct {
 		inputs map[string]string
 		code   int
-		want   string // a line of the output; a pattern
-		path   string
+		// a pattern for a line of the output
+		want string
+		path string
 	}{
 		"run":           {map[string]string{"version": version, "file": "a.yaml 'b c.yaml'", "args": "--timeout 10m\n--env 'A=$(x) y' \"\""}, 0, `<run><-o><github><a.yaml><b c.yaml><--timeout><10m><--env><A=\$\(x\) y><>`, installed + "/podrun"},
 		"v":             {map[string]string{"version": "v" + version, "file": "a.yaml"}, 0, `<run><-o><github><a.yaml>`, installed + "/podrun"},
@@ -261,8 +262,8 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestCancel: the runner sends a signal only to the step's process. podrun must receive it, and
-// the step must wait for podrun.
+// TestCancel covers a signal that the runner sends only to the step's process. podrun must
+// receive it, and the step must wait for podrun.
 func TestCancel(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "podrun")
 	write(t, own, fakePodrun)
@@ -295,7 +296,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestSignature checks that the signature of SHA256SUMS must be valid once allowed_signers has a key.
+// TestSignature checks that when allowed_signers has a key, the signature of SHA256SUMS must be
+// valid.
 func TestSignature(t *testing.T) {
 	releases, signed := t.TempDir(), t.TempDir()
 	release(t, releases)

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// The architecture (ARCHITECTURE.md) as rules on the syntax of the source, which require
-// no build: layers, imports, names, documentation. bite_test.go shows that each rule
-// finds violations.
+// The architecture (ARCHITECTURE.md) as rules on the syntax of the source: layers, imports,
+// names and documentation. The rules require no build. bite_test.go shows that each rule finds
+// violations.
 
 // module is the import path of this module.
 const module = "github.com/podrun/podrun"
@@ -54,9 +54,10 @@ func TestArchitecture(t *testing.T) {
 
 // source is one Go file.
 type source struct {
-	name   string // run/lifecycle/next.go
-	pkg    string // the directory: run/lifecycle; "." for main.go's
-	test   bool   // *_test.go
+	name string // run/lifecycle/next.go
+	// the directory, such as run/lifecycle; "." for main.go
+	pkg    string
+	test   bool // *_test.go
 	lines  int
 	syntax *ast.File
 	set    *token.FileSet
@@ -78,7 +79,7 @@ func parse(name string, text []byte) (*source, error) {
 	}, nil
 }
 
-// built reports whether the file's //go:build line holds in an ordinary build.
+// built reports whether the file's //go:build line is true in an ordinary build.
 func built(file *ast.File) bool {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -132,7 +133,8 @@ func (s *source) imports() map[string]string {
 	for _, spec := range s.syntax.Imports {
 		full, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			continue // the parser would have refused it
+			// The parser would have rejected it.
+			continue
 		}
 		name := path.Base(full)
 		if strings.HasPrefix(name, "v") && strings.Trim(name[1:], "0123456789") == "" {
@@ -146,7 +148,7 @@ func (s *source) imports() map[string]string {
 	return out
 }
 
-// own returns the part of an import path that names a package of podrun.
+// own returns the part of an import path that names a package of podrun; "" for other paths.
 func own(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true
@@ -157,16 +159,16 @@ func own(importPath string) (string, bool) {
 // directory is a directory of podrun and the packages that its packages may import.
 type directory struct {
 	name string
-	may  []string // "cri" is that package, "host/..." includes all packages below it
-	// inside lists the directory's packages if they are ordered: each may import those
+	may  []string // "cri" is only that package; "host/..." includes all packages below it
+	// inside lists the directory's packages if they are ordered: each package may import those
 	// before it.
 	inside []string
 	why    string
 }
 
-// directories is the architecture: no directory imports one below it in this table, which
-// makes cycles impossible. Nouns (admission to imagepull) do not import each other:
-// package run passes values from one to the next.
+// directories is the architecture. No directory imports a directory below it in this table, so
+// cycles are impossible. Nouns (admission to imagepull) do not import each other: package run
+// passes values from one to the next.
 var directories = []directory{
 	{"internal", nil, nil, "shared, and without a meaning of its own"},
 	{"cri", []string{"internal/..."}, nil, "the runtime's client; knows no pods"},
@@ -187,7 +189,7 @@ var directories = []directory{
 	{".", []string{"cmd", "internal/heap"}, nil, "main.go"},
 }
 
-// support are directories and packages that are never linked into podrun: they may import
+// support are directories and packages that are never linked into podrun, so they may import
 // anything.
 var support = []string{"hack", "test", "embedded/bundle", "cri/critest", "internal/treetest"}
 
@@ -212,8 +214,8 @@ func (d directory) permits(from, to string) bool {
 	return d.inside == nil || slices.Index(d.inside, to) < slices.Index(d.inside, from)
 }
 
-// checkLayers checks every import within podrun against the table. Tests may import
-// anything, because they are not linked.
+// checkLayers checks every import of one podrun package by another against the table. Tests may
+// import anything, because they are not linked.
 func checkLayers(all tree) []string {
 	var out []string
 	for _, s := range all {
@@ -237,8 +239,8 @@ func checkLayers(all tree) []string {
 	return sorted(out)
 }
 
-// checkAllowed finds permitted imports that no file uses, and directories that may import
-// one below them.
+// checkAllowed finds two kinds of mistakes in the table: permitted imports that no file uses,
+// and directories that may import one below them.
 func checkAllowed(all tree) []string {
 	var out []string
 	used := map[string]bool{}
@@ -263,7 +265,7 @@ func checkAllowed(all tree) []string {
 	return sorted(out)
 }
 
-// banned are import paths, including all below them, that must not be linked.
+// banned are import paths that must not be linked. Each includes all paths below it.
 var banned = []struct{ path, why string }{
 	{"k8s.io/kubernetes/pkg/kubelet/network/dns", "15 MB or more; dns does its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/cm", "15 MB or more; cgroup does its work"},
@@ -275,18 +277,19 @@ var banned = []struct{ path, why string }{
 	{"k8s.io/client-go/kubernetes/scheme", "11.6 MB: every kind that there is; manifest names those that it reads"},
 }
 
-// light are packages below a banned path that may be imported anyway.
+// light are packages below a banned path that podrun may import anyway.
 var light = []string{"k8s.io/kubernetes/pkg/volume/util/subpath"}
 
-// bannedFor are import paths, including all below them, that one package must not import.
+// bannedFor are import paths that one package must not import. Each includes all paths below
+// it.
 var bannedFor = map[string][]struct{ path, why string }{
 	"cmd": {{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"}},
 }
 
-// forTests is a module that only support may import, so that it is not linked.
+// forTests is a module that only packages of support may import, so that it is not linked.
 const forTests = "mvdan.cc/sh/v3"
 
-// checkImports finds imports that cost too much, or that belong in other packages.
+// checkImports finds imports that cost too much, or that only other packages may use.
 func checkImports(all tree) []string {
 	var out []string
 	for _, s := range all {

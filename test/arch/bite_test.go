@@ -34,7 +34,8 @@ func TestArchitectureBites(t *testing.T) {
 		name  string
 		check func(tree) []string
 		files map[string]string
-		want  []string // each a part of one complaint, in order
+		// for each complaint, in order, a part of its text
+		want []string
 	}{
 		{"a noun imports a shared package, the engine a noun, a test anything", checkLayers, map[string]string{
 			"dns/dns.go":         `package dns; import "github.com/podrun/podrun/internal/event"`,
@@ -147,7 +148,7 @@ func complains(t *testing.T, got, want []string) {
 	}
 }
 
-// TestAllowedBites: the table has no cycle and no unused entry.
+// TestAllowedBites checks that checkAllowed reports a cycle and an unused entry.
 func TestAllowedBites(t *testing.T) {
 	before := directories
 	defer func() { directories = before }()
@@ -158,8 +159,9 @@ func TestAllowedBites(t *testing.T) {
 	})), []string{"dns: may import run, which is not above it", "run: does not import cri", "run: may import host/..., which is not above it"})
 }
 
-// TestPurityBites loads a small module with the same names, in which each case is a
-// package: the Go command takes as long for one package as for all.
+// TestPurityBites loads a small module in which each case is a package and the names are
+// podrun's. It loads all cases at once, because the Go command takes as long for one package as
+// for all.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
 		imports string // paths, separated by spaces

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Names in backticks on a page: run/next.go, or run.Engine.Apply, in which the last
-// element of the package's path comes first.
+// Names in backticks on a page: run/next.go, or run.Engine.Apply, which begins with the last
+// element of the package's path.
 var (
 	codeInPage = regexp.MustCompile("`([^`\n]+)`")
 	goFile     = regexp.MustCompile(`^[a-z_/]+\.go$`)
@@ -23,8 +23,8 @@ var (
 // read it in five minutes.
 const introduction = 1200
 
-// TestArchitecturePages checks that the files and names in ARCHITECTURE.md and
-// docs/design exist, and that these name every directory and package.
+// TestArchitecturePages checks that the files and names in ARCHITECTURE.md and docs/design
+// exist, and that these pages name every directory and package.
 func TestArchitecturePages(t *testing.T) {
 	pages, err := filepath.Glob("docs/design/*.md")
 	if err != nil {

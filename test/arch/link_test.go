@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// unlinked are import paths, including all below them, that podrun must not reach through
-// any package, in addition to banned: each of them has a cost for every command.
+// unlinked are import paths that podrun must not reach through any package, in addition to
+// banned: each of them has a cost for every command. Each includes all paths below it.
 var unlinked = []struct{ path, why string }{
 	{"golang.org/x/net/trace", "pages that nothing shows: 0.3 MB; build with the tag grpcnotrace"},
 	{"html/template", "podrun writes no HTML"},
@@ -32,9 +32,9 @@ var unlinked = []struct{ path, why string }{
 	{forTests, "it is for tests only"},
 }
 
-// earned lists the packages whose benefit justifies their cost. The costs were measured when they
-// were linked: the size of the binary, and the medians of 200 alternating pairs of `version
-// --client` (processor time).
+// earned lists the packages whose benefit justifies their cost. The costs were measured when the
+// packages were linked. They are the additional size of the binary, and the medians of 200
+// alternating pairs of `version --client` (processor time).
 var earned = []struct {
 	path, why string
 	mb, ms    float64
@@ -43,8 +43,8 @@ var earned = []struct {
 	{"runtime/pprof", "grpc's labels of goroutines. Package heap turns the sampling of allocations off (heap.TestNoSampling)", 0.1, 0},
 }
 
-// The budget for the packages in earned: the binary has 48 MB (test/bench), its start
-// takes 7 ms.
+// The budget for the packages in earned. The binary has 48 MB (test/bench), and its start takes
+// 7 ms.
 const (
 	earnedMB = 8
 	earnedMs = 0.5
@@ -65,8 +65,8 @@ func TestEarned(t *testing.T) {
 	}
 }
 
-// TestUnlinked follows all imports of the binary, including those of other modules,
-// because an update of a module may add a package that costs more than it is worth.
+// TestUnlinked follows all imports of the binary, including those of other modules: a new
+// version of a module may import a package that costs more than it is worth.
 func TestUnlinked(t *testing.T) {
 	for _, complaint := range checkLinked(linked(t)) {
 		t.Error(complaint)
@@ -92,8 +92,8 @@ func TestUnlinkedBites(t *testing.T) {
 		[]string{"k8s.io/kubernetes/pkg/volume/util/fs is linked", "testing, which a imports"})
 }
 
-// checkLinked finds packages that must not be linked. Each line has a package and its
-// imports.
+// checkLinked finds packages that must not be linked. In its input, each line has a package and
+// its imports.
 func checkLinked(graph string) []string {
 	var out []string
 	for line := range strings.Lines(graph) {
@@ -107,7 +107,7 @@ func checkLinked(graph string) []string {
 	return sorted(out)
 }
 
-// importers returns a package that imports another one.
+// importers returns, for each package, one package that imports it.
 func importers(graph, path string) string {
 	for line := range strings.Lines(graph) {
 		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains(fields[1:], path) {

@@ -1,5 +1,5 @@
-// Package arch tests the architecture: which package may import which, that planning is pure,
-// names, documentation, and what the binary links. The tests read the source from the
+// Package arch tests the architecture: which package may import which, whether planning is
+// pure, names, documentation, and what the binary links. The tests read the source from the
 // repository's root.
 package arch
 

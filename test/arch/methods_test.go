@@ -8,8 +8,8 @@ import (
 )
 
 // maxMethods is the maximum number of methods of a type of the engine, including promoted
-// ones: a type with more has several responsibilities. Engine may have more, because it has a
-// method for each operation.
+// methods. A type with more methods has several responsibilities. Engine may have more, because
+// it has a method for each operation.
 const maxMethods = 40
 
 func TestMethods(t *testing.T) {

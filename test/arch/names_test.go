@@ -41,13 +41,14 @@ func checkDocs(all tree) []string {
 	return sorted(out)
 }
 
-// Limits for code that can be read in one pass: advice, which hack/lint prints.
+// Limits for code that a developer can read in one pass. They are advice, which hack/lint
+// prints.
 const (
 	maxFunction = 60
 	maxFile     = 400
 )
 
-// TestLengths prints the functions and files that exceed them; it does not fail.
+// TestLengths prints the functions and files that exceed the limits; it does not fail.
 func TestLengths(t *testing.T) {
 	for _, advice := range lengths(readTree(t, ".")) {
 		t.Log(advice)

@@ -13,25 +13,25 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure are the packages that plan and decide: none of their functions reads or changes
-// the state of the system, or calls, directly or indirectly, a function of podrun that
-// does. Clock, IDs and environment are arguments. Calls through an interface or a
-// function value are not followed, because the caller passes these in.
+// pure are the packages that plan and decide. None of their functions may read or change the
+// state of the system, or call, directly or indirectly, a function of podrun that does. The
+// clock, IDs and the environment are arguments of these functions. The test does not follow
+// calls through an interface or a function value, because the caller passes these in.
 var pure = []string{
 	"admission", "dns", "host", "run/lifecycle", "run/prepare",
 	"internal/event", "internal/identity", "internal/resource",
 	"serve/imagegc", "serve/shutdown",
 }
 
-// alsoPure are pure functions of other packages: decisions of the supervisor, and parsers
-// of fetched input.
+// alsoPure are pure functions in other packages: decisions of the supervisor, and parsers of
+// fetched input.
 var alsoPure = []string{
 	"cri.Value", "host/doctor.Examine", "host/nodeconfig.Parse", "imagepull.Classify", "manifest.Load",
 	"sandbox/cni.Parse", "serve/eviction.Next", "serve/source.Merge", "serve/supervisor.Decide", "volume.New",
 }
 
-// effects reports whether a name of an external package reads or changes the system. A
-// function does even if it is only passed as a value; types and constants do not.
+// effects reports whether a name of an external package reads or changes the system. A function
+// counts even if it is only passed as a value; types and constants do not count.
 var effects = map[string]func(name string) bool{
 	"time":          oneOf("Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep", "LoadLocation", "Local"),
 	"context":       starts("WithTimeout", "WithDeadline"),
@@ -66,7 +66,7 @@ func starts(prefixes ...string) func(string) bool {
 	}
 }
 
-// systemCall distinguishes unix.Open from constants such as unix.O_PATH.
+// systemCall matches unix.Open, but not constants such as unix.O_PATH.
 func systemCall(n string) bool {
 	return strings.ContainsFunc(n, unicode.IsLower) && !strings.HasSuffix(n, "_t")
 }
@@ -91,8 +91,9 @@ type calls struct {
 type body struct {
 	pkg, name string // run/lifecycle, Next or Worker.until
 	at        string // file and line
-	effect    string // the impure name that it uses, with its position; "" if there is none
-	calls     []*types.Func
+	// the impure name that the function uses, with its position; "" if there is none
+	effect string
+	calls  []*types.Func
 }
 
 // loadCalls loads the packages of a module with their types, without tests.
@@ -113,7 +114,7 @@ func loadCalls(t *testing.T, dir string, patterns ...string) *calls {
 	return out
 }
 
-// add records the functions of a package. It does not follow the initializers of package
+// add records the functions of a package. It does not include the initializers of package
 // variables.
 func (c *calls) add(p *packages.Package) {
 	pkg, ok := own(p.PkgPath)
@@ -147,8 +148,8 @@ func (c *calls) add(p *packages.Package) {
 	}
 }
 
-// use records that a function uses an object, and returns the object's name if the use
-// itself is an effect.
+// use records that a function uses an object. If the use itself is an effect, it returns the
+// object's name.
 func (c *calls) use(b *body, object types.Object) string {
 	if object == nil || object.Pkg() == nil {
 		return ""
@@ -171,14 +172,15 @@ func (c *calls) use(b *body, object types.Object) string {
 		return "a goroutine"
 	case test == nil || !isFunc && !isVar || !test(object.Name()):
 		return ""
-	case object.Parent() == object.Pkg().Scope(): // in package scope, not a method or field
+	// The object is in package scope, and not a method or a field.
+	case object.Parent() == object.Pkg().Scope():
 		return name
 	}
 	return ""
 }
 
-// check returns the functions in these packages, and the functions in also, that have an
-// effect, with the chain of calls that leads to it.
+// check returns those functions in these packages, and those in also, that have an effect. Each
+// result has the chain of calls that leads to the effect.
 func (c *calls) check(packages, functions []string) []string {
 	var out []string
 	unknown := slices.Clone(functions)

@@ -22,18 +22,18 @@ import (
 // maxMessage is the maximum size of a message from a runtime.
 const maxMessage = 16 << 20
 
-// exitPoll is the interval for polling a container's state. Polling without a pause would
-// use the runtime's processor time and delay the exits.
+// exitPoll is the interval for polling a container's state. Polling without a pause would use
+// the runtime's processor time, and delay the exits.
 const exitPoll = time.Millisecond
 
-// bareMark is the label of the bare client's sandboxes, and bareGroup the annotation with
-// their cgroup.
+// bareMark is the label of the bare client's sandboxes. bareGroup is the annotation with their
+// cgroup.
 const (
 	bareMark  = "podrun-bench"
 	bareGroup = "podrun-bench/cgroup-parent"
 )
 
-// runtimeClient is a direct connection to the runtime, without podrun's client.
+// runtimeClient is a direct connection to the runtime, which bypasses podrun's client.
 type runtimeClient struct {
 	*grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
@@ -49,7 +49,7 @@ func dial(socket string) (*runtimeClient, error) {
 	return &runtimeClient{conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
 }
 
-// recipe has podrun's requests for a pod.
+// recipe has the requests that podrun sends for a pod.
 type recipe struct {
 	sandbox    *runtimeapi.PodSandboxConfig
 	handler    string
@@ -57,8 +57,8 @@ type recipe struct {
 	inits      int // the number of init containers, which precede the others
 }
 
-// recipesOf extracts the recipes from the calls of a podrun, in the order of the
-// sandboxes.
+// recipesOf extracts the recipes from the calls that a podrun process has made, in the order of
+// the sandboxes.
 func recipesOf(calls []call, inits int) ([]recipe, error) {
 	var all []recipe
 	byUID := map[string]int{}
@@ -97,12 +97,12 @@ func recipesOf(calls []call, inits int) ([]recipe, error) {
 // barePod is a recipe with its own UID and files, for one run.
 type barePod struct {
 	recipe
-	id  string // of the sandbox, once created
-	dir string // of its files and logs
+	id  string // ID of the sandbox, when it has been created
+	dir string // directory of the pod's files and logs
 }
 
-// prepare creates what a pod requires outside of the runtime: its log directory and the
-// files that are mounted.
+// prepare creates what a pod requires outside of the runtime: its log directory, and the files
+// that its containers mount.
 func (r recipe) prepare(dir string) (*barePod, error) {
 	uid := r.sandbox.GetMetadata().GetUid()
 	fresh := newUID(len(uid))
@@ -111,7 +111,7 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	if p.sandbox, err = renamed(r.sandbox, uid, fresh); err != nil {
 		return nil, err
 	}
-	// With podrun's annotation, podrun would treat the sandbox as its own.
+	// With podrun's annotation, podrun would consider the sandbox its own.
 	p.sandbox.Annotations = map[string]string{bareGroup: p.sandbox.GetLinux().GetCgroupParent()}
 	p.sandbox.LogDirectory = filepath.Join(p.dir, "logs")
 	p.sandbox.Labels[bareMark] = "bare"
@@ -134,8 +134,8 @@ func (r recipe) prepare(dir string) (*barePod, error) {
 	return p, nil
 }
 
-// renamed copies a message and replaces the old UID by a new one of the same length
-// everywhere: in names, labels, paths and the cgroup parent.
+// renamed copies a message. Everywhere in the copy, it replaces the old UID by a new one of the
+// same length: in names, labels, paths and the cgroup parent.
 func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -145,16 +145,16 @@ func renamed[M proto.Message](m M, old, fresh string) (M, error) {
 	return out, proto.Unmarshal(bytes.ReplaceAll(data, []byte(old), []byte(fresh)), out)
 }
 
-// newUID returns a UID of the given length. It contains no dashes, because the UID is part of
-// a cgroup's name under both drivers.
+// newUID returns a UID of the given length. It contains no dashes, because it is part of a
+// cgroup's name, under both cgroup drivers.
 func newUID(length int) string {
 	raw := make([]byte, length/2+1)
 	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
 	return hex.EncodeToString(raw)[:length]
 }
 
-// start starts the pod with the minimum number of calls. It checks for an interruption
-// only between containers: a runtime cannot remove a container that is being started.
+// start starts the pod with the minimum number of calls. It checks for an interruption only
+// between containers, because a runtime cannot remove a container that it is starting.
 func (p *barePod) start(interrupted context.Context, c *runtimeClient) error {
 	ctx := context.WithoutCancel(interrupted)
 	made, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox, RuntimeHandler: p.handler})
@@ -218,7 +218,7 @@ func untilExit(ctx context.Context, status func(context.Context, string) (*runti
 	}
 }
 
-// remove removes the pod, started or not, and its files.
+// remove removes the pod, whether it was started or not, and its files.
 func (p *barePod) remove(ctx context.Context, c *runtimeClient) error {
 	var err error
 	if p.id != "" {
@@ -237,7 +237,7 @@ func removeSandbox(ctx context.Context, c *runtimeClient, id string) error {
 	return nil
 }
 
-// removeStray removes the sandboxes that an interrupted bare client left.
+// removeStray removes the sandboxes that an interrupted bare client left behind.
 func removeStray(ctx context.Context, c *runtimeClient) error {
 	left, err := c.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{bareMark: "bare"}},
@@ -252,9 +252,9 @@ func removeStray(ctx context.Context, c *runtimeClient) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes the cgroup that the runtime created for a pod and never removes: in
-// every hierarchy of v1, or in v2. With the systemd driver, the slice disappears by
-// itself.
+// removeGroup removes the cgroup that the runtime created for a pod and does not remove: with
+// v1 in every hierarchy, with v2 in the only one. With the systemd driver, the slice disappears
+// by itself.
 func removeGroup(parent string) error {
 	if !strings.HasPrefix(parent, "/") {
 		return nil

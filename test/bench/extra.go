@@ -10,19 +10,20 @@ import (
 
 // The targets of these measurements, in ms.
 const (
-	maxRunExtra     = 100 // `podrun run` of true, compared with start, wait and remove of the bare client
-	maxVolumesExtra = 40  // 50 ConfigMaps and Secrets of 100 keys, compared with the same pod without them
+	// `podrun run` of true, compared with the bare client's start, wait and remove
+	maxRunExtra     = 100
+	maxVolumesExtra = 40 // 50 ConfigMaps and Secrets of 100 keys, compared with the same pod without them
 )
 
-// difference is the additional time of one action compared with another, pair by pair.
+// difference is how much longer one action takes than another, measured in pairs.
 type difference struct {
 	Name   string  `json:"name"`
 	Ours   numbers `json:"oursMs"`
 	Theirs numbers `json:"theirsMs"`
 	Extra  numbers `json:"extraMs"`
 	Ratio  numbers `json:"ratio"`
-	Floor  numbers `json:"floorMs,omitempty"` // Extra of the bare client
-	ratio  bool    // target is a maximum of Ratio instead of Extra
+	Floor  numbers `json:"floorMs,omitempty"` // Extra for the bare client
+	ratio  bool    // the target is a maximum of Ratio, and not of Extra
 	target float64 // 0: none
 }
 
@@ -58,7 +59,8 @@ func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first pair warms up
+		// The first pair is a warm-up.
+		if i > 0 {
 			d.add(ours.wall(), theirs)
 		}
 	}
@@ -85,9 +87,9 @@ const (
 	manyKeys    = 100
 )
 
-// measureVolumes compares the time to apply a pod with many ConfigMaps and Secrets as volumes
-// with that of the same pod without them. The floor is the time that the same number of mounts
-// adds to the bare client's start of the pod.
+// measureVolumes measures how much longer an apply takes if the pod has many ConfigMaps and
+// Secrets as volumes. The floor is the time that the same number of mounts adds when the bare
+// client starts the pod.
 func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("%d ConfigMaps and Secrets of %d keys", manyObjects, manyKeys), target: maxVolumesExtra}
 	both := [2]scenario{
@@ -113,7 +115,8 @@ func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o opt
 				return nil, err
 			}
 		}
-		if i > 0 { // the first pair warms up
+		// The first pair is a warm-up.
+		if i > 0 {
 			d.add(ours[0], ours[1])
 			d.Floor.add(bare[0] - bare[1])
 		}

@@ -16,13 +16,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Limits of the additional time per pod on the host, in µs.
+// Limits of the time that each other pod on the host adds to a command, in µs.
 const (
 	maxApplyGrowth = 20 // for apply, whose admission counts all pods
 	maxOtherGrowth = 1  // for podrun's own processor time in get and delete of one pod
 )
 
-// populations are the tested numbers of podrun's pods on the host.
+// populations are the numbers of podrun's pods on the host for which commands are measured.
 var populations = []int{10, 100, 1_000, 10_000}
 
 // growth contains the durations of commands on one pod, on a host with a number of other pods.
@@ -33,8 +33,8 @@ type growth struct {
 	Delete timing `json:"delete"`
 }
 
-// timing is the duration of a command and the processor time of its process: most of the
-// difference is the runtime's, which examines every pod for a filtered list.
+// timing is the duration of a command and the processor time of its process. The difference
+// between the two is mostly the runtime's time: for a filtered list, it examines every pod.
 type timing struct {
 	Wall numbers `json:"wallMs"`
 	Own  numbers `json:"processorMs"`
@@ -65,7 +65,8 @@ func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err
 	}
 	defer f.client.Close()
 	pods := []manifest{pod("seed", o.image, 0, 1), pod("probe", o.image, 0, 1)}
-	for i := range pods { // 10,000 pods would request more than the host has
+	// The requests of 10,000 pods would exceed the resources of the host.
+	for i := range pods {
 		pods[i].YAML = strings.ReplaceAll(pods[i].YAML, "requests: {cpu: 1m, memory: 1Mi}", "requests: {}")
 	}
 	manifests, err := p.write(scenario{Name: "growth", Pods: pods})
@@ -104,7 +105,7 @@ type fakeHost struct {
 	socket string
 	root   string // directory
 
-	uid        string // of the pod that is copied
+	uid        string // UID of the pod that is copied
 	checkpoint []byte
 	sandbox    *runtimeapi.PodSandbox
 }
@@ -113,7 +114,7 @@ func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
 	return f.podrun.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
 }
 
-// once runs each command once; the first pass only warms up.
+// once runs each command once. The first pass is only a warm-up.
 func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
 	for _, c := range []struct {
 		into *timing

@@ -14,25 +14,26 @@ import (
 
 // The images to pull, and the limits of their pulls.
 const (
-	imageCount  = 8
-	imageSize   = 20e6 // bytes
-	imageRate   = 20e6 // bytes per second for each, limited by the registry
-	maxPulls    = 1.1  // compared with the bare client's concurrent pulls
-	maxOneByOne = 0.3  // compared with sequential pulls
-	imageRounds = 5    // at most
+	imageCount = 8
+	imageSize  = 20e6 // bytes
+	// bytes per second for each image; the registry enforces the limit
+	imageRate   = 20e6
+	maxPulls    = 1.1 // compared with the bare client's concurrent pulls
+	maxOneByOne = 0.3 // compared with sequential pulls
+	imageRounds = 5   // at most
 )
 
 // imageNumbers are the durations of pulls, in ms.
 type imageNumbers struct {
 	Podrun   numbers `json:"podrunMs"`   // podrun image pull
-	Bare     numbers `json:"bareMs"`     // PullImage, all at once
+	Bare     numbers `json:"bareMs"`     // PullImage, concurrently
 	OneByOne numbers `json:"oneByOneMs"` // PullImage, one after the other, as the kubelet does
 	// Warm is the number of requests to the registry for a pod whose image is present.
 	Warm int64 `json:"warmRequests"`
 }
 
-// measureImages compares podrun's pulls of distinct images with a bare client's. Before
-// each measurement, all images and their blobs are removed.
+// measureImages compares podrun's pulls of different images with a bare client's. Before each
+// measurement, it removes all images and their blobs.
 func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o options) (n *imageNumbers, err error) {
 	r, err := newRegistry(os.Getenv("PODRUN_TEST_REGISTRY"), imageRate)
 	if err != nil {
@@ -83,7 +84,7 @@ func pullImages(ctx context.Context, client *runtimeClient, names []string, para
 	return pulls.Wait()
 }
 
-// removeImages removes images; the runtime responds when their blobs are deleted.
+// removeImages removes images. The runtime responds when it has deleted their blobs.
 func removeImages(ctx context.Context, client *runtimeClient, names []string) error {
 	for _, name := range names {
 		if _, err := client.images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: name}}); err != nil {
@@ -109,8 +110,8 @@ func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *regi
 	return asked, errors.Join(err, removeName(context.WithoutCancel(ctx), client, image))
 }
 
-// removeName removes one name from an image with several names. CRI removes an image with
-// all its names, so removeName restores the others.
+// removeName removes one name of an image that has several names. CRI removes an image with all
+// its names, so removeName restores the others.
 func removeName(ctx context.Context, client *runtimeClient, image string) error {
 	status, err := client.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Bench compares podrun with a bare CRI client: both start the same pods, alternately, on the
 // same containerd, with identical configs. It measures the cost of podrun, not the speed of
-// this machine, so no time makes it fail: its exit code is 0 unless a measurement could not
+// this machine, so no duration makes it fail: its exit code is 0 unless a measurement could not
 // be run.
 //
 //	make bench
@@ -58,7 +58,7 @@ import (
 const namespace = "bench"
 
 type options struct {
-	podrun   string // path of the binary
+	podrun   string // time limit of each section; see rounds
 	pairs    int
 	limit    time.Duration // of each section; see rounds
 	match    *regexp.Regexp
@@ -109,7 +109,7 @@ func main() {
 	}
 }
 
-// fromEnv reads the variables that hack/runtime exports.
+// fromEnv sets options from the variables that hack/runtime exports.
 func (o *options) fromEnv() error {
 	o.image = os.Getenv("PODRUN_TEST_IMAGE")
 	endpoint := os.Getenv("CONTAINER_RUNTIME_ENDPOINT")
@@ -143,7 +143,8 @@ func bench(ctx context.Context, o options) (err error) {
 		defer cancel()
 		return errors.Join(p.deleteAll(ctx), removeStray(fresh, client))
 	}
-	if err := cleanUp(); err != nil { // of one that was killed
+	// This removes objects of a killed bench.
+	if err := cleanUp(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cleanUp()) }()
@@ -154,14 +155,15 @@ func bench(ctx context.Context, o options) (err error) {
 	}
 	report := newReport(o)
 	err = measureSections(ctx, all, o, report)
-	if o.json { // of the sections before an error, too
+	// If there was an error, print the sections before it.
+	if o.json {
 		err = errors.Join(err, report.writeJSON(os.Stdout))
 	}
 	return err
 }
 
-// copyBinary copies the binary and returns the path of the copy. Each start of a file that
-// `go build` wrote takes 1.5 to 2 ms longer than that of its copy, and users start an
+// copyBinary copies the binary and returns the path of the copy. Each start of a file that `go
+// build` has written takes 1.5 to 2 ms longer than a start of its copy, and users start an
 // installed copy.
 func copyBinary(path, dir string) (string, error) {
 	from, err := os.Open(path)

@@ -29,9 +29,10 @@ func measureBinary(ctx context.Context, p *podrun, n *processNumbers) error {
 	return measureStart(ctx, p, n)
 }
 
-// measureMemory returns the peak memory of the podrun that starts a scenario, in MB, and
-// a lower bound of what it can measure: the kernel reports at least the memory that the
-// bench had when it started the process. It must therefore run before the bench grows.
+// measureMemory returns the peak memory of the podrun process that starts a scenario, in MB. It
+// also returns the smallest value that it can measure: for a process, the kernel reports at
+// least the memory that the bench had when it started the process. Therefore, it must run
+// before the bench's own memory grows.
 func measureMemory(ctx context.Context, p *podrun, o options, s scenario) (peak, floor float64, err error) {
 	if floor, err = ownPeak(); err != nil {
 		return 0, 0, err
@@ -93,7 +94,7 @@ func ownPeak() (float64, error) {
 	return 0, errors.New("/proc/self/status has no VmHWM")
 }
 
-// measure runs one scenario: first a warm-up of both clients, then alternating runs, then
+// measure runs one scenario: first a warm-up of both clients, then alternating runs, and then
 // podrun through the proxy.
 func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s scenario) (*scenarioNumbers, error) {
 	n := &scenarioNumbers{scenario: s, Name: s.Name, Calls: map[string]int{}}
@@ -167,7 +168,7 @@ type trace struct {
 	exits map[string]exit
 }
 
-// traced runs a scenario with podrun, each process through its own proxy.
+// traced runs a scenario with podrun. Each podrun process has its own proxy.
 func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, error) {
 	proxies := make([]*proxy, 0, len(s.Pods))
 	defer func() {
@@ -194,8 +195,8 @@ func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, err
 	return traces, errors.Join(err, p.deleteAll(ctx, paths...))
 }
 
-// runBare runs a scenario with the bare client and removes it, and returns the duration
-// of the start.
+// runBare runs a scenario with the bare client, and then removes its pods. It returns the
+// duration of the start.
 func runBare(ctx context.Context, client *runtimeClient, dir string, s scenario, recipes []recipe) (took time.Duration, err error) {
 	var pods []*barePod
 	defer func() {

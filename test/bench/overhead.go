@@ -33,8 +33,8 @@ func covered(whole span, spans []span) time.Duration {
 	return sum
 }
 
-// overhead returns the part of podrun's wall time in which neither a call was in progress
-// nor an init container was running, according to the runtime.
+// overhead returns the part of podrun's wall time in which no call was in progress and no init
+// container was running, according to the runtime.
 func (t trace) overhead() time.Duration {
 	var busy []span
 	for _, c := range t.calls {
@@ -48,8 +48,8 @@ func (t trace) overhead() time.Duration {
 	return t.wall() - covered(span{t.Begin, t.End}, busy)
 }
 
-// print writes the calls in order: when each began, how long it took, and podrun's own
-// time before it, all in ms.
+// print writes the calls in order. For each, it writes when the call began, how long it took,
+// and podrun's own time before it, in ms.
 func (t trace) print(w io.Writer) {
 	calls := slices.Clone(t.calls)
 	slices.SortFunc(calls, func(a, b call) int { return a.Begin.Compare(b.Begin) })
@@ -71,8 +71,7 @@ type initContainer struct {
 	started time.Time // when the runtime responded to StartContainer
 }
 
-// initContainers returns the containers that were started before the last one of the pod,
-// in order.
+// initContainers returns all containers that were started before the pod's last one, in order.
 func (t trace) initContainers() []initContainer {
 	var all []initContainer
 	for _, c := range t.calls {
@@ -84,10 +83,10 @@ func (t trace) initContainers() []initContainer {
 	return all[:min(t.inits, len(all))]
 }
 
-// reactions returns the times from when the runtime reported the exit of an init
-// container to the following StartContainer. The bench may learn of the exit after
-// podrun: then the reaction is 0. With finished set, it returns the times from the exits
-// themselves.
+// reactions returns the reaction times: each begins when the runtime reported the exit of an
+// init container, and ends with the following StartContainer. The bench may learn of the exit
+// later than podrun; the reaction is then 0. If finished is set, each time begins with the exit
+// itself.
 func (t trace) reactions(finished bool) []time.Duration {
 	var starts []time.Time
 	for _, c := range t.calls {

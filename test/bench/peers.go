@@ -18,11 +18,10 @@ type peer struct {
 	remove  func(manifest string) []string
 }
 
-// podmanSettings are for hosts without CAP_SYS_RESOURCE, on which podman must not raise
-// limits.
+// podmanSettings are for hosts without CAP_SYS_RESOURCE, where podman must not raise limits.
 const podmanSettings = "[containers]\ndefault_ulimits = []\n"
 
-// peers returns the installed peers. It writes their settings to dir.
+// peers returns the peers that are installed. It writes their settings to dir.
 func peers(o options, dir string) ([]peer, error) {
 	const name = "podrun-bench-peer"
 	settings := filepath.Join(dir, "containers.conf")
@@ -50,7 +49,7 @@ func peers(o options, dir string) ([]peer, error) {
 	return out, nil
 }
 
-// measurePeer compares the start of a pod by podrun with the start by a peer.
+// measurePeer compares a pod's start by podrun with its start by a peer.
 func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*difference, error) {
 	d := &difference{Name: "1 container, against " + other.name, ratio: true}
 	s := scenario{Name: "peer", Pods: []manifest{pod("peer", o.image, 0, 1)}, Parallel: 1}
@@ -80,7 +79,8 @@ func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*differ
 		if err := errors.Join(err, removed); err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first pair warms up
+		// The first pair is a warm-up.
+		if i > 0 {
 			d.add(ours, theirs.wall())
 		}
 	}

@@ -25,7 +25,7 @@ type podrun struct {
 type process struct {
 	Begin, End time.Time
 	Processor  time.Duration // user and system time
-	PeakRSS    int64         // bytes; at least the memory of the bench when it started podrun
+	PeakRSS    int64         // in bytes; never less than the memory that the bench had when it started podrun
 }
 
 func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
@@ -70,9 +70,9 @@ func (p *podrun) write(s scenario) ([]string, error) {
 	return paths, nil
 }
 
-// apply starts the pods of a scenario, each with its own podrun or all with one, which
-// uses the endpoint with the same index, and returns the processes and the total wall
-// time.
+// apply starts the pods of a scenario. Each pod has its own podrun process, which uses the
+// endpoint with the pod's index, or one process applies all pods. apply returns the processes
+// and the total wall time.
 func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]process, time.Duration, error) {
 	paths, err := p.write(s)
 	if err != nil {
@@ -91,9 +91,9 @@ func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]p
 	return runs, time.Since(begin), err
 }
 
-// at returns the flags for an endpoint. The runtime's own endpoint uses the root
-// directory of the environment; each proxy has its own, because a root directory can use
-// only one endpoint.
+// at returns the flags for an endpoint. The runtime's own endpoint uses the root directory of
+// the environment. Each proxy has its own root directory, because a root directory can use only
+// one endpoint.
 func (p *podrun) at(endpoint string) []string {
 	if endpoint == strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://") {
 		return nil
@@ -101,8 +101,8 @@ func (p *podrun) at(endpoint string) []string {
 	return []string{"--container-runtime-endpoint=unix://" + endpoint, "--root-dir=" + filepath.Join(p.dir, "roots", filepath.Base(endpoint))}
 }
 
-// deleteAll deletes the pods of the bench, even if it was interrupted: those of the
-// runtime's own endpoint, and those of proxies.
+// deleteAll deletes the pods of the bench even if the bench was interrupted: those that use the
+// runtime's own endpoint, and those that use a proxy.
 func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -114,8 +114,8 @@ func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	return err
 }
 
-// atATime calls do for 0 to n-1, with a limited number of concurrent calls, and returns the first
-// error.
+// atATime calls do for each number from 0 to n-1, and returns the first error. It limits the
+// number of concurrent calls.
 func atATime(parallel, n int, do func(i int) error) error {
 	next := make(chan int, n)
 	for i := range n {

@@ -28,8 +28,8 @@ type call struct {
 	Response   []byte
 }
 
-// proxy forwards the bytes of every call between podrun and the runtime, and records when
-// it began and ended.
+// proxy forwards the bytes of every call between podrun and the runtime. It records when the
+// call began and ended.
 type proxy struct {
 	path     string // of its socket
 	server   *grpc.Server
@@ -37,8 +37,8 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
-	// exits has the times at which the runtime first reported the exit of a container, by
-	// ID, for watched containers.
+	// exits has the time, by ID, at which the runtime first reported the exit of each watched
+	// container.
 	exits    map[string]exit
 	watching sync.WaitGroup
 	watch    context.Context
@@ -51,8 +51,8 @@ type exit struct {
 	Finished time.Time // the time of the exit, as reported by the runtime
 }
 
-// newProxy serves on a socket at path. If watchExits is set, it polls every started
-// container until it has exited, in addition to podrun's own requests.
+// newProxy serves on a socket at path. If watchExits is set, the proxy polls every started
+// container until it has exited. These polls are in addition to podrun's own requests.
 func newProxy(path, upstream string, watchExits bool) (*proxy, error) {
 	conn, err := grpc.NewClient("unix:"+upstream, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -70,7 +70,8 @@ func newProxy(path, upstream string, watchExits bool) (*proxy, error) {
 		p.stop()
 	}
 	p.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(p.handle), grpc.MaxRecvMsgSize(maxMessage))
-	go p.server.Serve(listener) // returns after Stop, which is not an error
+	// This returns after Stop, which is not an error.
+	go p.server.Serve(listener)
 	return p, nil
 }
 
@@ -79,17 +80,18 @@ func (p *proxy) close() {
 	p.stop()
 	p.server.Stop()
 	p.watching.Wait()
-	p.upstream.Close() // an error loses no data
+	// An error loses no data.
+	p.upstream.Close()
 }
 
-// recorded returns the calls recorded so far.
+// recorded returns the calls that the proxy has recorded so far.
 func (p *proxy) recorded() ([]call, map[string]exit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clip(p.calls), maps.Clone(p.exits)
 }
 
-// handle forwards one call. It keeps the first message of each direction, because the
+// handle forwards one call. It keeps only the first message of each direction, because the
 // relevant calls are unary.
 func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	c := call{Begin: time.Now()}
@@ -105,7 +107,7 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	if err := down.RecvMsg(&request); err != nil {
 		return err
 	}
-	// After io.EOF, RecvMsg returns the actual error.
+	// When SendMsg returns io.EOF, RecvMsg returns the actual error.
 	if err := up.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -131,7 +133,7 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 	}
 }
 
-// note records a call, and starts to watch a started container.
+// note records a call. If the call started a container, note starts to watch the container.
 func (p *proxy) note(c call) {
 	p.mu.Lock()
 	p.calls = append(p.calls, c)
@@ -141,7 +143,7 @@ func (p *proxy) note(c call) {
 		return
 	}
 	p.watching.Go(func() {
-		// It fails when the proxy stops; then there was no exit.
+		// This fails when the proxy stops. In that case, there was no exit.
 		if e, err := untilExit(p.watch, p.status, started.ContainerId); err == nil {
 			p.mu.Lock()
 			p.exits[started.ContainerId] = e

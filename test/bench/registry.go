@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// registry is a proxy for the registry of the test runtime: it counts requests, and
-// limits the rate of each blob.
+// registry is a proxy for the registry of the test runtime. It counts requests, and limits the
+// rate of each blob.
 type registry struct {
-	behind   string // host:port of the real one
+	behind   string // host:port of the real registry
 	address  string
 	rate     int64 // bytes per second of each blob
 	requests atomic.Int64
@@ -47,7 +47,7 @@ func newRegistry(behind string, rate int64) (*registry, error) {
 	return r, nil
 }
 
-// paced is a body with a limited rate.
+// paced is a response body with a limited rate.
 type paced struct {
 	io.ReadCloser
 	rate, sent int64
@@ -61,8 +61,8 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// push pushes images of random bytes, with one layer each, and returns their names in
-// this registry.
+// push pushes images of random bytes, each with one layer. It returns the names of the images
+// in this registry.
 func (r *registry) push(n int, size int64) ([]string, error) {
 	var names []string
 	for i := range n {

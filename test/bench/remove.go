@@ -30,15 +30,16 @@ func measureDelete(ctx context.Context, p *podrun, client *runtimeClient, o opti
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first pair warms up
+		// The first pair is a warm-up.
+		if i > 0 {
 			d.add(ours.wall(), theirs)
 		}
 	}
 	return d, nil
 }
 
-// removeBare starts pods, and returns the time to stop and remove them with the calls of
-// a kubelet, so that each container has its grace period.
+// removeBare starts pods, and returns the time in which it stops and removes them. It makes the
+// calls of a kubelet, so that each container has its grace period.
 func removeBare(ctx context.Context, client *runtimeClient, dir string, recipes []recipe) (time.Duration, error) {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()

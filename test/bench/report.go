@@ -41,11 +41,11 @@ type scenarioNumbers struct {
 	Ratio  numbers `json:"ratio"` // pair by pair
 	// Overhead is podrun's own time, one number per process.
 	Overhead numbers `json:"overheadMs"`
-	// Processor is the processor time of the same processes, which depends less on the
-	// load of the machine.
+	// Processor is the processor time of the same processes. It depends less on the load of the
+	// machine.
 	Processor numbers `json:"processorMs"`
-	// Reaction is the time from when the runtime reports an exit to the next
-	// StartContainer, ReactionToExit from the exit itself.
+	// Reaction is the time from the runtime's report of an exit to the next StartContainer.
+	// ReactionToExit is the time from the exit itself.
 	Reaction       numbers `json:"reactionMs,omitempty"`
 	ReactionToExit numbers `json:"reactionToExitMs,omitempty"`
 	// Calls are the calls of one podrun process by method.
@@ -67,20 +67,20 @@ func (n *scenarioNumbers) addTrace(t trace) {
 	}
 }
 
-// processNumbers are those of the binary and its process.
+// processNumbers are the numbers of the binary and its process.
 type processNumbers struct {
 	Start    numbers `json:"startMs"` // of version --client
-	Empty    numbers `json:"emptyMs"` // of an empty Go program
+	Empty    numbers `json:"emptyMs"` // start of an empty Go program
 	BinaryMB float64 `json:"binaryMB"`
 	Stripped bool    `json:"stripped"`
 }
 
-// peak is the peak memory of the podrun that starts a scenario.
+// peak is the peak memory of the podrun process that starts a scenario.
 type peak struct {
 	Name string  `json:"name"`
 	MB   float64 `json:"peakMB"`
 
-	floor float64 // lower bound of what can be measured
+	floor float64 // the smallest value that can be measured
 	max   float64
 }
 

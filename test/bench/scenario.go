@@ -9,14 +9,17 @@ import (
 type scenario struct {
 	Name     string
 	Pods     []manifest
-	Parallel int     // number of pods that start concurrently
-	Inits    int     // init containers of each pod
-	MaxRatio float64 // maximum of podrun's wall time divided by the bare client's; 0: no target
-	// MaxOverhead is the maximum time of podrun itself, in ms; 0: no target.
+	Parallel int // number of pods that start concurrently
+	Inits    int // init containers of each pod
+	// maximum of podrun's wall time divided by the bare client's; 0 means no target
+	MaxRatio float64
+	// MaxOverhead is the maximum of podrun's own time, in ms; 0 means no target.
 	MaxOverhead float64
-	MaxMemory   float64  // maximum of podrun's peak memory, in MB; 0: not measured
-	Args        []string // of podrun apply
-	OneProcess  bool     // one podrun applies a directory with all pods
+	// maximum of podrun's peak memory, in MB; 0 means that it is not measured
+	MaxMemory float64
+	Args      []string // of podrun apply
+	// one podrun process applies a directory with all pods
+	OneProcess bool
 }
 
 // manifest is the manifest of a pod for podrun.
@@ -36,7 +39,8 @@ const (
 	maxStart         = 7  // ms
 	maxMemory        = 25 // MB
 	maxMemoryDir     = 60 // MB
-	maxBinary        = 48 // MB: detects accidental growth; the validation of workloads is worth its 0.6 MB
+	// in MB; the target detects unintended growth. The validation of workloads is worth its 0.6 MB.
+	maxBinary = 48
 )
 
 func scenarios(image string) []scenario {
@@ -63,7 +67,7 @@ func pods(n int, image string) []manifest {
 func pod(name, image string, inits, apps int) manifest {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\nspec:\n", name, namespace)
-	// No process handles SIGTERM: the benchmark does not measure the termination of the
+	// No process handles SIGTERM, because the benchmark does not measure the termination of the
 	// pods.
 	b.WriteString("  terminationGracePeriodSeconds: 0\n  restartPolicy: Never\n")
 	list := func(kind, prefix, command string, n int) {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// minRounds is the number of rounds of a section that takes longer than its limit.
+// minRounds is the minimum number of rounds of a section, even if they take longer than its
+// limit.
 const minRounds = 3
 
-// rounds yields the round numbers of a section, starting with 0. It starts no round after the
-// section's time limit, but yields at least minRounds.
+// rounds yields the round numbers of a section, starting with 0. After the section's time
+// limit, it starts no further round, except to complete minRounds.
 func (o options) rounds(most int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		begin := time.Now()
@@ -24,15 +25,15 @@ func (o options) rounds(most int) iter.Seq[int] {
 	}
 }
 
-// section is a measurement that can be selected by its name. It stores its numbers in the
+// section is a measurement that the user can select by its name. It stores its numbers in the
 // report and returns the rows of the table.
 type section struct {
 	name    string
 	measure func(context.Context, *report) ([]row, error)
 }
 
-// sections returns all sections in the order in which they must run: the peak memory
-// first, because the kernel reports for a process at least the memory of its parent.
+// sections returns all sections in the order in which they must run. The peak memory is the
+// first, because for a process, the kernel reports at least the memory of its parent.
 func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	var all []section
 	for _, s := range scenarios(o.image) {
@@ -101,8 +102,8 @@ func sections(p *podrun, client *runtimeClient, o options) ([]section, error) {
 	), nil
 }
 
-// measureSections runs the selected sections. It prints the rows of each when it ends; an
-// interrupted bench has printed those before it.
+// measureSections runs the selected sections. It prints the rows of each section when the
+// section ends, so that an interrupted bench has printed the sections before.
 func measureSections(ctx context.Context, all []section, o options, r *report) error {
 	table := newTable(os.Stdout, o)
 	for _, s := range all {

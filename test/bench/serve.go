@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// The targets of `podrun serve`, and the values of a standalone kubelet 1.36 with the
+// The targets of `podrun serve`, and the values that a standalone kubelet 1.36 has with the
 // same pods.
 const (
-	maxServeRatio    = 1.15 // from adding a file until the pod runs, compared with podrun apply
-	maxRestart       = 50   // ms from an exit to the decision
-	maxProbeAction   = 100  // ms from a probe's threshold to the action
-	maxRealRSS       = 50   // MB at 100 running pods
-	maxFakeRSS       = 150  // MB at 500 pods
-	maxIdle          = 1    // percent of a processor
+	// from the addition of a file until the pod runs, compared with podrun apply
+	maxServeRatio    = 1.15
+	maxRestart       = 50  // ms from an exit to the decision about it
+	maxProbeAction   = 100 // ms from a probe's threshold to the action
+	maxRealRSS       = 50  // MB at 100 running pods
+	maxFakeRSS       = 150 // MB at 500 pods
+	maxIdle          = 1   // percent of a processor
 	kubeletStart     = "236 ms"
 	kubeletTenInits  = "10.1 s"
 	kubeletRSS       = "84 MB"
@@ -29,7 +30,8 @@ type serveRow struct {
 	Unit    string  `json:"unit"`
 	Value   float64 `json:"value"`
 	Samples numbers `json:"samples,omitempty"`
-	Target  float64 `json:"target,omitempty"` // the maximum that passes; 0 for none
+	// the maximum with which the measurement passes; 0 for none
+	Target  float64 `json:"target,omitempty"`
 	Kubelet string  `json:"kubelet,omitempty"`
 }
 
@@ -46,13 +48,14 @@ func greatestOf(name, unit string, samples numbers, target float64, kubelet stri
 
 // serveOptions are the options for -serve.
 type serveOptions struct {
-	pods int           // on the real runtime
-	fake []int         // on the fake, one number after the other
+	pods int // number of pods on the real runtime
+	// numbers of pods on the fake runtime, measured one after the other
+	fake []int
 	idle time.Duration // observation time of an idle serve
 }
 
-// benchServe runs the matching measurements, prints the report and removes what it
-// created, even after an error.
+// benchServe runs the matching measurements and prints the report. Even after an error, it
+// removes what it created.
 func benchServe(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "podrun-bench-")
 	if err != nil {
@@ -68,7 +71,8 @@ func benchServe(ctx context.Context, o options) (err error) {
 	if b.podrun.path, err = copyBinary(o.podrun, dir); err != nil {
 		return err
 	}
-	if err := b.podrun.deleteAll(ctx); err != nil { // leftovers of a killed bench
+	// This removes leftovers of a killed bench.
+	if err := b.podrun.deleteAll(ctx); err != nil {
 		return err
 	}
 	var rows []serveRow
@@ -102,7 +106,8 @@ type serveBench struct {
 	client *runtimeClient
 }
 
-// measureReal runs many pods under serve on the real runtime, and measures it while idle.
+// measureReal runs many pods under serve on the real runtime, and measures serve while it is
+// idle.
 func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err error) {
 	s, err := b.serve("real", b.endpoint)
 	if err != nil {

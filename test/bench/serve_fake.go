@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// serveFake is the fake runtime in a separate process, until a signal ends it.
+// serveFake runs the fake runtime in this process, until a signal arrives.
 func serveFake(socket string) error {
-	// Addresses that no test uses: nothing listens on them.
+	// Addresses on which nothing listens, because no test uses them.
 	rt := critest.New(critest.AnyImage(), critest.PodRange("127.89.0.0/16"))
 	defer rt.Close()
 	stop, err := rt.Serve(socket)
@@ -34,7 +34,8 @@ func serveFake(socket string) error {
 		case <-ended:
 			return nil
 		case <-ticker.C:
-			rt.ForgetCalls() // they are for tests, and would fill this process's memory
+			// Recorded calls are for tests, and would fill this process's memory.
+			rt.ForgetCalls()
 		}
 	}
 }

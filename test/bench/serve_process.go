@@ -51,7 +51,8 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 	}
 	s.ended = make(chan struct{})
 	go func() {
-		s.cmd.Wait() // its log has the result
+		// The log contains the result.
+		s.cmd.Wait()
 		close(s.ended)
 	}()
 	return s, nil
@@ -59,7 +60,8 @@ func (b *serveBench) serve(name, socket string, flags ...string) (*served, error
 
 // remove stops serve and deletes its pods.
 func (s *served) remove(ctx context.Context) error {
-	s.cmd.Process.Signal(syscall.SIGTERM) // it may have exited
+	// It may have exited.
+	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
 	case <-time.After(30 * time.Second):
@@ -82,7 +84,7 @@ func (s *served) put(m manifest) (time.Time, error) {
 	return now, os.Rename(path, filepath.Join(s.manifests, m.Name+".yaml"))
 }
 
-// drop adds the pods that are numbered from first to end-1.
+// drop adds pods by adding their manifests: those with the numbers from first to end-1.
 func (s *served) drop(first, end int, image string) error {
 	for i := first; i < end; i++ {
 		m := pod(fmt.Sprintf("served-%d", i), image, 0, 1)
@@ -94,7 +96,7 @@ func (s *served) drop(first, end int, image string) error {
 	return nil
 }
 
-// await waits until the given number of containers run.
+// await waits until the given number of containers is running.
 func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
 	return until(ctx, startLimit, slowPoll, fmt.Sprintf("that %d containers run", n), func() (bool, error) {
 		running, err := s.running(ctx, c)
@@ -115,7 +117,7 @@ func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
 	return len(list.GetContainers()), err
 }
 
-// tail returns the end of its log.
+// tail returns the end of serve's log.
 func (s *served) tail() string {
 	data, err := os.ReadFile(s.log.Name())
 	if err != nil {
@@ -147,13 +149,13 @@ func until(ctx context.Context, limit, every time.Duration, what string, ask fun
 
 // usage is the resource usage of an idle process.
 type usage struct {
-	memory    numbers // MB, resident, once a second
+	memory    numbers // resident memory in MB, once a second
 	processor float64 // percent of one
 	files     int     // open descriptors
 }
 
-// settle is the time after which serve counts as idle: it returns unused memory every 30
-// s.
+// settle is the time after which serve counts as idle. It is long enough for serve to return
+// unused memory, which it does every 30 s.
 const settle = 35 * time.Second
 
 // watchIdle measures serve for a while after it has settled.
@@ -226,7 +228,7 @@ func (s *served) processor() (time.Time, time.Duration, error) {
 }
 
 // goroutines terminates serve with the signal that makes a Go program print its goroutines, and
-// counts them.
+// returns their number.
 func (s *served) goroutines() (int, error) {
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 		return 0, err

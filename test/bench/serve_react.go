@@ -33,8 +33,9 @@ func (b *serveBench) behindProxy(ctx context.Context, name string, watchExits bo
 	}, nil
 }
 
-// measureDrops compares adding a file to a directory with `podrun apply` of the same pod,
-// pair by pair: both until the response to the last StartContainer, through a proxy.
+// measureDrops compares, in pairs, adding a file to a directory with `podrun apply` of the same
+// pod. Each measurement ends with the response to the last StartContainer, which a proxy
+// records.
 func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "start", false)
 	if err != nil {
@@ -64,7 +65,8 @@ func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err err
 			if err != nil {
 				return nil, err
 			}
-			if i > 0 { // the first pair warms up
+			// The first pair is a warm-up.
+			if i > 0 {
 				ours.add(dropped)
 				theirs.add(applied)
 				ratio = append(ratio, float64(dropped)/float64(applied))
@@ -76,8 +78,8 @@ func (b *serveBench) measureDrops(ctx context.Context) (rows []serveRow, err err
 	return rows, nil
 }
 
-// clear removes a manifest and waits until its pod is deleted, and serve has processed
-// the directory.
+// clear removes a manifest, and waits until its pod is deleted and serve has processed the
+// directory.
 func (s *served) clear(ctx context.Context, c *runtimeClient, m manifest) error {
 	if err := removeFile(filepath.Join(s.manifests, m.Name+".yaml")); err != nil {
 		return err
@@ -105,7 +107,7 @@ func (b *serveBench) applied(ctx context.Context, m manifest, starts int) (time.
 	return end.Sub(runs[0].Begin), errors.Join(err, b.podrun.deleteAll(ctx, x.path))
 }
 
-// awaitStarts waits for the n-th StartContainer since a time, and returns the time of its
+// awaitStarts waits for the n-th StartContainer after a given time, and returns the time of its
 // response.
 func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at time.Time, err error) {
 	err = until(ctx, reactLimit, exitPoll, fmt.Sprintf("for %d StartContainer", n), func() (bool, error) {
@@ -123,8 +125,9 @@ func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at tim
 }
 
 // measureRestarts measures the time from the exit of a container's process to the
-// CreateContainer of its first restart, which has no back-off. It also measures the part of
-// this time after the runtime reports the exit, because podrun cannot act earlier.
+// CreateContainer of the container's first restart, which has no back-off. It also measures the
+// part of this time that follows the runtime's report of the exit, because podrun cannot act
+// before that.
 func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "restart", true)
 	if err != nil {
@@ -161,8 +164,7 @@ func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err 
 		medianOf("… after containerd reports the exit", "ms", told, 0, "")}, nil
 }
 
-// restartOf returns the time at which a pod's second container was created, and the exit of
-// the first one.
+// restartOf returns when a pod's second container was created, and when the first one exited.
 func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.Time, e exit, err error) {
 	var creates []call
 	for _, c := range calls {
@@ -184,7 +186,7 @@ func restartOf(calls []call, exits map[string]exit, since time.Time) (made time.
 	return creates[1].Begin, e, nil
 }
 
-// measureProbes measures the time from the response of the probe that reaches its
+// measureProbes measures the time from the response to the probe that reaches its
 // failureThreshold to the following StopContainer.
 func (b *serveBench) measureProbes(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "probe", false)
@@ -217,7 +219,7 @@ func (b *serveBench) measureProbes(ctx context.Context) (rows []serveRow, err er
 	return []serveRow{medianOf("probe's threshold → StopContainer", "ms", took, maxProbeAction, "")}, nil
 }
 
-// stopAfterProbe returns the first StopContainer since a time, and the last response of a
+// stopAfterProbe returns the first StopContainer after a given time, and the last response to a
 // probe before it.
 func (p *proxy) stopAfterProbe(since time.Time) (probed, stopped time.Time) {
 	calls, _ := p.recorded()

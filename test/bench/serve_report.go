@@ -39,7 +39,7 @@ func writeServeTable(w io.Writer, rows []serveRow) error {
 	return t.Flush()
 }
 
-// shown formats a number with its meaningful precision.
+// shown formats a number with as many digits as are meaningful.
 func (r serveRow) shown(v float64) string {
 	switch {
 	case v != 0 && v < 10:

@@ -9,17 +9,19 @@ import (
 // row is a line of the table.
 type row struct {
 	name, ours, theirs, spread string
-	rounds                     int     // 0: does not apply
-	value, target              float64 // target: the maximum that passes; 0: none
-	format                     string  // of target
+	rounds                     int // 0 if it does not apply
+	// target is the maximum with which the measurement passes; 0 for none
+	value, target float64
+	format        string // of target
 }
 
-// table prints rows as they are measured, hence with fixed widths.
+// table prints each row when it is measured, so the columns have fixed widths.
 type table struct{ w io.Writer }
 
 const rowFormat = "%-66s %10s %10s %6s  %-22s %-9s %s\n"
 
-// newTable prints the header; nothing with --json, which prints the numbers at the end.
+// newTable prints the header. With --json it prints nothing, because the numbers follow at the
+// end.
 func newTable(w io.Writer, o options) table {
 	if o.json {
 		return table{io.Discard}
@@ -87,8 +89,7 @@ func (n *imageNumbers) rows() []row {
 	}
 }
 
-// row shows the peak memory, which is only an upper bound if the bench's own peak is as
-// high.
+// row shows the peak memory. It is only an upper bound if the bench's own peak is as high.
 func (p peak) row() row {
 	shown := fmt.Sprintf("%.1f MB", p.MB)
 	if p.MB <= p.floor {
@@ -108,7 +109,7 @@ func (p processNumbers) rows() []row {
 	}
 }
 
-// growthRows shows the time that pods on the host add to commands.
+// growthRows shows the time that other pods on the host add to commands.
 func growthRows(all []growth) []row {
 	commands := []struct {
 		name            string

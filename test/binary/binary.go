@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Main is the TestMain of a package below test: it runs the tests with podrun at path, which it
-// builds with these flags of go build. Without a container runtime, path stays empty.
+// Main is the TestMain of a package below test. It builds podrun at path with these flags of go
+// build, and runs the tests. Without a container runtime, it does not build podrun, and path
+// remains empty.
 func Main(m *testing.M, path *string, flags ...string) {
 	dir, err := os.MkdirTemp("", "podrun-test-")
 	if err == nil && os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {

@@ -16,18 +16,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// outside checks the host independently of podrun: it shares no code with podrun.
+// outside checks the host independently of podrun, with which it shares no code.
 type outside struct {
 	conn    *grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
-	dir     string // of the test's runtime
+	dir     string // directory of the test's runtime
 
 	mu    sync.Mutex
 	known map[string]bool // leaks that have already been counted
 
-	shared    sync.Mutex // shared by the lanes, which read the network together
-	residue   []string
-	residueAt time.Time // when that read began
+	shared  sync.Mutex // the state that the lanes share, because they read the network together
+	residue []string
+	// when that read of the network began
+	residueAt time.Time
 }
 
 func newOutside() (*outside, error) {
@@ -74,7 +75,8 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 
 // states describes the containers of a pod, for an error.
 func (o *outside) states(ctx context.Context, pod string) string {
-	containers, _ := o.containers(ctx, pod) // none if the runtime does not respond
+	// The list is empty if the runtime does not respond.
+	containers, _ := o.containers(ctx, pod)
 	var out []string
 	for _, c := range containers {
 		if r, err := o.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.Id}); err == nil {
@@ -85,7 +87,7 @@ func (o *outside) states(ctx context.Context, pod string) string {
 	return "; containers: " + strings.Join(out, "; ")
 }
 
-// running returns container app of a pod whose containers run.
+// running returns the container app of a pod, provided that the pod's containers run.
 func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
 	if err != nil {
@@ -109,15 +111,16 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 	return running[0], nil
 }
 
-// leaks lists the leftovers on a host whose pod was deleted. Leftovers that disappear
-// within some seconds do not count; for sandboxes, this takes longer, because they include
-// those that other lanes are creating.
+// leaks lists the leftovers on a host whose pod was deleted. It ignores leftovers that
+// disappear within some seconds. For sandboxes, this takes longer, because the list includes
+// sandboxes that other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
 	left := stays(4*time.Second, func() []string { return o.unknown(o.ofHost(ctx, h)) })
 	left = append(left, stays(12*time.Second, func() []string { return o.unknown(o.ofSandboxes(ctx, time.Now())) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(left, func(l string) bool { // another lane may have counted it in between
+	// Another lane may have counted a leak in the meantime.
+	return slices.DeleteFunc(left, func(l string) bool {
 		was := o.known[l]
 		o.known[l] = true
 		return was
@@ -131,7 +134,7 @@ func (o *outside) unknown(leaks []string) []string {
 	return slices.DeleteFunc(leaks, func(l string) bool { return o.known[l] })
 }
 
-// stays returns the elements that a list contains throughout the time limit.
+// stays returns the elements that a list contains during the whole time limit.
 func stays(limit time.Duration, list func() []string) []string {
 	left := list()
 	for end := time.Now().Add(limit); len(left) > 0 && time.Now().Before(end); {
@@ -142,7 +145,7 @@ func stays(limit time.Duration, list func() []string) []string {
 	return left
 }
 
-// secrets returns the directory in memory with the host's Secrets, or "" if there is none
+// secrets returns the directory in memory with the host's Secrets; "" if there is none
 // (docs/settings.md, Secrets at rest).
 func (h *host) secrets() string {
 	sum := sha256.Sum256([]byte(h.dir + "/root"))
@@ -153,7 +156,7 @@ func (h *host) secrets() string {
 	return dir
 }
 
-// ofHost lists leftovers of a host's pod.
+// ofHost lists leftovers of the pod of a host.
 func (o *outside) ofHost(ctx context.Context, h *host) []string {
 	var left []string
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
@@ -171,9 +174,11 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 		left = append(left, "container "+c.Id+" "+c.State.String())
 	}
 	for _, dir := range []string{"root/locks", "root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
-		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none if it was never created
+		// The list is empty if the directory was never created.
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
-			if dir != "root/locks" || e.Name() != "node" { // the node's lock is shared by all pods
+			// All pods share the node's lock.
+			if dir != "root/locks" || e.Name() != "node" {
 				left = append(left, dir+"/"+e.Name())
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// program is podrun, built with fault points at which it can be killed.
+// program is podrun, built with fault points at which the tests can kill it.
 var program string
 
 func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace") }
@@ -28,37 +28,38 @@ func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grp
 type host struct {
 	dir, pod string // the pod's name
 	port     int
-	// killAfter is the time after which a command is killed with SIGKILL; 0 means never.
+	// killAfter is the time after which the test kills a command with SIGKILL; 0 means never.
 	killAfter time.Duration
-	memory    bool // the pod has a Secret that is stored in memory
-	legacy    bool // the pod's state is in the files of schema version 2
-	never     bool // the pod's containers are not restarted
-	// was is the ID of the container that the command restarts with another image; empty if
-	// the command does not restart it, or has not been asked to yet.
+	// the pod has a Secret, which podrun keeps in memory
+	memory bool
+	legacy bool // the pod's state is in the files of schema version 2
+	never  bool // the pod's containers are not restarted
+	// was is the ID of the container that the command restarts with another image. It is empty if
+	// the command does not restart it, or before the test has requested that.
 	was string
 }
 
 // updates reports whether a command restarts the pod's container with another image.
 func updates(command string) bool { return strings.HasSuffix(command, "update") }
 
-// anyPod replaces the name of a host's pod in the names of steps.
+// anyPod replaces the name of the host's pod in the names of steps.
 const anyPod = "POD"
 
 func newHost(dir string, n int) *host {
 	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("crashed", n), port: 21000 + n%2000}
 }
 
-// Variants of a pod whose containers are not restarted; they differ in the container's
-// image. An update in place kills the container, which then exits with 0.
+// Variants of a pod whose containers are not restarted. They differ in the container's image.
+// An in-place update kills the container, which then exits with 0.
 const (
 	variantNever  = "never"
 	variantSuffix = "-image"
 	variantImage  = variantNever + variantSuffix
 )
 
-// manifest writes the pod's file: a volume to mount, init containers, a port to map, and
-// containers that exit on request, or by themselves if ends is set. podrun creates the second
-// of each before its turn.
+// manifest writes the pod's file. The pod has a volume to mount, init containers, a port to
+// map, and containers that exit on request, or by themselves if ends is set. podrun creates the
+// second init container and the second app container before their turn.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
 	if ends {
@@ -103,7 +104,8 @@ spec:
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// cgroupRoot returns the pods' parent cgroup, within that of the test's runtime.
+// cgroupRoot returns the parent cgroup of the pods. It is inside the cgroup of the test's
+// runtime.
 func (h *host) cgroupRoot() string {
 	return os.Getenv("PODRUN_CGROUP_ROOT") + "/" + h.pod
 }
@@ -120,8 +122,8 @@ type result struct {
 func (h *host) podrun(env []string, args ...string) result { return h.during(env, nil, args...) }
 
 // during runs a command and, concurrently, the given function, which may be nil. When the function
-// returns, during terminates the command with SIGTERM; when the command exits, the function's
-// context ends.
+// returns, during sends SIGTERM to the command. When the command exits, the function's context
+// ends.
 func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -139,17 +141,20 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 		return result{code: -1, out: err.Error()}
 	}
 	if h.killAfter > 0 {
-		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop() // unless it has exited
+		// This has no effect if the command has exited.
+		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop()
 	}
 	beside, ended := context.WithCancel(ctx)
 	var other sync.WaitGroup
 	if meanwhile != nil {
 		other.Go(func() {
 			meanwhile(beside)
-			_ = c.Process.Signal(syscall.SIGTERM) // unless it has exited
+			// This has no effect if the command has exited.
+			_ = c.Process.Signal(syscall.SIGTERM)
 		})
 	}
-	_ = c.Wait() // the result is in its state
+	// The command's state contains the result.
+	_ = c.Wait()
 	took := time.Since(begun)
 	ended()
 	other.Wait()
@@ -160,8 +165,8 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 	return r
 }
 
-// command returns the arguments of a command of the sweep, and the state of the pod that it
-// requires.
+// command returns the arguments of a command of the sweep, and the state that the pod must have
+// before it.
 func (h *host) command(name string) (args []string, before string, err error) {
 	name, h.memory = strings.CutSuffix(name, inMemory)
 	name, h.legacy = strings.CutSuffix(name, legacy)
@@ -209,7 +214,7 @@ func (h *host) command(name string) (args []string, before string, err error) {
 	return nil, "", fmt.Errorf("unknown command %s", name)
 }
 
-// applied returns the manifest that is applied after a command was killed.
+// applied returns the manifest that the test applies after it has killed a command.
 func (h *host) applied() string {
 	if h.was != "" {
 		return filepath.Join(h.dir, variantImage+".yaml")
@@ -243,8 +248,8 @@ func (h *host) prepare(before string) error {
 	return nil
 }
 
-// legacyState rewrites the state of the pod as the files of schema version 2, with results of
-// probes and a resize that is done.
+// legacyState rewrites the state of the pod as the files of schema version 2. The state has
+// results of probes, and a resize that is complete.
 func (h *host) legacyState() error {
 	plugins, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "plugins"))
 	if err != nil || len(plugins) != 1 {

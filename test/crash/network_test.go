@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// heldIPTables writes a program named iptables that, while the file held exists, does not remove
-// the masquerading rule of the bridge plugin. When the plugin calls it, the DEL has already
-// removed the sandbox's interface, so a later DEL does not know the address in the rule.
+// heldIPTables writes a program named iptables. While the file held exists, it does not remove
+// the masquerading rule of the bridge plugin. When the plugin calls the program, the plugin's
+// DEL has already removed the sandbox's interface. So a later DEL does not know the address in
+// the rule.
 func heldIPTables(dir, held string) error {
 	real, err := exec.LookPath("iptables")
 	if err != nil {
@@ -29,10 +30,11 @@ exec %[2]s "$@"
 	return os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o755)
 }
 
-// TestNetworkOfACutStop: when a command's deadline and the extra time for the runtime's last call
-// have expired, a plugin's DEL is interrupted before it has removed all rules. The next DEL
-// succeeds without removing them (TestRuntimeFaults, seed 16, where containerd was frozen past
-// the deadline). The test tries a stop; with PODRUN_TORTURE=1, also deletes.
+// TestNetworkOfACutStop covers a DEL of a plugin that is interrupted before it has removed all
+// rules, because the command's deadline and the extra time for the runtime's last call have
+// expired. The next DEL succeeds and does not remove these rules (TestRuntimeFaults, seed 16,
+// where containerd was frozen past the deadline). The test tries a stop; with PODRUN_TORTURE=1,
+// it also tries deletes.
 func TestNetworkOfACutStop(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -46,7 +48,8 @@ func TestNetworkOfACutStop(t *testing.T) {
 	t.Setenv("PATH", dir+":"+path)
 	o := ownRuntime(t)
 	t.Setenv("PATH", path)
-	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
+	// This ignores leftovers from before the test.
+	o.leaks(t.Context(), newHost(dir, 0))
 	after := []string{"start"}
 	if os.Getenv("PODRUN_TORTURE") != "" {
 		after = []string{"start", "delete", "apply"}

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// TestRandomKills kills commands at random times instead of at their steps, until
-// PODRUN_CRASH_KILLS (default 3) have been killed. PODRUN_CRASH_SEED determines the
-// commands, the times, and the following commands.
+// TestRandomKills kills commands at random times instead of at their steps. It ends when it has
+// killed PODRUN_CRASH_KILLS commands (default 3). PODRUN_CRASH_SEED determines the commands,
+// the times, and the commands that follow.
 func TestRandomKills(t *testing.T) {
 	o, dir := onRuntime(t)
-	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
+	// This ignores leftovers from before the test.
+	o.leaks(t.Context(), newHost(dir, 0))
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -25,7 +26,8 @@ func TestRandomKills(t *testing.T) {
 		}
 		tried := sweep(t, o, dir, 100+len(all), cells)
 		if len(tried) == 0 {
-			break // the test's time limit has expired
+			// The time limit of the test has expired.
+			break
 		}
 		all = append(all, tried...)
 		for _, v := range tried {
@@ -37,11 +39,11 @@ func TestRandomKills(t *testing.T) {
 	report(fmt.Sprintf("random kills, seed %d", seed), len(all), all)
 }
 
-// mostOf is the approximate duration of a command while other lanes are busy: a later kill
-// has no effect.
+// mostOf is the approximate duration of a command while other lanes are busy. A kill after that
+// time has no effect.
 var mostOf = map[string]time.Duration{"restart": 3 * time.Second, "replace": 3 * time.Second, "serve": 5 * time.Second}
 
-// randomCell chooses a command, the time of its kill, and the following command.
+// randomCell chooses a command, the time at which it is killed, and the command that follows.
 func randomCell(random *rand.Rand) cell {
 	command := commands[random.IntN(len(commands))]
 	most := mostOf[strings.TrimSuffix(strings.TrimSuffix(command, inMemory), legacy)]

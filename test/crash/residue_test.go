@@ -20,8 +20,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ofSandboxes returns the result of a readResidue that started at since or later. The lanes share
-// this result.
+// ofSandboxes returns the result of a call of readResidue that began at since or later. The lanes
+// share this result.
 func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	o.shared.Lock()
 	defer o.shared.Unlock()
@@ -32,12 +32,12 @@ func (o *outside) ofSandboxes(ctx context.Context, since time.Time) []string {
 	return slices.Clone(o.residue)
 }
 
-// sandboxID matches the names that containerd, runc and network plugins give to sandboxes
-// and containers.
+// sandboxID matches the names that containerd, runc and network plugins give to objects of
+// sandboxes and containers.
 var sandboxID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// readResidue lists leftovers on the host of sandboxes and containers that the runtime does
-// not know: firewall rules, addresses, results of plugins, network namespaces and
+// readResidue lists leftovers on the host that belong to sandboxes and containers that the
+// runtime does not know: firewall rules, addresses, results of plugins, network namespaces and
 // interfaces, tasks, shims, snapshots, and containers that containerd's CRI does not list.
 func (o *outside) readResidue(ctx context.Context) []string {
 	found := map[string]bool{}
@@ -114,19 +114,20 @@ func (o *outside) readResidue(ctx context.Context) []string {
 	return left
 }
 
-// lostShim is a shim whose directory containerd has removed without terminating the
-// process: RunPodSandbox was canceled, because podrun was killed, while the shim started.
-// Compare containerd issue 5015. Such a shim cannot be assigned to a pod.
+// lostShim is a shim that containerd did not terminate, although it removed the shim's
+// directory. This happens if podrun is killed while the shim starts, because containerd then
+// cancels RunPodSandbox. Compare containerd issue 5015. podrun cannot assign such a shim to a
+// pod.
 const lostShim = "lost shim"
 
-// records are leftovers of a container or a sandbox in containerd 2. Its CRI does not list the
-// object, and the object has neither a task nor a process: the kill canceled a call, and
-// containerd failed to clean up after it (containerd issue 12344). After a restart, its CRI
-// lists the container again, or removes it.
+// records are leftovers of a container or a sandbox in containerd 2. containerd's CRI does not
+// list the object, which has neither a task nor a process: the kill canceled a call, and
+// containerd failed to clean up after it (containerd issue 12344). After a restart of
+// containerd, its CRI lists the container again, or removes it.
 var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}
 
-// splitLost removes leftovers that containerd lost from a list of leaks: shims, and records
-// of containers without other leftovers. lost is the number of these containers.
+// splitLost removes from a list of leaks what containerd lost: shims, and records of containers
+// that have no other leftovers. lost is the number of the removed leaks.
 func splitLost(leaks []string) (left []string, lost int) {
 	others := map[string]bool{} // IDs with other leftovers
 	ids := map[string]bool{}
@@ -149,7 +150,7 @@ func splitLost(leaks []string) (left []string, lost int) {
 	return left, len(ids)
 }
 
-// ofContainerd adds the containers in containerd, with their tasks and snapshots.
+// ofContainerd adds the containers in containerd, and their tasks and snapshots.
 func (o *outside) ofContainerd(ctx context.Context, add func(what, text string)) error {
 	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 	containers, err := containersapi.NewContainersClient(o.conn).List(in, &containersapi.ListContainersRequest{})
@@ -171,7 +172,7 @@ func (o *outside) ofContainerd(ctx context.Context, add func(what, text string))
 		var some *snapshotsapi.ListSnapshotsResponse
 		if some, err = stream.Recv(); err == nil {
 			for _, s := range some.Info {
-				// Such snapshots belong to images, or to a pull of another test.
+				// Such snapshots belong to images, or to an image that another test is pulling.
 				if s.Kind != snapshotsapi.Kind_COMMITTED && !strings.Contains(s.Name, "extract-") {
 					add("snapshot", s.Name)
 				}

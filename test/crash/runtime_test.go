@@ -18,25 +18,27 @@ import (
 	"time"
 )
 
-// freeze is how long containerd is suspended with SIGSTOP.
+// freeze is how long a fault suspends containerd with SIGSTOP.
 const freeze = 5 * time.Second
 
-// harm is what happens to containerd while a command waits for its response.
+// harm is what a test does to containerd while a command waits for its response.
 type harm struct {
 	name    string
 	do      func(*outside) error
 	timeout time.Duration // --timeout of the command
-	codes   []int         // see docs/exit-codes.md; for code 0, the result is checked, too
+	// the permitted exit codes (docs/exit-codes.md); for code 0, the test also checks the result
+	codes []int
 }
 
 var harms = []harm{
 	{"killed", (*outside).crash, time.Minute, []int{0, 125}},
 	{"frozen", (*outside).freeze, time.Minute, []int{0}},
-	// 125: the rollback has its own limit, and reports what it could not remove.
+	// 125 is permitted because the rollback has its own limit, and reports what it could not
+	// remove.
 	{"frozen past the deadline", (*outside).freeze, 2 * time.Second, []int{0, 124, 125}},
 }
 
-// overtime is how long a command may take in addition to its --timeout: a rollback or a
+// overtime is how much longer than its --timeout a command may take: for a rollback or a
 // removal (30 s), the runtime's last call (5 s), and the pod's grace period (2 s).
 const overtime = 37 * time.Second
 
@@ -93,7 +95,7 @@ func ownRuntime(t *testing.T) *outside {
 	return o
 }
 
-// fault is one cell: containerd is harmed while a command executes a step, and another
+// fault is one cell: the test harms containerd while a command executes a step, and another
 // command follows.
 type fault struct {
 	cell
@@ -103,9 +105,9 @@ type fault struct {
 func (f fault) name() string { return f.cell.name() + "/" + f.harm.name }
 
 // TestRuntimeFaults kills and freezes a separate containerd in each phase of apply, run and
-// delete: the command exits in time with a correct code, and the next apply or delete
-// converges. It tries two faults; with PODRUN_TORTURE=1 all, or one in PODRUN_CRASH_EVERY,
-// selected by PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY as in TestCrashSweep.
+// delete. The command must exit in time with a correct code, and the next apply or delete must
+// converge. It tries two faults. With PODRUN_TORTURE=1 it tries all, or one in
+// PODRUN_CRASH_EVERY; PODRUN_CRASH_SEED and PODRUN_CRASH_ONLY select them as in TestCrashSweep.
 func TestRuntimeFaults(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -134,7 +136,8 @@ func TestRuntimeFaults(t *testing.T) {
 			}
 		}
 	}
-	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
+	// This ignores leftovers from before the test.
+	o.leaks(t.Context(), newHost(dir, 0))
 	var tried []harmed
 	for i, f := range chosen {
 		if end, bounded := t.Deadline(); bounded && time.Until(end) < 2*patience {
@@ -147,8 +150,8 @@ func TestRuntimeFaults(t *testing.T) {
 	reportFaults(len(all), tried)
 }
 
-// faults lists all faults: those for each step at which a command waits for containerd. Of
-// calls that only read, it includes only the first.
+// faults lists all faults: one for each step at which a command waits for containerd. Of calls
+// that only read, it includes only the first.
 func faults(o *outside, dir string) ([]fault, error) {
 	cells, err := plan(o, dir, "apply", "run", "delete")
 	var out []fault
@@ -175,8 +178,9 @@ func faults(o *outside, dir string) ([]fault, error) {
 type harmed struct {
 	verdict
 	harm string
-	code int           // exit code of the command
-	over time.Duration // time in addition to its --timeout
+	code int // exit code of the command
+	// time that it took in addition to its --timeout
+	over time.Duration
 }
 
 // tryFault executes one fault.
@@ -197,7 +201,7 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	go func() { done <- o.harmAt(watch, trace, f) }()
 	r := h.podrun([]string{"PODRUN_FAULTPOINT_TRACE=" + trace}, append(args, "--timeout", f.timeout.String())...)
 	ended()
-	// A command that exited before the step was not harmed.
+	// If a command exited before the step, the fault had no effect on it.
 	if err := <-done; err == nil {
 		v.killed = true
 	} else if !errors.Is(err, context.Canceled) {
@@ -207,10 +211,10 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	if v.over > overtime {
 		v.failed = fmt.Sprintf("ended after %v, --timeout %v: %s", r.took, f.timeout, last(r.out, 3))
 	}
-	// After it was frozen, containerd may not know the state of a sandbox's task for a
-	// moment, and gives a container the namespaces of process 0 (containerd issue 9160). If
-	// a container exits while containerd is down, containerd 2 may report an unknown exit
-	// code as 255; a kubelet reports the same.
+	// After containerd was frozen, it may not know the state of a sandbox's task for a moment. It
+	// then gives a container the namespaces of process 0 (containerd issue 9160). If a container
+	// exits while containerd is down, containerd 2 may report an unknown exit code as 255; with a
+	// kubelet, the status is the same.
 	unknown := f.harm.name == "killed" && r.code == 255 && strings.Contains(r.out, "exited with 255 (Unknown)")
 	if unknown || r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {
 		v.lost++
@@ -236,12 +240,12 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	return v
 }
 
-// lostByContainerd reports whether a leak is of a kind that containerd leaves when it is killed,
-// and that cannot be assigned to a pod. One kind is a task without a runc container: containerd
-// 1.6 was killed while it started or stopped a shim, and may not find the task when it starts
-// again. The task's directory then remains until the next start of containerd, and a shim that
-// was fully started remains until it is killed. The other kind is a network namespace: containerd
-// was killed before it stored the sandbox (containerd/cri issue 568).
+// lostByContainerd reports whether a leak is of a kind that a kill of containerd leaves behind,
+// and that podrun cannot assign to a pod. One kind is a task without a runc container: containerd
+// 1.6 was killed while it started or stopped a shim. When it starts again, it may not find the
+// task. The task's directory then remains until the next start of containerd, and a shim whose
+// start was complete remains until it is killed. The other kind is a network namespace:
+// containerd was killed before it stored the sandbox (containerd/cri issue 568).
 func (o *outside) lostByContainerd(leak string) bool {
 	if strings.HasPrefix(leak, "interface or network namespace cni-") {
 		return true
@@ -254,7 +258,7 @@ func (o *outside) lostByContainerd(leak string) bool {
 	return os.IsNotExist(err)
 }
 
-// harmAt waits until the command has reached the step, and harms containerd.
+// harmAt waits until the command has reached the step, and then harms containerd.
 func (o *outside) harmAt(ctx context.Context, trace string, f fault) error {
 	for ctx.Err() == nil {
 		if text, _ := os.ReadFile(trace); strings.Contains(string(text), f.point+"\n") { // not created yet

@@ -19,9 +19,9 @@ import (
 // source is the pod's file in the manifest directory of `podrun serve`.
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
-// do runs a command that the sweep kills. Because serve does not exit by itself, do waits until
-// the pod runs, changes or removes the pod's file, waits until serve has restarted the container
-// with the other image or deleted the pod, and terminates serve with SIGTERM.
+// do runs a command that the sweep kills. serve does not exit by itself. So do waits until the
+// pod runs, changes or removes the pod's file, waits until serve has restarted the container
+// with the other image or has deleted the pod, and terminates serve with SIGTERM.
 func (o *outside) do(h *host, command string, env []string, args ...string) result {
 	command = strings.TrimSuffix(command, legacy)
 	switch {
@@ -58,8 +58,8 @@ func (o *outside) noteContainer(ctx context.Context, h *host) error {
 	return err
 }
 
-// runsAsRequested checks that the pod runs with the last requested image, and continues to run, or that the
-// kill made it fail (startLost).
+// runsAsRequested checks that the pod runs with the image that was requested last, and continues to run. It
+// also accepts that the kill made the pod fail (startLost).
 func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 	err := o.restarted(ctx, h)
 	if err == nil {
@@ -72,7 +72,7 @@ func (o *outside) runsAsRequested(ctx context.Context, h *host) error {
 }
 
 // startLost reports whether the pod has failed because the kill canceled the start of a container whose
-// process may have run (cri.StartCanceled), and whose restart policy is Never. Like the kubelet, podrun does
+// restart policy is Never and whose process may have run (cri.StartCanceled). Like the kubelet, podrun does
 // not start such a container again.
 func (o *outside) startLost(ctx context.Context, h *host) bool {
 	containers, err := o.containers(ctx, h.pod)
@@ -88,7 +88,7 @@ func (o *outside) startLost(ctx context.Context, h *host) bool {
 	return lost && strings.TrimSpace(h.podrun(nil, "get", "pod", h.pod, "-o", "jsonpath={.status.phase}").out) == "Failed"
 }
 
-// restarted checks that another container than the recorded one runs, if one was recorded.
+// If noteContainer recorded a container, restarted checks that a different one runs now.
 func (o *outside) restarted(ctx context.Context, h *host) error {
 	running, err := o.running(ctx, h.pod)
 	if err == nil && running.Id == h.was {
@@ -98,7 +98,8 @@ func (o *outside) restarted(ctx context.Context, h *host) error {
 }
 
 // serveAgain runs `podrun serve` after a previous one was killed, until the pod matches its file
-// and remains so: the pod runs, or, if the file was removed, leaves nothing behind.
+// and remains so. If the file exists, the pod must run; if the file was removed, no leftovers
+// may remain.
 func (o *outside) serveAgain(h *host) result {
 	notify := fmt.Sprintf("@podrun-crash-%d-%s", os.Getpid(), h.pod)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
@@ -124,12 +125,13 @@ func (o *outside) serveAgain(h *host) result {
 	return r
 }
 
-// awaitReady waits until serve reports to its service manager that it supervises every pod. If
-// serve is terminated before that, it may not have acted yet.
+// awaitReady waits until serve has reported to its service manager that it supervises every
+// pod. If serve is terminated before that, it may not have acted yet.
 func awaitReady(ctx context.Context, conn *net.UnixConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })() // a failure is returned by Read
+	// Read returns the error.
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
 	message := make([]byte, 4096)
 	for {
 		n, err := conn.Read(message)
@@ -148,9 +150,8 @@ func (h *host) requested() bool {
 	return err == nil
 }
 
-// gone checks that neither the runtime nor podrun has any objects of the pod. A directory
-// without a checkpoint is not a pod: `podrun gc` removes it, and serve does so every 5
-// minutes.
+// gone checks that neither the runtime nor podrun has an object of the pod. A directory without
+// a checkpoint is not a pod: `podrun gc` removes it, and serve does so every 5 minutes.
 func (o *outside) gone(ctx context.Context, h *host) error {
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
 	if err != nil {
@@ -167,7 +168,8 @@ func (o *outside) gone(ctx context.Context, h *host) error {
 	return err
 }
 
-// until repeats a check until it succeeds, for as long as a command after a kill may take.
+// until repeats a check until it succeeds. Its limit is the time that a command may take after
+// a kill.
 func until(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

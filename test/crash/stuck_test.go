@@ -13,9 +13,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stick brings a created container of a pod into a state that can remain if podrun is killed some
-// milliseconds after StartContainer begins: containerd reports it as exited, and its task was
-// created and never started.
+// stick brings a created container of a pod into a state that can result if podrun is killed some
+// milliseconds after StartContainer begins: containerd reports the container as exited, and its
+// task was created but never started.
 func (o *outside) stick(ctx context.Context, pod string) (id string, err error) {
 	containers, err := o.containers(ctx, pod)
 	if err != nil {
@@ -43,12 +43,13 @@ func (o *outside) stick(ctx context.Context, pod string) (id string, err error) 
 	return id, nil
 }
 
-// TestTaskNeverStarted reproduces the only failure of the sweep with seed 3 (faults.md,
-// F11): containerd refuses to remove the container until containerd is restarted, or
+// TestTaskNeverStarted reproduces the only failure of the sweep with seed 3 (faults.md, F11):
+// containerd refuses to remove the container. This lasts until containerd is restarted, or
 // forever.
 func TestTaskNeverStarted(t *testing.T) {
 	o, dir := onRuntime(t)
-	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
+	// This ignores leftovers from before the test.
+	o.leaks(t.Context(), newHost(dir, 0))
 	for i, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
 			h := newHost(dir, 900+i)
@@ -56,7 +57,7 @@ func TestTaskNeverStarted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The second start is that of the container that follows the init container.
+			// The second start is the start of the container that follows the init container.
 			if r := h.podrun([]string{"PODRUN_FAULTPOINT=cri/StartContainer/before#2"}, args...); !r.killed {
 				t.Fatalf("not killed: code %d: %s", r.code, last(r.out, 3))
 			}

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// commands are the commands that are killed.
+// commands are the commands that the sweep kills.
 var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve", "update", "serve-update",
 	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory, "update" + legacy}
 
-// inMemory marks commands on a pod with a Secret and --secrets=memory. They are killed only
-// at steps that access files.
+// inMemory marks commands on a pod that has a Secret, with --secrets=memory. The sweep kills
+// them only at steps that access files.
 const inMemory = "-memory"
 
-// legacy marks commands on a pod whose state is in the files of schema version 2. They are
-// killed only at steps that replace these files.
+// legacy marks commands on a pod whose state is in the files of schema version 2. The sweep
+// kills them only at steps that replace these files.
 const legacy = "-legacy"
 
-// delays are the times between the beginning of a call and the kill.
+// delays are the times from the beginning of a call to the kill.
 var delays = map[string][]string{
 	"RunPodSandbox":    {"0ms", "15ms", "40ms", "80ms", "120ms", "200ms"},
 	"CreateContainer":  {"0ms", "5ms", "20ms"},
@@ -38,8 +38,8 @@ var delays = map[string][]string{
 	"RemoveContainer":  {"0ms", "10ms", "30ms"},
 }
 
-// points extracts the steps of a command from the trace of a run that was not killed. For
-// calls that only read, it returns the first two.
+// points returns the steps of a command. It extracts them from the trace of a run that was not
+// killed. Of calls that only read, it returns the first two.
 func points(trace string) []string {
 	var out []string
 	for _, step := range strings.Fields(trace) {
@@ -64,11 +64,12 @@ func points(trace string) []string {
 	return out
 }
 
-// cell is one kill, and the following command: apply, delete, restart, serve, or serve
-// after the pod's file was removed (gone).
+// cell is one kill and the command that follows: apply, delete, restart, serve, or serve after
+// the pod's file was removed (gone).
 type cell struct {
 	command, point, then string
-	after                time.Duration // delay of the kill, instead of a step
+	// time of the kill, in place of a step
+	after time.Duration
 }
 
 func (c cell) name() string {
@@ -84,7 +85,8 @@ func thens(command string) []string {
 		return []string{"apply", "delete", "serve", "gone"}
 	}
 	switch command {
-	case "restart": // it has no manifest
+	// restart has no manifest.
+	case "restart":
 		return []string{"apply", "delete", "restart"}
 	case "serve-update":
 		return []string{"serve"}
@@ -103,7 +105,7 @@ type verdict struct {
 	trouble string   // an error of the sweep itself
 }
 
-// onRuntime connects to the runtime of the tests, and creates a directory for hosts.
+// onRuntime connects to the runtime of the tests, and creates a directory for the hosts.
 // Without a runtime, it skips the test.
 func onRuntime(t *testing.T) (*outside, string) {
 	t.Helper()
@@ -117,19 +119,21 @@ func onRuntime(t *testing.T) (*outside, string) {
 	return o, t.TempDir()
 }
 
-// TestCrashSweep kills each command at a sample of its steps: one in PODRUN_CRASH_EVERY
-// (default 200; 1 kills at each step), selected by PODRUN_CRASH_SEED. PODRUN_CRASH_ONLY is
-// a regular expression that selects cells by name, and PODRUN_CRASH_ROUNDS is how often
-// each is tried.
+// TestCrashSweep kills each command at a sample of its steps. The sample is one step in
+// PODRUN_CRASH_EVERY (default 200; with 1, all steps), and PODRUN_CRASH_SEED selects it.
+// PODRUN_CRASH_ONLY is a regular expression for the names of the cells. PODRUN_CRASH_ROUNDS is
+// how often each cell is tried.
 func TestCrashSweep(t *testing.T) {
 	o, dir := onRuntime(t)
 	cells, err := plan(o, dir, commands...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.leaks(t.Context(), newHost(dir, 0)) // earlier leftovers do not count
+	// This ignores leftovers from before the test.
+	o.leaks(t.Context(), newHost(dir, 0))
 	every := number("PODRUN_CRASH_EVERY", 200)
-	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate always tries the same cells
+	// The gate always tries the same cells.
+	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
 	if err != nil {
@@ -152,7 +156,8 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// plan lists all cells of commands: each command is run once to determine its steps.
+// plan lists all cells of commands. To determine the steps of a command, it runs the command
+// once.
 func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 	var out []cell
 	for i, command := range commands {
@@ -193,11 +198,11 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 // patience is the time limit of a cell.
 const patience = 90 * time.Second
 
-// lanes is how many cells run in parallel: they wait half of the time.
+// lanes is the number of cells that run in parallel. Cells wait for half of their time.
 const lanes = 6
 
-// sweep runs the cells in a few lanes, and returns their results. The numbers of their
-// hosts start at first.
+// sweep runs the cells in a few lanes, and returns their results. Its hosts are numbered,
+// beginning with first.
 func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verdict {
 	var mu sync.Mutex
 	next := 0
@@ -219,7 +224,8 @@ func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verd
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // not tried, because the time limit had expired
+	// Drop the cells that were not tried because the time limit had expired.
+	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" })
 }
 
 // try runs one cell.
@@ -244,12 +250,13 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 	return v
 }
 
-// andThen runs the following command, and checks its result and the leftovers after a
-// delete.
+// andThen runs the command that follows, and checks its result. After a delete, it also checks
+// for leftovers.
 func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 	if r := o.first(h, v.then); r.code != 0 {
 		v.failed += fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
-		for range 5 { // so that the next cells have a clean host
+		// Clean up, so that the next cells have a clean host.
+		for range 5 {
 			if r := o.first(h, v.then); r.code == 0 {
 				break
 			}
@@ -264,7 +271,8 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 			v.lied += " the delete that follows: " + last(r.out, 3)
 		}
 	} else if serves {
-		if r := h.podrun(nil, "gc"); r.code != 0 { // serve does this every 5 minutes
+		// serve does this every 5 minutes.
+		if r := h.podrun(nil, "gc"); r.code != 0 {
 			v.lied += " gc: " + last(r.out, 3)
 		}
 	}
@@ -288,7 +296,8 @@ func (o *outside) first(h *host, then string) result {
 	case "serve":
 		return o.serveAgain(h)
 	case "gone":
-		os.Remove(h.source()) // unless it has already been removed
+		// The file may have been removed already.
+		os.Remove(h.source())
 		return o.serveAgain(h)
 	default:
 		return h.podrun(nil, "delete", "--all", "--timeout", "60s")
@@ -299,7 +308,8 @@ func (v verdict) log(t *testing.T) {
 	for what, text := range map[string]string{"failed": v.failed, "lied": v.lied, "left": strings.Join(v.leaks, "\n\t"), "trouble": v.trouble} {
 		if text != "" {
 			t.Errorf("%s: %s: %s", v.name(), what, text)
-			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40)) // immediately, because a sweep takes long
+			// Print this immediately, because a sweep takes long.
+			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40))
 		}
 	}
 }

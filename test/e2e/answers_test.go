@@ -16,7 +16,8 @@ import (
 	"github.com/podrun/podrun/imagepull"
 )
 
-// failingRegistry fails in the way that the repository's name specifies.
+// failingRegistry is a registry that fails in the way that the name of the repository
+// specifies.
 func failingRegistry(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,8 +70,8 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// podrun classifies as permanent the errors that the runtime returns for pulls that cannot
-// succeed. With -v, the test prints rows for imagepull/testdata/pull-errors.tsv.
+// podrun must classify an error of a pull as permanent if the pull cannot succeed. With -v, the
+// test prints the errors as rows for imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDevices: containers that request an extended resource get different devices of --device, as
-// created by the runtime's CDI. A containerd without CDI would ignore them, so the pod is refused
-// there.
+// TestDevices checks that containers that request an extended resource get different devices of
+// --device, which the runtime provides with CDI. A containerd without CDI would ignore the
+// devices, so podrun must refuse the pod.
 func TestDevices(t *testing.T) {
 	r := newRig(t)
 	dir := os.Getenv("PODRUN_TEST_CDI_DIR")
@@ -64,7 +64,7 @@ spec:
 	if out, err := r.podrun(append(flags, "apply", pod("three"))...); err == nil || !strings.Contains(out, "Node didn't have enough resource: example.com/thing, requested: 1, used: 2, capacity: 2") {
 		t.Errorf("a third: %v\n%s", err, out)
 	}
-	// A restarted pod gets the devices that are free then.
+	// If a pod is restarted, it gets devices that are free at that time.
 	r.must("stop", "one")
 	r.must(append(flags, "apply", pod("three"))...)
 	if logs := r.until("three", "listed"); !strings.Contains(logs, "A=yes B=\n") {
@@ -75,7 +75,7 @@ spec:
 	if logs := r.until("one", "B=yes"); !strings.Contains(logs, "A= B=yes\n") {
 		t.Errorf("the first has now\n%s", logs)
 	}
-	// A device without a specification would fail when the container is created.
+	// If a device has no specification, the container could not be created.
 	out, err = r.podrun(append(flags, "--device", "example.com/thing=podrun.test/thing=c", "apply", pod("four"))...)
 	if err == nil || !strings.Contains(out, "requires the device podrun.test/thing=c, which no CDI specification of "+dir+" defines") {
 		t.Errorf("an unknown device: %v\n%s", err, out)

@@ -22,7 +22,7 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	// Go's default is one per CPU, but these tests wait most of the time.
+	// By default, Go runs one test per CPU in parallel, but these tests wait most of the time.
 	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -33,8 +33,10 @@ func TestMain(m *testing.M) {
 // rig is a root directory of podrun on the real runtime.
 type rig struct {
 	*testing.T
-	dir  string // root, files and replacements for the host's own
-	host string // a directory of the host that no container must reach
+	// the root directory, files, and replacements for directories of the host
+	dir string
+	// a directory of the host to which no container may have access
+	host string
 }
 
 func newRig(t *testing.T) *rig {
@@ -103,7 +105,7 @@ func (r *rig) must(args ...string) string {
 	return out
 }
 
-// until repeats logs of a pod until they contain a text.
+// until reads the logs of a pod repeatedly until they contain a text.
 func (r *rig) until(pod, text string) string {
 	r.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -117,7 +119,7 @@ func (r *rig) until(pod, text string) string {
 	}
 }
 
-// pod writes a manifest, in which it replaces IMAGE and HOST.
+// pod writes a manifest. It replaces IMAGE and HOST in the text.
 func (r *rig) pod(name, text string) string {
 	r.Helper()
 	return r.write(name+".yaml", strings.NewReplacer("IMAGE", os.Getenv("PODRUN_TEST_IMAGE"), "HOST", r.host).Replace(text))

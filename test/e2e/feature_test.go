@@ -17,13 +17,15 @@ type feature struct {
 	name  string
 	flags []string // of podrun run
 	with  string   // other objects in the input
-	spec  string   // below the pod's spec; IMAGE is replaced
-	want  string   // a regular expression for the output of its containers
-	// refused is the error of a runtime or host without the feature.
+	// text below the pod's spec, in which IMAGE is replaced
+	spec string
+	// a regular expression for the output of the containers
+	want string
+	// refused is the error if the runtime or the host lacks the feature.
 	refused string
 }
 
-// same and other match the host's namespace, and a different one.
+// same matches the host's namespace, and other a different one.
 func same(kind string) string  { return regexp.QuoteMeta(namespace(kind)) }
 func other(kind string) string { return kind + `:\[[0-9]+\]` }
 
@@ -111,8 +113,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestStopSignal: with its feature gate, a container is stopped with the signal that it
-// specifies; if the runtime is too old, podrun prints a warning (KEP-4960).
+// TestStopSignal covers the feature gate with which a container can specify the signal that
+// stops it. If the runtime is too old, podrun must print a warning (KEP-4960).
 func TestStopSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,8 +144,8 @@ func TestStopSignal(t *testing.T) {
 	}
 }
 
-// TestUserNamespaces: each pod has its own range of IDs, keeps it when it is applied or
-// restarted, and releases it when it is deleted.
+// TestUserNamespaces checks that each pod has its own range of IDs, keeps it when it is applied
+// again or restarted, and releases it when it is deleted.
 func TestUserNamespaces(t *testing.T) {
 	r := newRig(t)
 	pod := func(name string) string {
@@ -168,7 +170,8 @@ func TestUserNamespaces(t *testing.T) {
 	}
 	wantFirst("one", "65536")
 	wantFirst("two", "131072")
-	// The container's root is root on its volumes, and another user on the host.
+	// On its volumes, the container's root has the permissions of root; on the host, it is another
+	// user.
 	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
 		t.Errorf("it printed %s", out)
 	}

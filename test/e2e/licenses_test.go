@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLicenses: a binary of go build lists its modules; a test binary, which runs the
-// scripts, has no list.
+// TestLicenses covers a binary of go build, which lists its modules. A test binary, which runs
+// the scripts, has no list.
 func TestLicenses(t *testing.T) {
 	if program == "" {
 		t.Skip("no container runtime: podrun is not built")

@@ -20,16 +20,18 @@ import (
 
 const megabyte = 1 << 20
 
-// Without a terminal on stderr, a slow pull occasionally prints a line with its progress,
-// whose byte counts are containerd's.
+// If stderr is no terminal and a pull is slow, podrun occasionally prints a line with its
+// progress. The byte counts come from containerd.
 func TestPullTellsHowFarItIs(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "progress", 6*megabyte, 2)
-	s.set(1*megabyte, 0, 0) // two layers of 6 s
+	// two layers, each of which takes 6 s
+	s.set(1*megabyte, 0, 0)
 	out := r.must("image", "pull", image)
 	lines := regexp.MustCompile(`(?m)^Normal  PullProgress +`+regexp.QuoteMeta(image)+`: ([0-9.]+) of 12\.6 MB \([0-9]+%\), ([0-9.]+) MB/s$`).FindAllStringSubmatch(out, -1)
-	if len(lines) == 0 || len(lines) > 12 { // the number depends on the load of the machine
+	// The number of lines depends on the load of the machine.
+	if len(lines) == 0 || len(lines) > 12 {
 		t.Fatalf("%d lines of progress in\n%s", len(lines), out)
 	}
 	last, moved := 0.0, false
@@ -79,7 +81,7 @@ func TestPullProgressAsJSON(t *testing.T) {
 	}
 }
 
-// On a terminal each pull has a line that is redrawn, and is removed at the end.
+// On a terminal, each pull has a line that podrun updates, and removes at the end.
 func TestPullProgressOnATerminal(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -97,7 +99,8 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// An image whose bytes are all present is being unpacked, which may take longer.
+// If all bytes of an image are present, the runtime is unpacking the image, which may take
+// longer than the download.
 func TestUnpackingIsTold(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -119,7 +122,8 @@ func (r *rig) onTerminal(args ...string) string {
 	}
 	program.Close()
 	var raw strings.Builder
-	io.Copy(&raw, bufio.NewReader(terminal)) // ends with EIO when no process has the terminal open any more
+	// This ends with EIO when no process has the terminal open any more.
+	io.Copy(&raw, bufio.NewReader(terminal))
 	if err := c.Wait(); err != nil {
 		r.Fatalf("%v\n%s", err, raw.String())
 	}
@@ -151,8 +155,8 @@ func pty(t *testing.T) (terminal, program *os.File) {
 	return terminal, program
 }
 
-// screenOf returns what a terminal shows after the escape sequences that podrun writes:
-// cursor up, and erase to the end.
+// screenOf returns what a terminal shows if it receives this output. It supports the escape
+// sequences that podrun writes: cursor up, and erase to the end.
 func screenOf(raw string) string {
 	var lines []string
 	for _, line := range strings.SplitAfter(strings.ReplaceAll(raw, "\r\n", "\n"), "\n") {
@@ -169,9 +173,9 @@ func screenOf(raw string) string {
 	return strings.Join(lines, "")
 }
 
-// The pull from a registry that stops sending is canceled, and the next one fetches the
-// rest.
-func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while another pull gets data, none stalls
+// If a registry stops sending, podrun cancels the pull, and the next one fetches the rest.
+// This test does not run in parallel, because while another pull receives data, no pull stalls.
+func TestStalledPullIsTriedAgain(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "stall", 6*megabyte, 1)
@@ -184,7 +188,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while anoth
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// Neither the partial download of another tag nor a slow pull counts as a stall.
+	// A partial download of another tag must not count as a stall, and neither must a slow pull.
 	left := s.image(r, "slow:left", 6*megabyte, 1)
 	s.set(0, 3*megabyte, 1)
 	if out, err := r.podrun("image", "pull", "--pull-stall-timeout", "0", "--timeout", "2s", left); err == nil {
@@ -197,8 +201,8 @@ func TestStalledPullIsTriedAgain(t *testing.T) { // not in parallel: while anoth
 	}
 }
 
-// containerd's store shows progress in steps of 1 MiB: a slow pull is not stalled as long
-// as a step takes less than the limit (faults.md, F7).
+// containerd's store shows progress in steps of 1 MiB. So a slow pull has not stalled if each
+// step takes less than the limit (faults.md, F7).
 func TestSlowPullIsNoStall(t *testing.T) {
 	t.Parallel() // it waits
 	r := newRig(t)
@@ -211,9 +215,10 @@ func TestSlowPullIsNoStall(t *testing.T) {
 	}
 }
 
-// The pull from a registry that accepts connections and never responds is canceled; the
-// error names the registry.
-func TestRegistryThatNeverAnswers(t *testing.T) { // not in parallel: while another pull gets data, none stalls
+// If a registry accepts connections and never responds, podrun cancels the pull, and the error
+// names the registry.
+// This test does not run in parallel, because while another pull receives data, no pull stalls.
+func TestRegistryThatNeverAnswers(t *testing.T) {
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -229,7 +234,7 @@ func TestRegistryThatNeverAnswers(t *testing.T) { // not in parallel: while anot
 	}
 }
 
-// The Retry-After of an overloaded registry is part of containerd's error, and podrun
+// If an overloaded registry sends Retry-After, containerd's error contains it, and podrun
 // prints it.
 func TestPullHonoursRetryAfter(t *testing.T) {
 	t.Parallel() // it waits
@@ -252,7 +257,7 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// A pod gets a present image without a request to its registry.
+// If an image is present, podrun starts the pod without a request to the image's registry.
 func TestWarmImageAsksNobody(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -279,8 +284,8 @@ spec:
 	}
 }
 
-// The image of a volume is pulled with the pod's imagePullSecrets, and is then not
-// available to other pods. If image volumes are not supported, they are refused.
+// podrun pulls the image of a volume with the pod's imagePullSecrets. The image is then not
+// available to other pods. If the runtime does not support image volumes, podrun refuses them.
 func TestImageVolumeWithSecret(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)
@@ -332,14 +337,16 @@ stringData:
 	}
 }
 
-// After a command is interrupted during a pull, the next one succeeds, and fetches only
-// the rest.
+// If a command is interrupted during a pull, the next command must succeed, and fetch only the
+// rest.
 func TestCancelledPull(t *testing.T) {
 	const size = 4 * megabyte
 	for _, test := range []struct {
-		name   string
-		at     int64 // bytes of blobs sent by the registry when the command is interrupted
-		signal bool  // else its own deadline interrupts it
+		name string
+		// bytes of blobs that the registry has sent when the command is interrupted
+		at int64
+		// a signal interrupts the command; otherwise its deadline does
+		signal bool
 	}{
 		{"at-the-first-request", 0, true}, {"at-the-first-byte", 1, true}, {"in-the-beginning", megabyte, true},
 		{"in-the-end", 2*size - megabyte/2, true}, {"when-all-is-sent", 2 * size, true}, {"by-the-deadline", 0, false},
@@ -355,7 +362,7 @@ func TestCancelledPull(t *testing.T) {
 			} else {
 				image = s.image(r, "cancel-"+test.name, size, 2)
 			}
-			// The image's layers contain no program: the pod is only for pulling it.
+			// The image's layers contain no program, because the pod only serves to pull the image.
 			pod := r.pod(test.name, `
 apiVersion: v1
 kind: Pod
@@ -368,7 +375,8 @@ spec:
 			rate := int64(2 * megabyte)
 			args, want := []string{"apply", pod}, 130
 			if !test.signal {
-				rate = megabyte / 2 // slower than the deadline
+				// slower than the deadline allows
+				rate = megabyte / 2
 				args, want = append(args, "--timeout", "3s"), 124
 			}
 			s.set(rate, 0, 0)
@@ -387,7 +395,8 @@ spec:
 				}
 			}
 			c.Wait()
-			if code := c.ProcessState.ExitCode(); code != want && (code != 127 || test.at < 2*size) { // 127: the program does not exist
+			// 127 means that the program does not exist.
+			if code := c.ProcessState.ExitCode(); code != want && (code != 127 || test.at < 2*size) {
 				t.Errorf("exit code %d, want %d\n%s", code, want, out.String())
 			}
 			if left := r.must("get", "-o", "name"); left != "" {

@@ -36,10 +36,10 @@ spec:
 // reach is an action in the container of a pod: a row in the tables of docs/security.md.
 type reach struct {
 	name  string
-	spec  string // of the pod, next to its container
-	mount string // its volume: a host path
-	write bool   // the volume is not read-only
-	with  string // the securityContext of the container
+	spec  string // fields of the pod, next to its container
+	mount string // a host path that is the pod's volume
+	write bool   // whether the volume is writable
+	with  string // securityContext of the container
 	does  string // a shell script; /v is the volume, /h has the programs of the host
 	want  string // a regular expression for its output
 }
@@ -49,7 +49,8 @@ func TestReach(t *testing.T) {
 	r := newRig(t)
 	root, dir := r.dir+"/root", r.dir+"/manifests"
 	socket := strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")
-	api := r.dir + "/api" // as /run/podrun-api, with its modes
+	// This is like /run/podrun-api, with the same modes.
+	api := r.dir + "/api"
 	for _, d := range []string{dir, api, api + "/x"} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -135,8 +136,8 @@ func (row reach) manifest(name string) string {
 		"  volumes:\n  - {name: v, hostPath: {path: " + row.mount + "}}\n  - {name: p, hostPath: {path: " + program + "}}\n" + volumes
 }
 
-// hostPrograms returns volume mounts and volumes with the host's programs at /h, to which
-// containers can chroot.
+// hostPrograms returns volume mounts and volumes that provide the host's file system at /h.
+// Containers can chroot to it to run the host's programs.
 func hostPrograms() (mounts, volumes string) {
 	for i, d := range []string{"/usr", "/lib", "/lib64", "/bin"} {
 		if _, err := os.Stat(d); err == nil {
@@ -148,8 +149,8 @@ func hostPrograms() (mounts, volumes string) {
 	return mounts, volumes
 }
 
-// TestReachLocks: a container with the root directory as a read-only volume can acquire
-// podrun's locks; a command waits until its timeout.
+// TestReachLocks covers a container that has the root directory as a read-only volume: it can
+// acquire podrun's locks, and a command waits until its timeout.
 func TestReachLocks(t *testing.T) {
 	flock, err := exec.LookPath("flock")
 	if err != nil {

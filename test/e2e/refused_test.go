@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// TestAnothersPod: the name of a pod that another program runs on this runtime is in use,
-// and delete does not affect that pod.
+// TestAnothersPod covers a pod that another program runs on this runtime: podrun must not use
+// its name, and delete must not affect the pod.
 func TestAnothersPod(t *testing.T) {
 	r := newRig(t)
 	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)

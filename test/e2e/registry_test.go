@@ -25,22 +25,27 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// slowRegistry is a proxy for the test registry: it counts requests, and limits the rate
-// of blobs.
+// slowRegistry is a proxy for the test registry. It counts requests, and limits the rate of
+// blobs.
 type slowRegistry struct {
 	t       *testing.T
 	address string
 
-	user, password string // accepted credentials; "" accepts everyone
+	// credentials that the registry accepts; if they are empty, it accepts any
+	user, password string
 
 	mu       sync.Mutex
 	requests []string
-	rate     int64         // bytes per second of each blob; 0: no limit
-	stallAt  int64         // sends at most this many bytes of a layer's blob; 0: all
-	stalls   int           // number of blobs that will still stall
-	sent     int64         // bytes of blobs
-	alarm    int64         // rings is closed once sent reaches this; 0: at the first request
-	rings    chan struct{} // see alarm; nil: no alarm is set
+	// bytes per second of each blob; 0 means no limit
+	rate int64
+	// the maximum number of bytes that it sends of a layer's blob; 0 means all
+	stallAt int64
+	stalls  int   // number of blobs that will still stall
+	sent    int64 // bytes of blobs
+	// rings is closed when sent reaches this number; 0 means at the first request
+	alarm int64
+	// see alarm; nil if no alarm is set
+	rings chan struct{}
 }
 
 func newSlowRegistry(t *testing.T) *slowRegistry {
@@ -70,8 +75,9 @@ func newSlowRegistry(t *testing.T) *slowRegistry {
 	return s
 }
 
-// image pushes an image whose layers have the given size and contain random bytes, and returns
-// the image's name in this registry. It is removed from the runtime at the end.
+// image pushes an image whose layers have the given size and contain random bytes. It returns
+// the image's name in this registry. At the end of the test, it removes the image from the
+// runtime.
 func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) string {
 	s.t.Helper()
 	image, err := random.Image(size, int64(layers))
@@ -81,7 +87,7 @@ func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) 
 	return s.push(r, repository, image)
 }
 
-// zeros pushes an image with one layer, which is small until it is unpacked.
+// zeros pushes an image with one layer that is small, but becomes large when it is unpacked.
 func (s *slowRegistry) zeros(r *rig, repository string, size int64) string {
 	s.t.Helper()
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -154,8 +160,8 @@ func (s *slowRegistry) count(contains string) int {
 	return n
 }
 
-// ringAt returns a channel that is closed when so many more bytes of blobs have been
-// sent; 0 means the first request.
+// ringAt returns a channel that is closed when the registry has sent the given number of
+// further bytes of blobs; with 0, it is closed at the first request.
 func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +169,7 @@ func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	return s.rings
 }
 
-// add counts the bytes sent.
+// add counts the bytes that the registry has sent.
 func (s *slowRegistry) add(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// otherRuntime starts a second containerd, only for this test, and returns the address of
-// its socket.
+// otherRuntime starts a second containerd only for this test. It returns the address of its
+// socket.
 func otherRuntime(t *testing.T) string {
 	t.Helper()
 	shared := filepath.Dir(strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://"))
@@ -45,9 +45,9 @@ func otherRuntime(t *testing.T) string {
 	return ""
 }
 
-// TestRootDirsWithOneCgroupRoot: two root directories with separate containerds share a
-// cgroup root, as parallel jobs do. Deleting the pod of one does not affect the pod of
-// the other.
+// TestRootDirsWithOneCgroupRoot covers two root directories that use separate containerds and
+// one cgroup root, as parallel jobs do. The deletion of the pod in one root directory must not
+// affect the pod in the other.
 func TestRootDirsWithOneCgroupRoot(t *testing.T) {
 	a := newRig(t)
 	address := otherRuntime(t)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shellPods are a pod with a shell on a terminal, and one that only runs.
+// shellPods are two pods: one with a shell on a terminal, and one that only runs.
 const shellPods = `apiVersion: v1
 kind: Pod
 metadata: {name: shell}
@@ -29,9 +29,9 @@ spec:
   containers: [{name: app, image: IMAGE, command: [sh]}]
 `
 
-// TestTerminal uses processes in containers from a terminal: with exec -it, attach -it and run
-// -it, the processes have the terminal's size, even after a change, keys such as Ctrl-C reach
-// the process, exit codes are passed on, and the terminal is restored afterwards.
+// TestTerminal uses processes in containers from a terminal, with exec -it, attach -it and run
+// -it. A process must have the terminal's size, even after a change; keys such as Ctrl-C must
+// reach the process; podrun must pass on exit codes, and restore the terminal at the end.
 func TestTerminal(t *testing.T) {
 	r := newRig(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -50,15 +50,17 @@ func TestTerminal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer func(of *testing.T) { w.T = of }(w.T)
 			w.T = t
-			w.keys("until stty size | grep '30 90'; do sleep 0.1; done", "Enter") // tmux resizes it late
+			// tmux changes the size late.
+			w.keys("until stty size | grep '30 90'; do sleep 0.1; done", "Enter")
 			w.await(`(?m)30 90$`)
 			w.keys("clear; podrun "+c.line, "Enter")
 			if c.name == "run" {
-				w.await("press enter") // a prompt from before podrun attached is not shown
+				// podrun does not show a prompt from before it attached.
+				w.await("press enter")
 				w.keys("Enter")
 			}
 			w.await(c.prompt)
-			// At first the size is one too large; the correct one may arrive late.
+			// At first, the size is one too large. The correct size may arrive late.
 			w.keys("Enter", "until stty size | grep '30 90'; do sleep 0.1; done; echo up | tr u U", "Enter")
 			w.await(`(?m)^30 90\nUp$`)
 			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
@@ -72,7 +74,8 @@ func TestTerminal(t *testing.T) {
 				t.Errorf("Ctrl-C did not reach the process:\n%s", text)
 			}
 			w.keys("exit 7", "Enter")
-			w.await(`(?m)^# $`) // earlier input would go to podrun
+			// Earlier input would go to podrun.
+			w.await(`(?m)^# $`)
 			w.keys("echo code $?; stty -a | grep -o ' icanon'", "Enter")
 			w.await(`(?m)^code ` + c.code + `\n icanon$`)
 			w.tmux("resize-window", "-t", "x", "-x", "90", "-y", "30")
@@ -81,7 +84,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// terminal is a shell on this host in a terminal of 90 columns and 30 lines.
+// terminal is a shell on this host, in a terminal of 90 columns and 30 lines.
 type terminal struct {
 	*rig
 	dir string
@@ -113,7 +116,7 @@ func (w *terminal) keys(keys ...string) {
 	w.tmux(append([]string{"send-keys", "-t", "x"}, keys...)...)
 }
 
-// await waits until the terminal shows a text, and returns its content.
+// await waits until the terminal shows a text, and returns what the terminal shows.
 func (w *terminal) await(pattern string) string {
 	w.Helper()
 	re := regexp.MustCompile(pattern)

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// umaskPod lists the modes of files and directories that podrun creates for containers,
-// as a user other than root.
+// umaskPod lists, as a user other than root, the modes of files and directories that podrun
+// creates for containers.
 const umaskPod = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: config}
@@ -56,8 +56,9 @@ spec:
     - {name: claim, mountPath: /v/claim}
 `
 
-// TestUmask: podrun.service has the umask 0077, commands usually 0022. Containers, log
-// collectors and users of the host's directories find the same modes.
+// TestUmask covers two umasks: podrun.service has 0077, and commands usually have 0022. In both
+// cases, containers, log collectors and users of the host's directories must find the same
+// modes.
 func TestUmask(t *testing.T) {
 	random := regexp.MustCompile(`\.\.2[0-9_.]+|[0-9a-f]{32,}`)
 	seen := map[int]string{}

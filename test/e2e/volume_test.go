@@ -15,8 +15,8 @@ func config(value string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {file: " + value + "}\n"
 }
 
-// CVE-2025-9566: a container replaces the content of its ConfigMap volume with links to
-// the host, and the pod is applied again. Writing there requires a privileged container.
+// CVE-2025-9566: a container replaces the content of its ConfigMap volume with links to the
+// host, and the pod is applied again. Only a privileged container can write there.
 func TestAnUpdateFollowsNoPlantedLink(t *testing.T) {
 	for name, plant := range map[string]string{
 		"file":    "rm /config/file && ln -s HOST/file /config/file",
@@ -60,8 +60,8 @@ spec:
 // the host.
 const swapper = `{name: swapper, image: IMAGE, RESTART command: [sh, -c, 'mkdir -p /v/dir/sub /v/keep; ln -s HOST /v/link; echo swapping; while :; do mv /v/dir /v/keep/dir; mv /v/link /v/dir; mv /v/dir /v/link; mv /v/keep/dir /v/dir; done'], volumeMounts: [{name: v, mountPath: /v}]}`
 
-// CVE-2017-1002101, CVE-2021-25741: a directory is swapped for a link while a subPath is
-// prepared 10,000 times, as at the start of a container.
+// CVE-2017-1002101, CVE-2021-25741: podrun prepares a subPath 10,000 times, as at the start of
+// a container, while a directory is swapped for a link.
 func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -89,7 +89,7 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	}
 }
 
-// The same while pods start: a sidecar swaps, and the next container mounts.
+// The same happens while pods start: a sidecar swaps, and the next container mounts.
 func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -114,8 +114,8 @@ func TestASubpathStaysInsideDuringStarts(t *testing.T) {
 	t.Logf("%d of 10 pods ran", looked)
 }
 
-// A host directory that is a volume, or that a container bind-mounts deep in a volume, is
-// not deleted with the pod.
+// If a host directory is a volume, or if a container bind-mounts it deep in a volume, podrun
+// must not delete it with the pod.
 func TestTeardownNeverCrossesAMount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -135,7 +135,7 @@ spec:
   volumes: [{name: v, emptyDir: {}}, {name: host, hostPath: {path: HOST}}]
 `)
 	if out, err := r.podrun("apply", pod); err != nil {
-		// If the host's mounts are private, podrun reports this before any side effect.
+		// If the host's mounts are private, podrun must report this before any side effect.
 		if !strings.Contains(out, "is not a shared mount") || !strings.Contains(out, "volumeMounts[0].mountPropagation") {
 			t.Fatal(out)
 		}
@@ -167,7 +167,7 @@ func (r *rig) bindFromOutside(pod string) {
 	r.must("delete", "mounts")
 }
 
-// Only root can read a pod's directory, and Secrets are never on disk.
+// Only root may be able to read a pod's directory, and Secrets must never be on disk.
 func TestOthersCannotReadAPodsDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -219,8 +219,8 @@ stringData: {p: hunter2-0123456789}
 	}
 }
 
-// An image as a volume, if the runtime supports it; else it is refused before any side
-// effect (containerd 1.6 reports `mkdir ""`).
+// If the runtime does not support an image as a volume, podrun must refuse the pod before any
+// side effect (containerd 1.6 would report `mkdir ""`).
 func TestImageVolume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

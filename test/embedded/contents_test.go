@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// maxBundle is the size limit of podrun-bundle, in MB; test/bench has that of podrun.
+// maxBundle is the size limit of podrun-bundle, in MB; test/bench has podrun's.
 const maxBundle = 68
 
-// TestContents checks the size of podrun-bundle, and its bill of materials, which has
-// podrun and the programs of the embedded runtime in one document. Builds without make
-// have none.
+// TestContents checks the size and the bill of materials of podrun-bundle. The bill of
+// materials must list podrun and the programs of the embedded runtime in one document. A build
+// without make has no bill of materials.
 func TestContents(t *testing.T) {
 	if bundle == "" {
 		t.Skip("PODRUN_TEST_BUNDLE is not set: run make bundle")

@@ -17,7 +17,7 @@ import (
 
 const hostArch = runtime.GOARCH
 
-// kill kills a daemon as the kernel does when memory is short.
+// kill kills a daemon as the kernel does if memory is short.
 func (r *rig) kill() {
 	r.Helper()
 	d := r.daemon()
@@ -112,7 +112,7 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 		t.Errorf("get wrote\n%s", out)
 	}
 	r.answers()
-	// serve restarts it by itself.
+	// serve restarts it without a command.
 	c := r.command(bundle, "serve", r.dir+"/none")
 	if err := os.Mkdir(filepath.Join(r.dir, "none"), 0o755); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func (r *rig) until(what string, holds func() bool) {
 	}
 }
 
-// reboot kills all processes of the runtime, and empties /run.
+// reboot simulates a reboot: it kills all processes of the runtime, and empties /run.
 func (r *rig) reboot() {
 	r.Helper()
 	r.kill()
@@ -160,7 +160,8 @@ func (r *rig) reboot() {
 			r.Fatal(err)
 		}
 		for _, p := range append(strings.Fields(string(children)), pid) {
-			_ = exec.Command("kill", "-9", p).Run() // it may have exited with another process
+			// It may have exited together with another process.
+			_ = exec.Command("kill", "-9", p).Run()
 		}
 	}
 	r.until("nothing is mounted", func() bool {
@@ -239,7 +240,7 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")
 	current := r.daemon().Digest
-	// The same files as an older version, which a podrun without an archive starts.
+	// These are the same files as an older version, which a podrun without an archive starts.
 	older := strings.Repeat("0", 64)
 	if err := r.asOlder(current, older); err != nil {
 		t.Fatal(err)
@@ -252,7 +253,8 @@ func TestUpgradeKeepsContainersRunning(t *testing.T) {
 	}
 	r.answers()
 	pid := r.podPID()
-	r.must("get") // uses the running version
+	// This uses the version that is running.
+	r.must("get")
 	if got := r.daemon().Digest; got != older {
 		t.Fatalf("get has started %s", got)
 	}

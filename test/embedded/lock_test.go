@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestAnotherUserHoldsTheNetworkNamespace: a process of an unprivileged user that locks
-// the host's network namespace, which podrun-net used as its lock before it had one that
-// only root can open, does not block the network of pods.
+// TestAnotherUserHoldsTheNetworkNamespace covers a process of an unprivileged user that locks
+// the host's network namespace. It must not block the network of pods. podrun-net used this
+// namespace as its lock before it had a lock that only root can open.
 func TestAnotherUserHoldsTheNetworkNamespace(t *testing.T) {
 	r := newRig(t)
 	r.must("runtime", "up")

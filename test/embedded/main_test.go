@@ -1,6 +1,6 @@
-// Package embedded runs podrun with its embedded container runtime on this machine:
-// PODRUN_TEST_BUNDLE names a podrun-bundle that `make bundle` has built. Each test has
-// its own root directory, and thus its own runtime, and leaves nothing behind.
+// Package embedded runs podrun with its embedded container runtime on this machine.
+// PODRUN_TEST_BUNDLE names a podrun-bundle that `make bundle` has built. Each test has its own
+// root directory and therefore its own runtime, and leaves nothing behind.
 package embedded
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// bundle is a podrun with a runtime, plain is one without.
+// bundle is a podrun that contains a runtime; plain is one that does not.
 var bundle, plain, image string
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// imageName is the image of the pods, which is in no registry.
+// imageName is the name of the pods' image, which is in no registry.
 const imageName = "localhost/busybox:1"
 
 // writeImage writes an archive with an image of busybox.
@@ -101,7 +101,8 @@ func writeImage(path string) error {
 func withPlatform(img v1.Image) *v1.ConfigFile {
 	c, err := img.ConfigFile()
 	if err != nil {
-		panic(err) // it was just created
+		// The value was just created.
+		panic(err)
 	}
 	c = c.DeepCopy()
 	c.OS, c.Architecture, c.Config.Env = "linux", hostArch, []string{"PATH=/bin"}
@@ -159,8 +160,8 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-// command returns a podrun command with only the rig's settings in its environment: no
-// PATH, no HOME.
+// command returns a podrun command whose environment contains only the rig's settings, and no
+// PATH or HOME.
 func (r *rig) command(program string, args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
 	c.Dir = r.dir
@@ -260,7 +261,8 @@ func (r *rig) leavesNothing() {
 	for _, root := range []string{"/sys/fs/cgroup/*" + r.cgroup(), "/sys/fs/cgroup" + r.cgroup()} {
 		found, _ := filepath.Glob(root)
 		for _, dir := range found {
-			_ = syscall.Rmdir(dir) // created by the test
+			// The test created this directory.
+			_ = syscall.Rmdir(dir)
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

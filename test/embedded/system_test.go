@@ -21,8 +21,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func getsid(pid int) (int, error) { return unix.Getsid(pid) }
 
-// asOlder stops the daemon and changes the digest of the unpacked archive, as if another
-// archive had been started.
+// asOlder stops the daemon and changes the digest of the unpacked archive. The result is as if
+// another archive had been started.
 func (r *rig) asOlder(current, older string) error {
 	r.Helper()
 	r.kill()

@@ -20,14 +20,14 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// slowCalls makes the creation of a container take 0.4 s, and its start 1 s.
+// slowCalls delays calls: CreateContainer takes 0.4 s, and StartContainer 1 s.
 func (r *rig) slowCalls() {
 	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Slow, Delay: 400 * time.Millisecond})
 	r.rt.Fault("StartContainer", critest.Fault{When: critest.Slow, Delay: time.Second})
 }
 
-// timeline lists the calls that create (C), start (S) and remove (R) containers, sorted by the times at
-// which they begin, in tenths of a second since the first call: "C a 0, S a 4".
+// timeline lists the calls that create (C), start (S) and remove (R) containers, in the order in which
+// they begin. Each has its time in tenths of a second since the first call: "C a 0, S a 4".
 func (r *rig) timeline() string {
 	letters := map[string]string{"CreateContainer": "C", "StartContainer": "S", "RemoveContainer": "R"}
 	calls := slices.DeleteFunc(r.rt.Calls(), func(c critest.Call) bool { return letters[c.Method] == "" })
@@ -51,8 +51,9 @@ const (
 	inTurn  = "C a 0, S a 4, C b 14, S b 18"
 )
 
-// TestCreateAhead: an app container is created while the previous one starts, unless that start
-// can change anything that is read for the creation. Events keep their order.
+// TestCreateAhead checks that podrun creates an app container while the previous one starts,
+// unless that start can change something that podrun reads for the creation. The order of the
+// events must not change.
 func TestCreateAhead(t *testing.T) {
 	spec := func(a, b string, more ...string) string {
 		return podText("web", "Always", append(more, "containers:", "- {name: a, image: registry.example/app:1"+a+"}", "- {name: b, image: registry.example/app:1"+b+"}")...)
@@ -101,7 +102,8 @@ func TestCreateAhead(t *testing.T) {
 	}
 }
 
-// TestCreateAheadOfCRIO: CRI-O prepares a container's process and mounts when it creates the container.
+// TestCreateAheadOfCRIO checks that podrun creates no container ahead with CRI-O, which prepares a
+// container's process and mounts when it creates the container.
 func TestCreateAheadOfCRIO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.As(critest.CRIO()))
@@ -114,8 +116,9 @@ func TestCreateAheadOfCRIO(t *testing.T) {
 	})
 }
 
-// TestCreatedAheadOfFailure: if a container fails to start, the one created at the same time is started, as in
-// the kubelet. A failure to create it ahead is not reported: it is created again in its turn.
+// TestCreatedAheadOfFailure covers a container that fails to start: podrun must start the one that it created
+// at the same time, as the kubelet does. If podrun fails to create a container ahead, it must not report this,
+// because it creates the container again when its turn comes.
 func TestCreatedAheadOfFailure(t *testing.T) {
 	text := podText("web", "Always", twoApps)
 	t.Run("start of the first", func(t *testing.T) {
@@ -162,7 +165,8 @@ func TestCreatedAheadOfFailure(t *testing.T) {
 	})
 }
 
-// restartsOf returns the state of a container in the pod's status, and its restart count.
+// restartsOf returns the state of a container in the pod's status, and the container's restart
+// count.
 func (r *rig) restartsOf(name string) string {
 	r.t.Helper()
 	views, err := r.engine().Pods(r.t.Context(), run.Selector{})
@@ -186,7 +190,8 @@ func (r *rig) restartsOf(name string) string {
 	return "not found"
 }
 
-// TestCreatedAheadInterrupted: a container that was created ahead is removed if its turn does not come.
+// TestCreatedAheadInterrupted checks that podrun removes a container that it created ahead if the
+// container's turn does not come.
 func TestCreatedAheadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -208,8 +213,9 @@ func TestCreatedAheadInterrupted(t *testing.T) {
 	})
 }
 
-// TestCreatedAheadKilled: a command is killed after it has created a container ahead. The next
-// command removes the container, and creates it again, with the same restart count.
+// TestCreatedAheadKilled covers a command that is killed after it has created a container
+// ahead. The next command must remove the container, and create it again with the same restart
+// count.
 func TestCreatedAheadKilled(t *testing.T) {
 	apps := podText("web", "Always", twoApps)
 	inits := podText("web", "Always", "initContainers: [{name: i, image: registry.example/setup:1}, {name: j, image: registry.example/setup:1}]", twoApps)
@@ -217,8 +223,9 @@ func TestCreatedAheadKilled(t *testing.T) {
 		text    string
 		at      step
 		after   bool
-		created string // the container that was created ahead
-		counts  bool   // the kubelet may have created it in its turn, so it counts as a run
+		created string // the container that podrun created ahead
+		// the kubelet may have created it when its turn came, so it counts as a run
+		counts bool
 	}{
 		"before the start of the first":     {apps, step{"StartContainer", 0}, false, "b", false},
 		"after the start of the first":      {apps, step{"StartContainer", 0}, true, "b", true},
@@ -256,8 +263,8 @@ func initsOf(policy string) string {
 		"containers: [{name: a, image: registry.example/app:1}]")
 }
 
-// TestCreateInitAhead: an init container is created while the previous one runs for the first time.
-// Until its turn, podrun reports it as not created.
+// TestCreateInitAhead checks that podrun creates an init container while the previous one runs for
+// the first time. Before its turn, podrun must report the container as not created.
 func TestCreateInitAhead(t *testing.T) {
 	t.Run("succeeds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -339,8 +346,8 @@ func TestCreateInitAhead(t *testing.T) {
 	})
 }
 
-// TestInitAheadOfOthers: other commands act on the pod while an init container runs and the following
-// init container has already been created.
+// TestInitAheadOfOthers lets other commands act on the pod while an init container runs and the next
+// one has already been created.
 func TestInitAheadOfOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(r *rig)
@@ -405,8 +412,8 @@ func TestInitAheadOfOthers(t *testing.T) {
 	}
 }
 
-// TestInitAheadInterrupted: after an interruption while an init container runs, the next command creates
-// the following init container again, with the same restart count.
+// TestInitAheadInterrupted covers an interruption while an init container runs: the next command must
+// create the following init container again, with the same restart count.
 func TestInitAheadInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -429,8 +436,8 @@ func TestInitAheadInterrupted(t *testing.T) {
 	})
 }
 
-// TestServeCreatesAhead: serve creates containers before their turn, as commands do. If serve ends
-// before a container's turn, the next serve creates the container again.
+// TestServeCreatesAhead checks that serve creates containers before their turn, as commands do. If
+// serve ends before a container's turn, the next serve must create the container again.
 func TestServeCreatesAhead(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.slowCalls()

@@ -20,8 +20,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestApplyFailingPostStart: as in the kubelet, the container is killed within its grace
-// period, and later containers are still started.
+// TestApplyFailingPostStart checks that podrun kills the container within its grace period, and
+// still starts later containers, as the kubelet does.
 func TestApplyFailingPostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -52,7 +52,7 @@ func TestApplyFailingPostStart(t *testing.T) {
 	})
 }
 
-// TestApplyPostStartSleep: the next container waits for the hook.
+// TestApplyPostStartSleep checks that podrun starts the next container only after the hook.
 func TestApplyPostStartSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -67,8 +67,9 @@ func TestApplyPostStartSleep(t *testing.T) {
 	})
 }
 
-// TestApplyPostStartDeadlock: a hook that waits for a later container never ends by itself
-// (k/k#59161, #81450): the command's timeout ends it, and the error names the hook.
+// TestApplyPostStartDeadlock covers a hook that waits for a later container and therefore never
+// ends by itself (k/k#59161, #81450). The command's timeout must end it, and the error must
+// name the hook.
 func TestApplyPostStartDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -85,7 +86,7 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 		if n := len(r.rt.Containers()); n != 1 {
 			t.Errorf("%d containers", n)
 		}
-		// The pod is kept for diagnosis; another apply runs the hook, which has not
+		// podrun keeps the pod for a diagnosis. Another apply runs the hook again, because it has not
 		// completed.
 		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
 		r.rt.ForgetCalls()
@@ -99,7 +100,8 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 
 const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [slow]}}}}]"
 
-// TestDeleteWhilePostStart: a hook that never ends does not keep the pod's lock.
+// TestDeleteWhilePostStart checks that podrun does not hold the pod's lock during a hook that
+// never ends.
 func TestDeleteWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -121,8 +123,8 @@ func TestDeleteWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestStopWhilePostStart: a pod can be stopped while a hook that never ends runs, and a
-// concurrent apply reports the stop.
+// TestStopWhilePostStart checks that a pod can be stopped while a hook that never ends runs,
+// and that an apply that is running reports the stop.
 func TestStopWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -148,8 +150,8 @@ func TestStopWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestApplyWhilePostStart: a command that finds a running hook waits for it, and does not
-// run it a second time.
+// TestApplyWhilePostStart checks that a command that finds a running hook waits for the hook,
+// and does not run it a second time.
 func TestApplyWhilePostStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -175,9 +177,9 @@ func TestApplyWhilePostStart(t *testing.T) {
 	})
 }
 
-// TestRestartsWhileAnotherIsAdmitted: an apply restarts a container, and another apply of
-// the pod is admitted while the first one runs the postStart hook. The first one reports
-// the restart.
+// TestRestartsWhileAnotherIsAdmitted covers an apply that restarts a container. While it runs
+// the postStart hook, another apply of the pod is admitted. The first apply must report the
+// restart.
 func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -201,8 +203,8 @@ func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestApplyRunsHookOfKilledPodrun: podrun was killed between StartContainer and the end of
-// the hook (k/k#60053, #122803).
+// TestApplyRunsHookOfKilledPodrun covers a podrun that was killed between StartContainer and
+// the end of the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -227,10 +229,11 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 	})
 }
 
-// TestHookOfAnAbandonedDelete: a delete takes over the pod while an apply runs a postStart hook,
-// and is interrupted before it has stopped any container. podrun itself aborted the hook, so the
-// hook has not failed: the apply runs it again (hooks are delivered at least once,
-// https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and succeeds.
+// TestHookOfAnAbandonedDelete covers a delete that takes over the pod while an apply runs a
+// postStart hook. The delete is interrupted before it has stopped any container. podrun itself
+// aborted the hook, so the hook has not failed. The apply must run it again (hooks are delivered
+// at least once, https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and
+// succeed.
 func TestHookOfAnAbandonedDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -239,8 +242,7 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 		_, first := r.applyLater(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [x]}}}}]"), testTimeout)
 		time.Sleep(10 * time.Second)
 		known := r.known()
-		// The delete owns the pod, and its observation of the pod is delayed by the
-		// runtime.
+		// The delete owns the pod, and the runtime delays its observation of the pod.
 		r.rt.Fault("PodSandboxStatus", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		deleted := make(chan error, 1)
@@ -267,8 +269,8 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 	})
 }
 
-// TestFailedHookOfAnInterruptedKill: if a command cannot kill a container whose postStart
-// hook failed, the next pass or the next command kills it.
+// TestFailedHookOfAnInterruptedKill covers a command that cannot kill a container whose
+// postStart hook failed: the next pass or the next command must kill the container.
 func TestFailedHookOfAnInterruptedKill(t *testing.T) {
 	t.Run("a failed stop", func(t *testing.T) {
 		serveTest(t, func(t *testing.T, s *serving) {

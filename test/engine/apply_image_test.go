@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyOneImageFails: the other containers are started nevertheless.
+// TestApplyOneImageFails checks that podrun starts the other containers nevertheless.
 func TestApplyOneImageFails(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
@@ -20,7 +20,8 @@ func TestApplyOneImageFails(t *testing.T) {
 	result := r.apply(text)
 	wantErr(t, result.Err, problem.Image, "container bad", "registry.example/absent:1")
 	calls := r.rt.Changes()
-	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" }) // the pull runs concurrently
+	// The pull runs concurrently with these calls.
+	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" })
 	want := []string{"RunPodSandbox", "CreateContainer first", "StartContainer first", "CreateContainer third", "StartContainer third"}
 	if !slices.Equal(others, want) || len(calls) != len(want)+1 {
 		t.Errorf("calls %q; want one pull in addition to %q", calls, want)
@@ -53,7 +54,7 @@ func TestApplyOnlyImageFails(t *testing.T) {
 	}
 }
 
-// TestApplyImageBacksOff: if a registry is down, the pull is retried after 10 s.
+// TestApplyImageBacksOff checks that podrun retries a pull after 10 s if the registry is down.
 func TestApplyImageBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -73,15 +74,15 @@ func TestApplyImageBacksOff(t *testing.T) {
 		r := newRig(t)
 		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
 		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
-		// The error contains the cause, in addition to the fact that the time limit has expired.
+		// The error contains the cause, and states that the time limit has expired.
 		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
 		r.nothingLeft()
 	})
 }
 
-// TestImageTroubleBeforeSandbox: on a slow host, the deadline may interrupt either the back-off
-// of a pull or the creation of a sandbox. The error names the image in both cases, because that
-// is what the user must fix.
+// TestImageTroubleBeforeSandbox covers a slow host, where the deadline may interrupt either the
+// back-off of a pull or the creation of a sandbox. In both cases, the error must name the
+// image, because this is what the user must fix.
 func TestImageTroubleBeforeSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -93,8 +94,8 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 	})
 }
 
-// TestImageBackOffDoesNotBlock: if an image is not available immediately, podrun, like
-// the kubelet, continues with the next container, and retries later.
+// TestImageBackOffDoesNotBlock covers an image that is not available at once: like the kubelet,
+// podrun must continue with the next container and retry later.
 func TestImageBackOffDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -123,7 +124,7 @@ spec:
 	})
 }
 
-// TestDeleteWhilePulling: no lock is held during a pull.
+// TestDeleteWhilePulling checks that podrun holds no lock during a pull.
 func TestDeleteWhilePulling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyInitExits: the restart policy determines how the exit code of an init container
-// is handled.
+// TestApplyInitExits checks how the restart policy and the exit code of an init container
+// determine what follows.
 func TestApplyInitExits(t *testing.T) {
 	t.Run("Never", func(t *testing.T) {
 		r := newRig(t)
@@ -26,7 +26,7 @@ func TestApplyInitExits(t *testing.T) {
 			t.Errorf("phase %s", result.Status.Phase)
 		}
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "StopPodSandbox")
-		// The pod is kept for diagnosis, and remains failed.
+		// podrun keeps the pod for a diagnosis, and the pod remains failed.
 		again := r.apply(withInit("Never"))
 		wantErr(t, again.Err, problem.Failed, "container setup exited with 7")
 		wantChanges(t, r.rt)
@@ -39,7 +39,7 @@ func TestApplyInitExits(t *testing.T) {
 				r.rt.Script("setup", critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{})
 				begun := time.Now()
 				r.mustApply(withInit(policy), run.OutcomeCreated)
-				// Immediately, after 10 s, after 20 s.
+				// The restarts are immediate, after 10 s, and after 20 s.
 				if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
 					t.Errorf("took %s", took)
 				}
@@ -67,7 +67,7 @@ func TestApplyInitExits(t *testing.T) {
 			if took := time.Since(begun); took < testTimeout || took > testTimeout+time.Second {
 				t.Errorf("took %s", took)
 			}
-			// Restarts at 0, 10, 30, 70, 150, 310 s; the next would be at 610.
+			// The restarts are at 0, 10, 30, 70, 150 and 310 s. The next would be at 610 s.
 			if n := countOf(r.rt.Changes(), "StartContainer setup"); n != 7 {
 				t.Errorf("started %d times", n)
 			}
@@ -106,8 +106,8 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 			if result.Status.Phase != corev1.PodSucceeded {
 				t.Errorf("phase %s", result.Status.Phase)
 			}
-			// The app containers have completed: like a kubelet, podrun stops the sidecar
-			// and the sandbox, and ignores the sidecar's exit code.
+			// The app containers have completed. Like a kubelet, podrun stops the sidecar and the
+			// sandbox, and ignores the sidecar's exit code.
 			if c, _ := r.rt.Container("side"); c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 				t.Errorf("the sidecar is %s", c.State)
 			}
@@ -123,8 +123,8 @@ func TestApplySidecarOfCompletedPod(t *testing.T) {
 	}
 }
 
-// TestApplySidecarDiesBeforeInit: a sidecar that exits is restarted while an init container
-// waits for it.
+// TestApplySidecarDiesBeforeInit checks that podrun restarts a sidecar that exits while an init
+// container waits for it.
 func TestApplySidecarDiesBeforeInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

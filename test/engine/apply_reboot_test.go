@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestApplyIgnoresOldSandbox: there is an older sandbox whose containers have completed or
-// were created. Every init container runs again in the current sandbox (k/k#140309).
+// TestApplyIgnoresOldSandbox covers an older sandbox whose containers have completed or were
+// only created. Every init container must run again in the current sandbox (k/k#140309).
 func TestApplyIgnoresOldSandbox(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
@@ -39,7 +39,7 @@ func TestApplyIgnoresOldSandbox(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyAfterReboot: the sandbox is recreated with the next attempt number.
+// TestApplyAfterReboot checks that podrun recreates the sandbox with the next attempt number.
 func TestApplyAfterReboot(t *testing.T) {
 	r := newRig(t)
 	text := withInitOf(r, "Always")
@@ -57,8 +57,8 @@ func TestApplyAfterReboot(t *testing.T) {
 	if !r.emitted("SandboxChanged", "re-created") {
 		t.Errorf("events %q", r.reasons())
 	}
-	// The stale sandbox is stopped first, which releases its address in a runtime whose
-	// network state survived the reboot (containerd/cri#948).
+	// podrun first stops the stale sandbox. This releases its address if the runtime's network
+	// state survived the reboot (containerd/cri#948).
 	wantChanges(t, r.rt, "StopPodSandbox", "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "CreateContainer app", "StartContainer app")
 	r.mustApply(text, run.OutcomeUnchanged)
 	r.mustDelete()
@@ -76,8 +76,9 @@ func TestApplyAfterRebootNever(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyKeepsUnmanagedPods: podrun does not change a sandbox with the pod's UID that
-// it did not create, for example of a kubelet's pod that was exported with its UID.
+// TestApplyKeepsUnmanagedPods covers a sandbox that has the pod's UID but was not created by
+// podrun, for example because a kubelet's pod was exported with its UID. podrun must not change
+// the sandbox.
 func TestApplyKeepsUnmanagedPods(t *testing.T) {
 	for _, ready := range []bool{true, false} {
 		for _, name := range []string{"web", "other"} {

@@ -38,9 +38,9 @@ func wantChanges(t testing.TB, rt *critest.Runtime, want ...string) {
 	rt.ForgetCalls()
 }
 
-// TestApplyCallsAsTheKubelet compares the calls that change something with recordings of a
-// kubelet v1.36.3, for apply and delete. podrun additionally removes the sandbox, which a
-// kubelet leaves to its garbage collector.
+// TestApplyCallsAsTheKubelet compares the calls of apply and delete that change something with
+// recordings of a kubelet v1.36.3. In addition, podrun removes the sandbox; a kubelet leaves
+// that to its garbage collector.
 func TestApplyCallsAsTheKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name, pod    string
@@ -68,7 +68,7 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 				"- {name: sleeper, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 1}}}}"),
 			apply: []string{"RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app", "CreateContainer sleeper", "StartContainer sleeper"},
 			drop:  []string{"ExecSync app", "StopContainer app", "StopContainer sleeper", "StopPodSandbox", "RemovePodSandbox"},
-			// The duration of the sleep is deducted from the grace period.
+			// podrun deducts the duration of the sleep from the grace period.
 			stopTimeouts: map[string]int64{"app": 7, "sleeper": 6},
 		},
 		{
@@ -81,7 +81,8 @@ func TestApplyCallsAsTheKubelet(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.settings.StartOrder = nodeconfig.StartStrict // TestCreateAhead compares the calls of the default order
+				// TestCreateAhead compares the calls of the default order.
+				r.settings.StartOrder = nodeconfig.StartStrict
 				for name, b := range tc.scripts {
 					r.rt.Script(name, b)
 				}
@@ -173,7 +174,7 @@ func TestApplyAgain(t *testing.T) {
 		if c, _ := r.rt.Container("app"); c.Config.GetMetadata().GetAttempt() != 1 || c.Config.GetLogPath() != "app/1.log" {
 			t.Errorf("attempt %d, log %s", c.Config.GetMetadata().GetAttempt(), c.Config.GetLogPath())
 		}
-		// The second restart has a back-off of 10 s after the exit.
+		// The second restart has a back-off of 10 s, counted from the exit.
 		if err := r.rt.Exit("app", 3); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +206,7 @@ func TestApplyFailedPod(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyCompletedPod: a pod that completed before apply observed it is a success
+// TestApplyCompletedPod checks that a pod that completed before apply observed it is a success
 // (research: runonce reported it as not running).
 func TestApplyCompletedPod(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
@@ -213,7 +214,8 @@ func TestApplyCompletedPod(t *testing.T) {
 			r := newRig(t)
 			r.rt.Script("app", critest.Behavior{})
 			r.mustApply(one(policy), run.OutcomeCreated)
-			synctest.Wait() // the container has exited
+			// The container has exited.
+			synctest.Wait()
 			if result := r.mustApply(one(policy), run.OutcomeUnchanged); result.Status.Phase != corev1.PodSucceeded {
 				t.Errorf("phase %s", result.Status.Phase)
 			}
@@ -225,8 +227,8 @@ func TestApplyCompletedPod(t *testing.T) {
 	}
 }
 
-// TestApplyRefusesAll: if one pod is refused, all are, before anything is changed (bugs:
-// podman leaves the earlier ones).
+// TestApplyRefusesAll checks that if podrun refuses one pod, it refuses all before it changes
+// anything (bugs: podman leaves the earlier ones).
 func TestApplyRefusesAll(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "nodeSelector: {disk: ssd}", "containers: [{name: app, image: registry.example/db:1}]")
@@ -239,8 +241,8 @@ func TestApplyRefusesAll(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestApplyEachForItself: if one of two admitted pods fails, it is rolled back, and the
-// other one is kept.
+// TestApplyEachForItself checks that if one of two admitted pods fails, podrun rolls it back
+// and keeps the other one.
 func TestApplyEachForItself(t *testing.T) {
 	r := newRig(t)
 	bad := podText("db", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -258,8 +260,8 @@ func TestApplyEachForItself(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestLongLogLink: a link whose name would be too long is truncated as by the kubelet, and
-// removed with the pod.
+// TestLongLogLink covers a link whose name would be too long: podrun must truncate it as the
+// kubelet does, and remove it with the pod.
 func TestLongLogLink(t *testing.T) {
 	r := newRig(t)
 	name := strings.Repeat("n", 150)
@@ -279,7 +281,8 @@ func TestLongLogLink(t *testing.T) {
 	}
 }
 
-// TestNoLogLink: a link that cannot be created causes a warning, and the pod starts.
+// TestNoLogLink checks that if podrun cannot create a link, it prints a warning and starts the
+// pod.
 func TestNoLogLink(t *testing.T) {
 	r := newRig(t)
 	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {

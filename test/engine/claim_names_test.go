@@ -14,10 +14,10 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestUpgradeKeepsServedVolumes: a volume of --pvc that an earlier release named
-// pvc-NAMESPACE-NAME keeps this name while the pod exists. The pod is unchanged, and its
-// containers are restarted with the same mount; with another directory, the pod is
-// replaced.
+// TestUpgradeKeepsServedVolumes covers a volume of --pvc that an earlier release named
+// pvc-NAMESPACE-NAME. The volume must keep this name while the pod exists. The pod must be
+// unchanged, and its containers must be restarted with the same mount. If --pvc names another
+// directory, podrun must replace the pod.
 func TestUpgradeKeepsServedVolumes(t *testing.T) {
 	r := newRig(t)
 	dirs := []string{filepath.Join(r.settings.RootDir, "../one"), filepath.Join(r.settings.RootDir, "../two")}

@@ -41,8 +41,8 @@ func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[str
 	return r, file, byName
 }
 
-// TestDeleteVolumesTogether: if two pods that share a claim are deleted together, the last
-// one deletes the claim.
+// TestDeleteVolumesTogether deletes two pods together that share a claim: podrun must delete
+// the claim with the last one.
 func TestDeleteVolumesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t, "app", "web")
@@ -58,9 +58,9 @@ func TestDeleteVolumesTogether(t *testing.T) {
 	})
 }
 
-// TestDeleteVolumesKeepsThoseOfARefusedPod: if a pod of the same command is not deleted,
-// the data of the shared claim is kept, even if the pod's volume is not mounted, as after a
-// reboot. A delete of that pod completes the deletion.
+// TestDeleteVolumesKeepsThoseOfARefusedPod covers a command that does not delete one of its
+// pods. The data of the shared claim must remain, even if that pod's volume is not mounted, as
+// after a reboot. A delete of that pod completes the deletion.
 func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, pods := claimRig(t, "app", "web")
@@ -106,8 +106,8 @@ func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
 	})
 }
 
-// TestDeleteVolumesKeepsThoseOfALaterPod: if another command creates a pod while the
-// deleted one is being stopped, the data of their shared claim is kept.
+// TestDeleteVolumesKeepsThoseOfALaterPod covers a pod that another command creates while podrun
+// is stopping the deleted one. The data of their shared claim must remain.
 func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, _ := claimRig(t)
@@ -121,7 +121,7 @@ func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		later := r.mustApply(withClaim("web", "registry.example/app:1"), run.OutcomeCreated)
-		// Not mounted yet, as during the pull of its image.
+		// The claim is not mounted yet, as during the pull of the pod's image.
 		if err := unix.Unmount(r.layout().Volume(later.ID.UID, "kubernetes.io~local-volume", "default_data"), 0); err != nil {
 			t.Fatal(err)
 		}

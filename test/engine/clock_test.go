@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestClockSetBack: the host's clock is set back by years while a pod runs. The pod's next runs
-// have earlier timestamps than the previous ones, but must still count as the latest.
+// TestClockSetBack sets the host's clock back by years while a pod runs. The pod's next runs
+// then have earlier timestamps than the previous ones, but must still count as the latest.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -34,9 +34,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestClockSetWhileAllAreRestarted: the clock is set back or forward around a restart of all
-// containers (KEP-5532). This does not affect which containers count as stopped by the
-// restart.
+// TestClockSetWhileAllAreRestarted sets the clock back or forward around a restart of all
+// containers (KEP-5532). This must not change which containers count as stopped by the restart.
 func TestClockSetWhileAllAreRestarted(t *testing.T) {
 	const years = 3 * 365 * 24 * time.Hour
 	for name, clock := range map[string]struct{ created, restarted time.Duration }{"back": {years, 0}, "forward": {0, years}, "not set": {}} {

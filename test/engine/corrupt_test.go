@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// corruptFiles replace a file with something that podrun never writes.
+// corruptFiles are functions that replace a file with something that podrun never writes.
 var corruptFiles = map[string]func(path string) error{
 	"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
 	"null":      func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
@@ -48,8 +48,8 @@ func spoil(t testing.TB, path, how string) {
 	}
 }
 
-// F2: a corrupt checkpoint affects only its own pod. Every command works for other pods,
-// get shows the pod, and delete removes it by name.
+// F2: a corrupt checkpoint must affect only its own pod. Every command must work for other
+// pods, get must show the pod, and delete must remove it by name.
 func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -101,8 +101,8 @@ func (r *rig) goneByDelete(name string) {
 	}
 }
 
-// If only a corrupt checkpoint of a pod remains, podrun takes the pod's name from its logs,
-// or, without logs, uses its UID.
+// If nothing but a corrupt checkpoint of a pod remains, podrun takes the pod's name from its
+// logs; if there are no logs, it uses the pod's UID.
 func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r := newRig(t)
 	layout := r.layout()
@@ -140,8 +140,8 @@ func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
 	r.mustDelete()
 }
 
-// F4: optional state files of a pod count as missing if they are corrupt. No command panics
-// or fails.
+// F4: if optional state files of a pod are corrupt, they count as missing. No command may panic
+// or fail.
 func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -159,9 +159,11 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := run.OutcomeUnchanged
-			if how != "endless" && how != "a loop" { // the mark is also a lock, and a lock cannot be a link
+			// The mark is also a lock, and a lock cannot be a link.
+			if how != "endless" && how != "a loop" {
 				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
-				again = run.OutcomeRestarted // the hook runs again
+				// The hook runs again.
+				again = run.OutcomeRestarted
 			}
 			for _, file := range files {
 				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -196,8 +198,8 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	}
 }
 
-// F2: if the range of a user namespace can neither be read nor requested from the runtime,
-// no other pod gets a range, because two pods must not share one.
+// F2: if podrun can neither read the range of a user namespace nor request it from the runtime,
+// no other pod may get a range, because two pods must not share one.
 func TestCorruptUserNS(t *testing.T) {
 	taken := map[string]uint32{"a": 65536, "broken": 0}
 	no := false
@@ -213,7 +215,7 @@ func TestCorruptUserNS(t *testing.T) {
 	}
 }
 
-// Observe never returns nil, whatever fails (F4).
+// Observe must never return nil, whatever fails (F4).
 func TestObserveIsNeverNil(t *testing.T) {
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -241,8 +243,8 @@ func TestObserveIsNeverNil(t *testing.T) {
 	r.mustDelete()
 }
 
-// Deleting and showing pods reads only the required facts about the host: other facts that
-// cannot be read do not prevent it.
+// To delete or show pods, podrun reads only the facts about the host that it requires. If other
+// facts cannot be read, this must not matter.
 func TestDeleteReadsFewFacts(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
@@ -257,7 +259,7 @@ func TestDeleteReadsFewFacts(t *testing.T) {
 	r.mustDelete()
 }
 
-// D2: a termination message is taken from the end of the log, whatever the log's size.
+// D2: podrun takes a termination message from the end of the log, whatever the log's size.
 func TestFallbackToLogsOfALargeLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"

@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/sandbox/cni"
 )
 
-// killLate runs a job in a separate process, which it kills while the runtime executes a
-// call of a method. The call takes effect after the delay, and late is closed then.
+// killLate runs a job in a separate process, and kills the process while the runtime executes a
+// call of a method. After the delay, the call takes effect, and late is closed.
 func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-chan struct{}) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -48,16 +48,17 @@ func (r *rig) killLate(method string, delay time.Duration, do childJob) (late <-
 	for end := time.Now().Add(20 * time.Second); r.callsTo(method) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	_ = child.Process.Kill() // the test checks its exit state
+	// The test checks its exit state.
+	_ = child.Process.Kill()
 	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
 		r.t.Fatalf("the child was not killed in %s", method)
 	}
 	return done
 }
 
-// TestDeleteOfLateSandbox: the runtime creates a sandbox, or a container, for a killed podrun,
-// while the next podrun deletes the pod. After that podrun has reported success, no further
-// object appears (faults.md, F5).
+// TestDeleteOfLateSandbox covers a runtime that creates a sandbox, or a container, for a killed
+// podrun while the next podrun deletes the pod. After the delete has reported success, no
+// further object may appear (faults.md, F5).
 func TestDeleteOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
@@ -75,8 +76,8 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteOfLateSandboxAfterAnotherOwner: between the kill and the delete, another podrun (such as a
-// supervisor) has owned the pod and lost it. The delete still waits for the late call.
+// TestDeleteOfLateSandboxAfterAnotherOwner covers another podrun (such as a supervisor) that has owned
+// the pod and lost it between the kill and the delete. The delete must still wait for the late call.
 func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -105,9 +106,9 @@ func TestDeleteOfLateSandboxAfterAnotherOwner(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestApplyOfLateSandbox: until the runtime has completed the call of a killed podrun, it
-// refuses to use the sandbox's name again. The next apply waits, and uses the result of that
-// call.
+// TestApplyOfLateSandbox covers a runtime that refuses to use the sandbox's name again until it
+// has completed the call of a killed podrun. The next apply must wait, and use the result of
+// that call.
 func TestApplyOfLateSandbox(t *testing.T) {
 	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
 		t.Run(method, func(t *testing.T) {
@@ -120,7 +121,8 @@ func TestApplyOfLateSandbox(t *testing.T) {
 				case <-late:
 					return false
 				default:
-					return true // the call is active
+					// The call is in progress.
+					return true
 				}
 			}})
 			if result := r.apply(one("Always")); result.Err != nil {
@@ -134,8 +136,8 @@ func TestApplyOfLateSandbox(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileStarting: containerd refuses to remove a container that it is still starting
-// for a killed podrun.
+// TestRemoveWhileStarting covers a container that containerd refuses to remove, because it is
+// still starting the container for a killed podrun.
 func TestRemoveWhileStarting(t *testing.T) {
 	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
 	r := newRig(t)
@@ -148,15 +150,16 @@ func TestRemoveWhileStarting(t *testing.T) {
 	}
 }
 
-// TestApplyAfterAnInterruptedStop: a sandbox that a killed podrun was stopping is reported
-// as ready until the runtime has completed that call, and no container can be created in
-// it.
+// TestApplyAfterAnInterruptedStop covers a sandbox that a killed podrun was stopping. The
+// runtime reports it as ready until it has completed that call, and no container can be created
+// in it.
 func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
 	r.rt.ForgetCalls()
-	late := r.killLate("StopPodSandbox", 4*time.Second, // by then, the apply has listed the sandbox
+	// By then, the apply has listed the sandbox.
+	late := r.killLate("StopPodSandbox", 4*time.Second,
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -168,14 +171,15 @@ func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestApplyAfterAStopThatIsRecordedLate: on a busy host, containerd records the exit of a
-// container some time after StopContainer has returned. The next apply does not consider
-// the container running (random kills, seed 500: stop, then apply).
+// TestApplyAfterAStopThatIsRecordedLate covers a busy host, where containerd records the exit
+// of a container only some time after StopContainer has returned. The next apply must not
+// consider the container running (random kills, seed 500: stop, then apply).
 func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
-	r.killLate("StopContainer", 4*time.Second, // by then, the apply has listed the container
+	// By then, the apply has listed the container.
+	r.killLate("StopContainer", 4*time.Second,
 		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	r.rt.Fault("StopContainer", critest.Fault{When: critest.AlreadyEnded, Times: 1})
@@ -186,8 +190,9 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestTaskOfALateSandbox: containerd 2 has a task of a sandbox that it created for a killed
-// podrun, and does not remove it with the sandbox. The next command deletes it.
+// TestTaskOfALateSandbox covers containerd 2, which has a task of a sandbox that it created for
+// a killed podrun, and does not remove the task with the sandbox. The next command must delete
+// the task.
 func TestTaskOfALateSandbox(t *testing.T) {
 	for _, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {
@@ -203,7 +208,8 @@ func TestTaskOfALateSandbox(t *testing.T) {
 			if len(r.rt.SandboxTasks()) != 1 {
 				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
 			}
-			socket := filepath.Join(t.TempDir(), "tasks.sock") // tasks are served only on a socket
+			// The fake serves tasks only on a socket.
+			socket := filepath.Join(t.TempDir(), "tasks.sock")
 			stop, err := r.rt.Serve(socket)
 			if err != nil {
 				t.Fatal(err)
@@ -229,10 +235,10 @@ func TestTaskOfALateSandbox(t *testing.T) {
 	}
 }
 
-// TestDeleteAwaitsRelease: the runtime is still releasing the network of a sandbox that it
-// was creating for a killed podrun. Delete removes leftovers of network plugins only after
-// that, because the plugins' DEL fails without its rules; if the runtime never completes,
-// delete removes them nevertheless.
+// TestDeleteAwaitsRelease covers a runtime that is still releasing the network of a sandbox
+// that it was creating for a killed podrun. Delete must remove leftovers of network plugins
+// only after that, because without its rules, the plugins' DEL fails. If the runtime never
+// completes, delete must remove them nevertheless.
 func TestDeleteAwaitsRelease(t *testing.T) {
 	for name, releases := range map[string]bool{"released": true, "never released": false} {
 		t.Run(name, func(t *testing.T) {

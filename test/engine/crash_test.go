@@ -30,7 +30,8 @@ const childEnv = "PODRUN_TEST_CHILD"
 type childJob struct {
 	Endpoint string
 	Settings nodeconfig.Settings
-	Manifest string // to apply; if empty, all pods are stopped or deleted
+	// the manifest to apply; if it is empty, the job stops or deletes all pods
+	Manifest string
 	Stop     bool
 }
 
@@ -76,8 +77,8 @@ func (j childJob) do(t *testing.T, e *run.Engine) error {
 	return results[0].Err
 }
 
-// killAt runs a child with a runtime on a socket and kills it (SIGKILL) at the n-th call of
-// a method: before or after the effect of the call.
+// killAt runs a child with a runtime on a socket. It kills the child (SIGKILL) at the n-th call
+// of a method, before or after the effect of the call.
 func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
@@ -93,15 +94,17 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHelperPodrun$")
 	child.Env = append(os.Environ(), childEnv+"="+string(job))
 	started := make(chan struct{})
-	kill := func() { // only when its PID is known: process ID 0 means the whole process group
+	// Kill it only when its PID is known: process ID 0 means the whole process group.
+	kill := func() {
 		<-started
-		_ = child.Process.Kill() // the test checks its exit state
+		// The test checks its exit state.
+		_ = child.Process.Kill()
 	}
 	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
 	if after {
 		fault.When, fault.Done = critest.EffectThenHang, kill
 	}
-	// Match is called for every call of the method, including those that are skipped.
+	// Match is called for every call of the method, including those that Skip counts.
 	calls := 0
 	fault.Match = func(proto.Message) bool {
 		if calls++; calls == at.n+1 && !after {
@@ -121,7 +124,7 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 }
 
-// crashRig returns a host for faultPod, and counts how often its hook was run.
+// crashRig returns a host for faultPod. It counts how often the pod's hook was run.
 func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 	r := faultRig(t, step{})
 	var hooks atomic.Int64
@@ -130,8 +133,8 @@ func crashRig(t *testing.T) (*rig, *atomic.Int64) {
 }
 
 // TestApplyKilled kills podrun at every call of an apply that changes something, before and
-// after its effect. The next apply converges, including the hook, and delete then leaves
-// nothing behind; a delete without that apply leaves nothing either.
+// after its effect. The next apply must converge, including the hook, and delete must then
+// leave nothing behind. A delete without that apply must leave nothing behind either.
 func TestApplyKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.reads() && (s.method != "ContainerStatus" || s.n > 0) })
@@ -164,8 +167,8 @@ func TestApplyKilled(t *testing.T) {
 	}
 }
 
-// TestDeleteKilled kills podrun at every call of a delete that changes something: the next
-// delete removes the remaining objects.
+// TestDeleteKilled kills podrun at every call of a delete that changes something. The next
+// delete must remove the remaining objects.
 func TestDeleteKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -192,8 +195,9 @@ func TestDeleteKilled(t *testing.T) {
 	}
 }
 
-// TestReservationOfKilled: the next podrun counts a reservation that a killed podrun left, and
-// removes the reservation if it fails before it has started anything.
+// TestReservationOfKilled checks that the next podrun counts a reservation that a killed podrun
+// left behind. If the next podrun fails before it has started anything, it must remove the
+// reservation.
 func TestReservationOfKilled(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
@@ -207,7 +211,7 @@ func TestReservationOfKilled(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestSweep: a podrun that is killed before it has written the checkpoint leaves a
+// TestSweep covers a podrun that is killed before it has written the checkpoint: it leaves a
 // directory that no other podrun would find.
 func TestSweep(t *testing.T) {
 	r := newRig(t)

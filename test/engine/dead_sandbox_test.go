@@ -11,8 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestDeadSandboxesDoNotPileUp: each time a pod's sandbox exits, a new one is created. Only the
-// latest of the exited ones is kept, for the information about the last run (faults.md, F10).
+// TestDeadSandboxesDoNotPileUp covers a pod whose sandbox exits repeatedly, so that podrun
+// creates a new one each time. podrun must keep only the latest of the exited ones, for the
+// information about the last run (faults.md, F10).
 func TestDeadSandboxesDoNotPileUp(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

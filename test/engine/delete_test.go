@@ -17,7 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// stopsOf lists the calls of StopContainer: name, time since begun, timeout.
+// stopsOf lists the calls of StopContainer with the name of the container, the time since
+// begun, and the timeout.
 func stopsOf(rt *critest.Runtime, begun time.Time) []string {
 	var out []string
 	for _, c := range rt.Calls() {
@@ -35,8 +36,9 @@ func TestDeleteGrace(t *testing.T) {
 		spec    []string
 		scripts map[string]critest.Behavior
 		grace   *time.Duration
-		want    []string // in the order of the calls; those at the same instant are sorted
-		took    time.Duration
+		// in the order of the calls; calls at the same instant are sorted
+		want []string
+		took time.Duration
 	}{
 		{
 			name: "a container that ends at once",
@@ -160,7 +162,7 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 }
 
 // If another program stopped a container's slice or killed its shim, StopContainer fails for a
-// while ("ttrpc: closed"): like the kubelet, delete retries.
+// while ("ttrpc: closed"). Like the kubelet, delete must retry.
 func TestDeleteStopsAgain(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -171,7 +173,7 @@ func TestDeleteStopsAgain(t *testing.T) {
 	}
 }
 
-// On a busy machine, containerd notices the exit of a shim only after some seconds.
+// On a busy machine, containerd notices only after some seconds that a shim has exited.
 func TestDeleteStopsAgainForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -199,7 +201,8 @@ func TestDeleteTwice(t *testing.T) {
 	if err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
-	for range 3 { // with the pods found before, like two concurrent commands
+	// This uses the pods that were found before, like two concurrent commands.
+	for range 3 {
 		results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %v", results, err)
@@ -223,8 +226,8 @@ func TestDeleteKeepsLogs(t *testing.T) {
 	}
 }
 
-// TestDeleteWithoutDirectory: the runtime's data is sufficient, including hook and grace
-// period.
+// TestDeleteWithoutDirectory checks that the runtime's data suffices for a delete, including
+// the hook and the grace period.
 func TestDeleteWithoutDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -243,7 +246,7 @@ func TestDeleteWithoutDirectory(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutSandbox: another program removed the sandbox.
+// TestDeleteWithoutSandbox covers a pod whose sandbox another program has removed.
 func TestDeleteWithoutSandbox(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -256,7 +259,8 @@ func TestDeleteWithoutSandbox(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestDeleteAfterReboot: stale sandboxes are stopped, too, which releases their networks.
+// TestDeleteAfterReboot checks that podrun also stops stale sandboxes, which releases their
+// networks.
 func TestDeleteAfterReboot(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)
@@ -298,8 +302,8 @@ func TestDeleteTimesOut(t *testing.T) {
 	})
 }
 
-// TestDeleteAtOnceRunsNoHook: without a grace period, there is no time for a preStop hook,
-// as in the kubelet.
+// TestDeleteAtOnceRunsNoHook checks that without a grace period, podrun runs no preStop hook,
+// as the kubelet does.
 func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
 		r := newRig(t)
@@ -322,7 +326,7 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 	}
 }
 
-// The deadline also applies while a wait is still reading the pod.
+// The deadline must also apply while a wait is still reading the pod.
 func TestWaitTimesOutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// journaled returns the reasons of a pod's events as `events` shows them, and those that
-// `describe` shows.
+// journaled returns the reasons of a pod's events: first those that `events` shows, and then
+// those that `describe` shows.
 func (r *rig) journaled() (all, described []string) {
 	r.t.Helper()
 	events, err := run.EventsOf(r.t.Context(), r.layout(), func(identity.Pod) bool { return true })
@@ -31,9 +31,9 @@ func (r *rig) journaled() (all, described []string) {
 	return all, described
 }
 
-// TestEventsOfAReplacedPod: the events of `apply --force`, `restart` and a replacement are
-// those that the command prints, after those of the previous pod (issue 30). The events of
-// a pod with another UID are not included.
+// TestEventsOfAReplacedPod covers `apply --force`, `restart` and a replacement: the events that
+// the command prints must follow those of the previous pod (issue 30). The events of a pod with
+// another UID are not included.
 func TestEventsOfAReplacedPod(t *testing.T) {
 	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	force := func(r *rig, text string) ([]run.Result, error) {
@@ -72,7 +72,8 @@ func TestEventsOfAReplacedPod(t *testing.T) {
 						printed = append(printed, e.Reason)
 					}
 					if name == "replaced" {
-						break // the second time, it is unchanged
+						// The second time, the pod is unchanged.
+						break
 					}
 					if last := printed[len(printed)-3:]; !slices.Contains(printed, "Killing") || !slices.Equal(last, created) {
 						t.Fatalf("printed %q", printed)

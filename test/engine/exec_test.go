@@ -38,8 +38,9 @@ spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0, containers: [{name:
 
 var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 
-// TestExecWithoutStreams: Exec falls back to ExecSync if nothing has run yet, unless there
-// is input, which ExecSync cannot transmit.
+// TestExecWithoutStreams covers a runtime without streaming. Exec must fall back to ExecSync,
+// provided that no command has run yet and that there is no input, which ExecSync cannot
+// transmit.
 func TestExecWithoutStreams(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
@@ -59,7 +60,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
 	}
-	// A call that may have run the command is never repeated.
+	// It must never repeat a call that may have run the command.
 	r.rt.Fault("Exec", critest.Fault{When: critest.After, Times: 1})
 	_, _, _, err = r.execIn(t.Context(), run.ExecOptions{Command: talk})
 	wantErr(t, err, problem.Runtime)
@@ -68,8 +69,8 @@ func TestExecWithoutStreams(t *testing.T) {
 	}
 }
 
-// TestExecTimeout: the timeout is at least a second, and the runtimes' different errors are
-// recognized.
+// TestExecTimeout checks that the timeout is at least a second, and that podrun recognizes the
+// different errors of the runtimes.
 func TestExecTimeout(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, run.OutcomeCreated)
@@ -88,8 +89,8 @@ func TestExecTimeout(t *testing.T) {
 	wantErr(t, err, problem.Deadline, "timed out after 1s; the command was killed")
 }
 
-// TestExecContainerEnds: a container exits between its observation and the call, or while
-// its command runs.
+// TestExecContainerEnds covers a container that exits between its observation and the call, or
+// while its command runs.
 func TestExecContainerEnds(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(strings.Replace(execPod, "spec: {", "spec: {restartPolicy: Never, ", 1), run.OutcomeCreated)

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/run/lease"
 )
 
-// faultPod requires every CRI call that apply and delete make: it has an image that is
-// present and one that is not, an init container, a sidecar, and hooks.
+// faultPod requires every CRI call that apply and delete make. It has an image that is present
+// and one that is not, an init container, a sidecar, and hooks.
 var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "initContainers:",
 	"- {name: setup, image: registry.example/setup:1}",
 	"- {name: side, image: registry.example/web:1, restartPolicy: Always}",
@@ -26,7 +26,7 @@ var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "ini
 	"- {name: last, image: registry.example/app:1}")
 
 // faultRig returns a host for faultPod. It uses real cgroups only if the call changes
-// something, because they take most of the time of a test.
+// something, because real cgroups take most of the time of a test.
 func faultRig(t *testing.T, at step) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = !at.reads()
@@ -40,8 +40,8 @@ func faultRig(t *testing.T, at step) *rig {
 type mishap struct {
 	name    string
 	fault   critest.Fault
-	cancel  bool          // Ctrl-C while the call hangs
-	timeout time.Duration // of the command; 0 for the default
+	cancel  bool          // Ctrl-C arrives while the call hangs
+	timeout time.Duration // timeout of the command; 0 for the default
 	kinds   []problem.Kind
 }
 
@@ -72,8 +72,8 @@ func (s step) reads() bool {
 		"StopContainer", "RemoveContainer", "PullImage", "ExecSync"}, s.method)
 }
 
-// mishaps returns the useful mishaps for a call: for a call that only reads, it makes no
-// difference whether it has taken effect, or which side aborts it.
+// mishaps returns the useful mishaps for a call. If a call only reads, it does not matter
+// whether it has taken effect, or which side aborts it, so mishaps omits these variants.
 func (s step) mishaps() []mishap {
 	if !s.reads() {
 		return mishaps
@@ -84,10 +84,11 @@ func (s step) mishaps() []mishap {
 	})
 }
 
-// stepsOf lists the calls of do if no call fails.
+// stepsOf lists the calls that do makes if no call fails.
 func stepsOf(t *testing.T, do func(*rig)) []step {
 	t.Helper()
-	requireRoot(t) // a skip in the bubble would not skip the caller
+	// In the bubble, a skip would not skip the caller.
+	requireRoot(t)
 	var out []step
 	synctest.Test(t, func(t *testing.T) {
 		r := faultRig(t, step{})
@@ -107,9 +108,9 @@ func removeAll(r *rig) {
 	r.mustDelete()
 }
 
-// hitBy makes the step fail, runs do, and returns how long it took. If the mishap requires
-// it, the context of do is canceled 3 s after the step began. hitBy reports whether the
-// step was reached.
+// hitBy makes the step fail, runs do, and returns how long do took. If the mishap requires it,
+// hitBy cancels the context of do 3 s after the step began. hitBy reports whether the step was
+// reached.
 func (r *rig) hitBy(m mishap, at step, do func(context.Context)) (took time.Duration, hit bool) {
 	fault := m.fault
 	fault.Skip, fault.Times = at.n, 1
@@ -146,9 +147,9 @@ func (r *rig) cancelDuring(at step, done chan struct{}, cancel func()) {
 
 func (r *rig) callsTo(method string) int { return len(r.rt.CallNames(method)) }
 
-// TestApplyFaults makes every single call of an apply fail in every way. Before the first
-// StartContainer, a failure leaves nothing behind; after it, the pod is kept, another apply
-// continues, and delete leaves nothing behind.
+// TestApplyFaults makes every single call of an apply fail, in every way. If a call before the
+// first StartContainer fails, apply must leave nothing behind. If a later call fails, apply
+// must keep the pod, another apply must continue, and delete must leave nothing behind.
 func TestApplyFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
 	if len(steps) < 25 {
@@ -175,7 +176,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 	if !hit {
 		t.Fatal("the call was not made")
 	}
-	// A rollback has a limit of 30 s, and the runtime's last call one of 5 s.
+	// The limit of a rollback is 30 s, and that of the runtime's last call 5 s.
 	if took > timeout+lease.UndoTimeout+5*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -187,7 +188,8 @@ func applyFault(t *testing.T, at step, m mishap) {
 		}
 	} else {
 		checkFaultErr(t, result.Err, at, m)
-		time.Sleep(time.Minute) // the runtime has then completed its late calls
+		// By then, the runtime has completed its late calls.
+		time.Sleep(time.Minute)
 		if !started {
 			r.nothingLeft()
 		}
@@ -221,8 +223,8 @@ func (r *rig) oneReadySandbox() {
 	}
 }
 
-// checkFaultErr checks that an error has the right kind, names its object, and states the
-// failed operation.
+// checkFaultErr checks that an error has the right kind, names its object, and states which
+// operation failed.
 func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	t.Helper()
 	if m.cancel {
@@ -245,8 +247,8 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	}
 }
 
-// TestDeleteFaults makes every single call of a delete fail in every way: another delete
-// removes the remaining objects.
+// TestDeleteFaults makes every single call of a delete fail, in every way. Another delete must
+// remove the remaining objects.
 func TestDeleteFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, run.OutcomeCreated)
@@ -294,8 +296,8 @@ func deleteFault(t *testing.T, at step, m mishap) {
 	r.mustDelete()
 }
 
-// TestReplaceFaults makes every call of a replacement fail: another apply converges, and
-// delete leaves nothing behind.
+// TestReplaceFaults makes every call of a replacement fail. Another apply must converge, and
+// delete must leave nothing behind.
 func TestReplaceFaults(t *testing.T) {
 	next := strings.Replace(faultPod, "registry.example/app:1}", "registry.example/app:1, args: [x]}", 1)
 	steps := stepsOf(t, func(r *rig) {
@@ -306,7 +308,8 @@ func TestReplaceFaults(t *testing.T) {
 	for _, at := range steps {
 		for _, m := range at.mishaps() {
 			if m.name != "before" && m.name != "after" && m.name != "works and hangs until Ctrl-C" && m.name != "hangs until Ctrl-C" {
-				continue // the others differ only in the wait
+				// The others differ only in how long they wait.
+				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
 				t.Parallel()

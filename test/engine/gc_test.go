@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestGC: leftovers of a killed delete are found and removed, and so is a link to a removed
-// log; a running pod, and logs without a mark, are kept.
+// TestGC checks that gc finds and removes leftovers of a killed delete, and a link to a removed
+// log. It must keep a running pod, and logs without a mark.
 func TestGC(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

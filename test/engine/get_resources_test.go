@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestGetShowsActualResources: if the limits of a container in the runtime differ from
-// those in its spec, get does not show those of the spec.
+// TestGetShowsActualResources covers a container whose limits in the runtime differ from those
+// in its spec: get must not show the limits in the spec.
 func TestGetShowsActualResources(t *testing.T) {
 	r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{}))
 	r.mustApply(podText("web", "Always",

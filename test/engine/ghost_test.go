@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// A container whose record another program removed from containerd is deleted with its pod.
-// Without containerd's own service for records, delete and gc fail and report what remains,
-// and get shows the pod once.
+// If another program removed the record of a container from containerd, podrun must delete the
+// container with its pod. If containerd's own service for records is not available, delete and
+// gc must fail and report what remains, and get must show the pod once.
 func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	for name, served := range map[string]bool{"containerd": true, "without its services": false} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
 	}
 }
 
-// The leftover sandbox of an earlier pod with the same name is not shown in addition to the
-// pod, and never as ready.
+// If an earlier pod with the same name left a sandbox behind, get must not show it in addition
+// to the pod, and never as ready.
 func TestGetShowsALeftoverOnce(t *testing.T) {
 	r := newRig(t)
 	left := &runtimeapi.PodSandboxConfig{
@@ -86,7 +86,7 @@ func TestGetShowsALeftoverOnce(t *testing.T) {
 	r.mustDelete()
 }
 
-// startIn starts a container in the only sandbox.
+// startIn starts a container in the runtime's only sandbox.
 func startIn(t *testing.T, r *rig) {
 	t.Helper()
 	sandbox := r.rt.Sandboxes()[0]
@@ -112,7 +112,8 @@ func readiness(st corev1.PodStatus) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// A container whose record was removed is restarted, as a kubelet does.
+// If the record of a container was removed, podrun must restart the container, as a kubelet
+// does.
 func TestApplyRestartsAContainerWithoutARecord(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), run.OutcomeCreated)

@@ -33,9 +33,9 @@ func TestRunsHere(t *testing.T) {
 	}
 }
 
-// TestForeignImageRefused: an image for another architecture that is already present is
-// refused before anything is created; if the pull policy is Always, the pull may return the
-// right one.
+// TestForeignImageRefused covers a present image for another architecture: podrun must refuse
+// the pod before it creates anything. If the pull policy is Always, podrun must not refuse it,
+// because the pull may return the right image.
 func TestForeignImageRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: "registry.example/foreign:1", Arch: "alpha"})

@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// inside returns a pod with a container, on a runtime with real listeners.
+// inside returns a pod with a container. The fake runtime has real listeners.
 func inside(t *testing.T) (*rig, run.ExecTarget) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}"), run.OutcomeCreated)
@@ -32,7 +32,8 @@ func inside(t *testing.T) (*rig, run.ExecTarget) {
 	return r, target
 }
 
-// TestForwardOnIPv4: on 0.0.0.0, a port is not forwarded for IPv6, as with kubectl.
+// TestForwardOnIPv4 checks that for 0.0.0.0, podrun does not forward IPv6 connections, like
+// kubectl.
 func TestForwardOnIPv4(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()
@@ -61,8 +62,8 @@ func TestForwardOnIPv4(t *testing.T) {
 	}
 }
 
-// TestForwardFails: if the runtime does not forward ports, and the pod's network cannot be
-// entered either, this is reported for the connection, and the command continues.
+// TestForwardFails covers a runtime that does not forward ports, if podrun cannot enter the
+// pod's network either. podrun must report this for the connection, and continue.
 func TestForwardFails(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()
@@ -108,8 +109,8 @@ func TestForwardFails(t *testing.T) {
 	}
 }
 
-// TestCopyWithoutTar: the error states that the image has no tar, or that a local file is
-// missing.
+// TestCopyWithoutTar checks that the error states that the image has no tar, or that a local
+// file is missing.
 func TestCopyWithoutTar(t *testing.T) {
 	r, target := inside(t)
 	defer r.mustDelete()

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// shown returns the only pod as `get` in another process shows it.
+// shown returns the only pod, as `get` in another process shows it.
 func (r *rig) shown() *corev1.Pod {
 	r.t.Helper()
 	views, err := r.engine().Pods(r.t.Context(), run.Selector{})
@@ -36,8 +36,8 @@ func readySince(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
 	return c.Status, c.LastTransitionTime.Time
 }
 
-// TestTransitionTimesAreKept (conformance C2, C3): during a `wait` and afterwards, `get`
-// shows since when the pod has been ready.
+// TestTransitionTimesAreKept (conformance C2, C3) checks that during a `wait` and afterwards,
+// `get` shows since when the pod has been ready.
 func TestTransitionTimesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -78,7 +78,7 @@ func TestTransitionTimesAreKept(t *testing.T) {
 	})
 }
 
-// TestEndedPodStaysEnded: another program removes the runtime's records of the pod.
+// TestEndedPodStaysEnded covers a pod whose records another program removes from the runtime.
 func TestEndedPodStaysEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -110,7 +110,8 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	})
 }
 
-// TestImageBackOffIsShown (conformance C7): `get` during an `apply` that cannot pull.
+// TestImageBackOffIsShown (conformance C7) runs `get` during an `apply` that cannot pull an
+// image.
 func TestImageBackOffIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -136,7 +137,8 @@ func TestImageBackOffIsShown(t *testing.T) {
 	})
 }
 
-// TestOOMKillIsReportedOnce: the number of commands that observe it does not matter.
+// TestOOMKillIsReportedOnce checks that podrun reports an OOM kill once, however many commands
+// observe it.
 func TestOOMKillIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -159,8 +161,8 @@ func TestOOMKillIsReportedOnce(t *testing.T) {
 	})
 }
 
-// TestExitsOfStoppedAndDeletedPods: stop keeps the exit states of containers, and delete
-// returns them.
+// TestExitsOfStoppedAndDeletedPods checks that stop keeps how the containers exited, and that
+// delete returns this.
 func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -195,7 +197,7 @@ func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 	})
 }
 
-// TestCorruptKeptStatus: a status file that cannot be read counts as missing.
+// TestCorruptKeptStatus checks that a status file that podrun cannot read counts as missing.
 func TestCorruptKeptStatus(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")

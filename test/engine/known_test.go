@@ -22,9 +22,10 @@ func (r *rig) got(name string) *corev1.Pod {
 	return views[0].Object
 }
 
-// TestGetSaysWhatIsMountedRecursively: whether a mount is recursively read-only depends on its
-// setting and on the capabilities of the runtime handler of the pod's RuntimeClass (KEP-3857).
-// Previously, get always reported recursiveReadOnly: Disabled.
+// TestGetSaysWhatIsMountedRecursively checks whether get shows a mount as recursively
+// read-only. This depends on the mount's setting, and on the capabilities of the runtime
+// handler of the pod's RuntimeClass (KEP-3857). Previously, get always reported
+// recursiveReadOnly: Disabled.
 func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
 	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"
@@ -36,7 +37,7 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 		name    string
 		options []critest.Option
 		class   string
-		whole   bool // the mount must be recursive
+		whole   bool // whether the mount must be recursively read-only
 		want    string
 	}{
 		{name: "a runtime that lists no handlers", want: "/plain Disabled, /if Disabled, /writable "},
@@ -77,8 +78,8 @@ func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
 	}
 }
 
-// TestGetShowsTheUser: the identity of the first process is shown if the runtime reports it
-// (KEP-3619).
+// TestGetShowsTheUser checks that get shows the identity of the first process if the runtime
+// reports it (KEP-3619).
 func TestGetShowsTheUser(t *testing.T) {
 	text := podText("web", "Always", "securityContext: {runAsUser: 1000, runAsGroup: 2000, supplementalGroups: [7]}",
 		"containers: [{name: app, image: registry.example/app:1}]")
@@ -96,8 +97,8 @@ func TestGetShowsTheUser(t *testing.T) {
 	}
 }
 
-// TestGetOfAStoppedPod: no container is started again until `podrun start`, so the pod is
-// terminated, whatever its restart policy.
+// TestGetOfAStoppedPod checks that get shows a stopped pod as terminated, whatever its restart
+// policy, because no container starts again until `podrun start`.
 func TestGetOfAStoppedPod(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)

@@ -14,9 +14,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// TestDeadlineNamesTheLastAnswer: if the command's deadline expires while the runtime creates
-// a container, the runtime's later error is more informative than the deadline. This does not
-// apply if that error reports only a canceled call.
+// TestDeadlineNamesTheLastAnswer covers a command whose deadline expires while the runtime
+// creates a container: if the runtime then returns an error, it says more than the deadline. If
+// that error reports only a canceled call, this does not apply.
 func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
 	for _, test := range []struct {
@@ -27,8 +27,7 @@ func TestDeadlineNamesTheLastAnswer(t *testing.T) {
 		{"create", "CreateContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"start", "StartContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
 		{"create hangs", "CreateContainer", []critest.Fault{{When: critest.Hang}}, ""},
-		// The first attempt ended with an unknown result: the runtime had created the
-		// container.
+		// The result of the first attempt was unknown: the runtime had created the container.
 		{"create again", "CreateContainer", []critest.Fault{
 			{When: critest.After, Err: status.Error(codes.Unknown, `name "app_web" is reserved for "abc"`), Times: 1, Delay: 50 * time.Second},
 			{When: critest.Hang},

@@ -9,9 +9,10 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// TestApplyOfLateStart: a podrun process was killed while it started a container, and the runtime
-// completes the start while the next apply waits for the container's image. The apply, which had
-// decided to create another container, decides again; previously, two containers of that name ran.
+// TestApplyOfLateStart covers a podrun process that was killed while it started a container. The
+// runtime completes the start while the next apply waits for the container's image. The apply,
+// which had decided to create another container, must decide again; previously, two containers of
+// that name ran.
 func TestApplyOfLateStart(t *testing.T) {
 	for _, tc := range []struct {
 		policy   string
@@ -26,7 +27,8 @@ func TestApplyOfLateStart(t *testing.T) {
 			r := newRig(t)
 			r.rt.Script("app", tc.behavior)
 			late := r.killLate("StartContainer", 1500*time.Millisecond, childJob{Manifest: one(tc.policy)})
-			defer r.rt.Fault("ImageStatus", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Skip: 1})() // the first call is for admission
+			// The first call is for admission.
+			defer r.rt.Fault("ImageStatus", critest.Fault{When: critest.Slow, Delay: 3 * time.Second, Skip: 1})()
 			if result := r.apply(one(tc.policy)); result.Err != nil {
 				t.Errorf("the next apply: %v", result.Err)
 			}

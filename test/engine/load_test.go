@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Only containerd can load images; for another runtime, the command fails immediately.
+// Only containerd can load images. With another runtime, the command must fail immediately.
 func TestLoadIntoAnotherRuntime(t *testing.T) {
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestLockTimeoutHasItsKind: if --timeout expires while a command waits for another podrun,
-// the error is a deadline, exit code 124, for both apply and delete.
+// TestLockTimeoutHasItsKind covers an apply and a delete that wait for another podrun: if
+// --timeout expires, the error must be a deadline, with exit code 124.
 func TestLockTimeoutHasItsKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

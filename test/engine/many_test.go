@@ -17,8 +17,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// TestDeleteWhileApplyWaits: the lock is not held during a wait, so a pod whose init
-// container never exits can be deleted; the apply reports the delete.
+// TestDeleteWhileApplyWaits covers an apply that waits for an init container that never exits.
+// It does not hold the lock during the wait, so a delete can remove the pod, and the apply must
+// report that.
 func TestDeleteWhileApplyWaits(t *testing.T) {
 	for name, script := range map[string][]critest.Behavior{
 		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
@@ -46,8 +47,8 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
-// TestStopWhileApplyWaits: a pod that a user stops is not started again by a command that
-// waits for it, nor by a later one that only waits.
+// TestStopWhileApplyWaits covers a pod that a user stops. A command that waits for the pod must
+// not start it again, and neither must a later command that only waits.
 func TestStopWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -82,8 +83,8 @@ func TestStopWhileApplyWaits(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileApplyProbes: probe results are not written into the directory of a deleted
-// pod.
+// TestDeleteWhileApplyProbes checks that podrun does not write probe results into the directory
+// of a deleted pod.
 func TestDeleteWhileApplyProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,7 +106,8 @@ func TestDeleteWhileApplyProbes(t *testing.T) {
 	})
 }
 
-// TestOutage: containers survive a restart of their runtime, and a wait for them continues.
+// TestOutage covers a restart of the runtime: the containers survive it, and a wait for them
+// must continue.
 func TestOutage(t *testing.T) {
 	for _, tc := range []struct {
 		outage time.Duration
@@ -134,7 +136,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestApplyWhileApplyWaits: a new version replaces the pod for which another apply waits.
+// TestApplyWhileApplyWaits covers a new version of a pod that replaces the pod for which
+// another apply waits.
 func TestApplyWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -151,7 +154,8 @@ func TestApplyWhileApplyWaits(t *testing.T) {
 	})
 }
 
-// TestApplySamePodAtOnce: one command creates the pod, and the others find it.
+// TestApplySamePodAtOnce checks that if several commands apply one pod, one creates the pod and
+// the others find it.
 func TestApplySamePodAtOnce(t *testing.T) {
 	for name, after := range map[string]time.Duration{"no init": 0, "init takes a minute": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +184,8 @@ func TestApplySamePodAtOnce(t *testing.T) {
 				if made != 1 {
 					t.Errorf("%d commands created the pod", made)
 				}
-				// The other commands did nothing, and report that (faults.md, F10). One of them
-				// may have taken over the pod and started app.
+				// The other commands do nothing, and must report that (faults.md, F10). One of them may
+				// have taken over the pod and started the container app.
 				started := 0
 				for _, result := range results {
 					if result.Outcome == run.OutcomeRestarted {
@@ -205,7 +209,7 @@ func TestApplySamePodAtOnce(t *testing.T) {
 	}
 }
 
-// someText returns a pod whose name contains the number.
+// someText returns the manifest of a pod whose name contains the number.
 func someText(i int) string {
 	return podText(fmt.Sprintf("pod-%d", i), "Always", "initContainers: [{name: setup, image: registry.example/setup:1}]",
 		"containers: [{name: app, image: registry.example/app:1}, {name: web, image: registry.example/web:1}]")
@@ -259,7 +263,8 @@ func checkTwenty(t *testing.T, r *rig, results []run.Result) {
 	r.mustDelete()
 }
 
-// TestGetWhilePodsComeAndGo: a pod that is removed after it was listed causes no error.
+// TestGetWhilePodsComeAndGo checks that get returns no error for a pod that is removed after it
+// was listed.
 func TestGetWhilePodsComeAndGo(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("setup", critest.Behavior{})
@@ -298,8 +303,8 @@ func TestGetWhilePodsComeAndGo(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestInterruptedWhileWaiting: Ctrl-C after the first start leaves the pod running, and the
-// command exits immediately.
+// TestInterruptedWhileWaiting checks that Ctrl-C after the first start leaves the pod running,
+// and that the command exits immediately.
 func TestInterruptedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

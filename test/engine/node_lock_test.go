@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestNodeLockIsWaitedForWithAMessage: a command that waits long for the node's lock prints the
-// lock's holder once (faults.md, F10).
+// TestNodeLockIsWaitedForWithAMessage checks that a command that waits long for the node's lock
+// prints once which process holds it (faults.md, F10).
 func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -31,9 +31,10 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process that
-// holds the node's lock, because the delete requires the lock only to remove old files. If a
-// delete waits for the lock until its deadline, the error names the lock and its holder.
+// TestDeleteWithoutTheNodeLock covers a delete that finds no pod. It must not wait for a
+// process that holds the node's lock, because it requires the lock only to remove old files. If
+// another delete waits for the lock until its deadline, the error must name the lock and its
+// holder.
 func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -62,9 +63,10 @@ func TestDeleteWithoutTheNodeLock(t *testing.T) {
 	})
 }
 
-// TestWarningsWithoutTheNodeLock: other podrun processes do not have to wait for the node's
-// lock while a command prints warnings of the admission, including those for refused pods:
-// the reader of its stderr, for example less, may have stopped reading.
+// TestWarningsWithoutTheNodeLock covers a command that prints warnings of the admission,
+// including those for refused pods. Meanwhile, other podrun processes must not have to wait for
+// the node's lock: the reader of the command's stderr, for example less, may have stopped
+// reading.
 func TestWarningsWithoutTheNodeLock(t *testing.T) {
 	const gate = "readinessGates: [{conditionType: example.com/ready}]"
 	for name, spec := range map[string]string{

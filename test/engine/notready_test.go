@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestRuntimeNotReady: no pod is started on a runtime that reports that it is not ready; if
-// only its network is not ready, pods in the host's network are started.
+// TestRuntimeNotReady checks that podrun starts no pod on a runtime that reports that it is not
+// ready. If only the runtime's network is not ready, podrun must start pods that use the host's
+// network.
 func TestRuntimeNotReady(t *testing.T) {
 	r := newRig(t)
 	r.rt.SetCondition(runtimeapi.NetworkReady, false, "NetworkPluginNotReady", "cni config uninitialized")

@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// pairPod has everything for which commands wait: a slow init container, a hook, an image
-// that must be pulled, and a container that terminates slowly. podrun creates an init
-// container and an app container before their turn.
+// pairPod has everything for which commands wait: a slow init container, a hook, an image that
+// must be pulled, and a container that terminates slowly. podrun creates an init container and
+// an app container before their turn.
 var pairPod = pairPodOf("Always")
 
 func pairPodOf(policy string) string {
@@ -36,8 +36,8 @@ type pairCommand struct {
 	name string
 	// onPod means that the command requires an existing pod.
 	onPod bool
-	// wants is the required state of the pod after the command has succeeded and no other
-	// command has changed it since.
+	// wants is the state that the pod must have after the command has succeeded, provided that no
+	// other command has changed the pod since.
 	wants pairState
 	do    func(ctx context.Context, r *rig) error
 }
@@ -103,19 +103,21 @@ func pairCommands(policy string) []pairCommand {
 type pairCell struct {
 	first, second pairCommand
 	at            step
-	interrupt     string // "", "first" or "second"
-	policy        string // the pod's restart policy
-	onPod         bool   // whether the pod exists before
+	// "", "first" or "second": which command is interrupted
+	interrupt string
+	policy    string // the pod's restart policy
+	onPod     bool   // whether the pod exists before the commands run
 }
 
 func (c pairCell) String() string {
 	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v|%s", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod, c.policy)
 }
 
-// pairRig returns a host for a pair; the pod exists if onPod is set.
+// pairRig returns a host for a pair of commands. The pod exists if onPod is set.
 func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	r := newRig(t)
-	r.settings.CgroupsPerQOS = false // real cgroups would take most of the time
+	// Real cgroups would take most of the time.
+	r.settings.CgroupsPerQOS = false
 	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
 	r.rt.Script("more", critest.Behavior{})
 	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
@@ -127,7 +129,7 @@ func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	return r
 }
 
-// pairSteps lists the calls of a command that runs alone.
+// pairSteps lists the calls that a command makes if it runs alone.
 func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 	var out []step
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +140,8 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 		seen := map[string]int{}
 		for _, call := range r.rt.Calls() {
 			at := step{call.Method, seen[call.Method]}
-			if seen[call.Method]++; !at.reads() || at.n < 6 { // a waiting command polls
+			// A command polls while it waits.
+			if seen[call.Method]++; !at.reads() || at.n < 6 {
 				out = append(out, at)
 			}
 		}
@@ -147,10 +150,10 @@ func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 	return out
 }
 
-// TestPairs runs each pair of commands on one pod, delays the first in each of its calls
-// for longer than the second one is willing to wait, and interrupts neither, the first or
-// the second. A model checks the resulting state of the pod from outside. PODRUN_TORTURE=1
-// tries all interleavings (some 7,000), otherwise one in pairSample.
+// TestPairs runs pairs of commands on one pod. It delays the first command, in each of its
+// calls, for longer than the second one is willing to wait. It interrupts neither of them, the
+// first one, or the second one. A model of the expected state checks the pod from outside. With
+// PODRUN_TORTURE=1, it tries all interleavings (about 7,000); otherwise one in pairSample.
 func TestPairs(t *testing.T) {
 	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
 	for _, cell := range pairCells(t) {
@@ -175,7 +178,8 @@ func pairCells(t *testing.T) (all []pairCell) {
 				for _, at := range pairSteps(t, first, policy, onPod) {
 					for _, second := range pairCommands(policy) {
 						if policy == "Never" && second.wants == pairStopped {
-							continue // its containers are never restarted
+							// The containers of this pod are never restarted.
+							continue
 						}
 						for _, interrupt := range []string{"", "first", "second"} {
 							all = append(all, pairCell{first, second, at, interrupt, policy, onPod})
@@ -189,11 +193,11 @@ func pairCells(t *testing.T) (all []pairCell) {
 }
 
 // updates reports whether the command kills a container to restart it with another image. If the
-// restart policy does not restart containers that exit with 0, such an exit would look as if the
-// container had completed.
+// restart policy does not restart containers that exit with 0, the killed container would look
+// as if it had completed.
 func (c pairCommand) updates() bool { return c.name == "apply updated" }
 
-// pairSample is a prime, so that a sample includes all commands and calls.
+// pairSample is a prime, so that the sample includes all commands and calls.
 const pairSample = 97
 
 // pairEnd is the result of a command, and the time of its exit.
@@ -217,7 +221,8 @@ func tryPair(t *testing.T, c pairCell) {
 	begun := time.Now()
 	cancelFirst, firstEnd := run(c.first)
 	defer cancelFirst(nil)
-	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ { // the command may never make that call
+	// The command may never make that call.
+	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ {
 		time.Sleep(100 * time.Millisecond)
 	}
 	cancelSecond, secondEnd := run(c.second)
@@ -234,7 +239,8 @@ func tryPair(t *testing.T, c pairCell) {
 	if took := time.Since(begun); took > testTimeout+2*time.Minute {
 		t.Errorf("took %s", took)
 	}
-	time.Sleep(2 * time.Minute) // the runtime has then completed its late calls
+	// By then, the runtime has completed its late calls.
+	time.Sleep(2 * time.Minute)
 	t.Logf("%v", r.reasons())
 	t.Logf("first: %v (after %s)\nsecond: %v (after %s)", first.err, first.when.Sub(begun), second.err, second.when.Sub(begun))
 	c.check(t, r, first, second)
@@ -248,7 +254,7 @@ func tryPair(t *testing.T, c pairCell) {
 	r.mustDelete()
 }
 
-// pairState determines the state of the pod from outside: it asks only the runtime.
+// pairState determines the state of the pod from outside, because it asks only the runtime.
 func (r *rig) pairState() pairState {
 	ready := 0
 	for _, sb := range r.rt.Sandboxes() {
@@ -293,7 +299,8 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	}
 	if first.err != nil && second.err != nil {
 		if errors.Is(first.err, errCtrlC) || errors.Is(second.err, errCtrlC) {
-			return // one was interrupted, and the other yielded to it
+			// One command was interrupted, and the other one yielded to it.
+			return
 		}
 		t.Error("both failed")
 	}
@@ -307,7 +314,8 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	switch {
 	case len(want) == 0:
 	case len(want) == 1 && (c.interrupt == "" || !c.interruptedEnds()):
-		if state != want[0] && (c.onPod || want[0] == pairRuns) { // a stop that did not find the pod does not change it
+		// If a stop did not find the pod, it did not change it.
+		if state != want[0] && (c.onPod || want[0] == pairRuns) {
 			t.Errorf("the pod is %s, want %s", state, want[0])
 		}
 	case len(want) == 2:
@@ -326,10 +334,11 @@ func (c pairCell) interruptedEnds() bool {
 	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.updates()
 }
 
-// mayFail reports whether an error is permitted because another command took precedence.
+// mayFail reports whether an error is permitted because the other command had precedence.
 func (c pairCell) mayFail(err error) bool {
 	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
-		return true // it was delayed, or interrupted, before it had reached the pod
+		// The command was delayed or interrupted before it reached the pod.
+		return true
 	}
 	if kindOf(err) != problem.Failed {
 		return false

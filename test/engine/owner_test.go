@@ -24,8 +24,8 @@ const far = "containers: [{name: app, image: registry.example/far:1}]"
 
 var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
 
-// applyLater applies a pod as a separate process, and returns a function that interrupts
-// it, and its result.
+// applyLater applies a pod as a separate process. It returns a function that interrupts the
+// process, and the result.
 func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCauseFunc, chan run.Result) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	r.t.Cleanup(func() { cancel(nil) })
@@ -43,8 +43,8 @@ func (r *rig) wantRunning(name string) {
 	r.oneReadySandbox()
 }
 
-// TestF1RollbackOfALoser: an apply that waits for a pull is overtaken by another one that
-// finds the image. However the first one ends, the pod continues to run.
+// TestF1RollbackOfALoser covers an apply that waits for a pull, and another apply that finds
+// the image and overtakes it. However the first one ends, the pod must continue to run.
 func TestF1RollbackOfALoser(t *testing.T) {
 	for name, end := range map[string]func(cancel context.CancelCauseFunc){
 		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
@@ -76,8 +76,9 @@ func TestF1RollbackOfALoser(t *testing.T) {
 	}
 }
 
-// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second one is still
-// pulling. The first apply removes nothing, and the second one starts the pod.
+// TestF1LoserWhileTheWinnerPulls covers two applies, the first of which ends while the second
+// one is still pulling. The first apply must remove nothing, and the second one must start the
+// pod.
 func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,8 +103,9 @@ func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
 	}
 }
 
-// TestF1WinnerEndsFirst: the command that took over the pod gives up before the command
-// from which it took it. The objects created so far are kept for that command.
+// TestF1WinnerEndsFirst covers a command that has taken over a pod from another command, and
+// gives up before that command. It must keep the objects that it created so far for that
+// command.
 func TestF1WinnerEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -123,8 +125,8 @@ func TestF1WinnerEndsFirst(t *testing.T) {
 	})
 }
 
-// TestLastCommandRemovesAFreshPod: if two commands give up before a container was started, the
-// last one leaves nothing behind, whichever it is.
+// TestLastCommandRemovesAFreshPod covers two commands that give up before a container was
+// started: the last one, whichever it is, must leave nothing behind.
 func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -150,8 +152,8 @@ func TestLastCommandRemovesAFreshPod(t *testing.T) {
 	}
 }
 
-// TestBothGiveUpAtOnce: if two commands are interrupted at the same time, neither leaves the
-// cleanup to the other.
+// TestBothGiveUpAtOnce covers two commands that are interrupted at the same time: neither may
+// rely on the other for the cleanup.
 func TestBothGiveUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,8 +172,8 @@ func TestBothGiveUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpAnUpdate: a wait continues with the image of another command's update,
-// and never starts the old one again.
+// TestC1WaitTakesUpAnUpdate checks that a wait continues with the image of another command's
+// update, and never starts the old image again.
 func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -198,8 +200,8 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpADeadline: an activeDeadlineSeconds that an update adds terminates the
-// pod for which a command waits.
+// TestC1WaitTakesUpADeadline covers a pod for which a command waits. If an update adds an
+// activeDeadlineSeconds, it must terminate the pod.
 func TestC1WaitTakesUpADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,8 +223,8 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 	})
 }
 
-// TestRollbackNeedsTheLock: if the pod's lock cannot be taken, a rollback removes nothing,
-// and reports how to clean up.
+// TestRollbackNeedsTheLock checks that a rollback that cannot take the pod's lock removes
+// nothing, and reports how to clean up.
 func TestRollbackNeedsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -250,8 +252,8 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 	})
 }
 
-// TestGenerations: each start, stop, takeover and delete creates a new generation, and none
-// is reused after a delete.
+// TestGenerations checks that each start, stop, takeover and delete creates a new generation,
+// and that no generation is used again after a delete.
 func TestGenerations(t *testing.T) {
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
@@ -296,8 +298,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// TestRestartOfAChangedPod: restart and start act on the pod as it is when they own it, not
-// as it was when they found it.
+// TestRestartOfAChangedPod checks that restart and start act on the definition that the pod has
+// when they own it, not on the one that they found.
 func TestRestartOfAChangedPod(t *testing.T) {
 	text := func(value string) string {
 		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
@@ -322,8 +324,9 @@ func TestRestartOfAChangedPod(t *testing.T) {
 	}
 }
 
-// TestDeleteOfAReplacedPod: if a pod is replaced before the delete owns it, a delete by name
-// removes the new pod; a delete by other criteria removes only the pod that it found.
+// TestDeleteOfAReplacedPod covers a pod that is replaced before the delete owns it. A delete by
+// name must remove the new pod; a delete by other criteria must remove only the pod that it
+// found.
 func TestDeleteOfAReplacedPod(t *testing.T) {
 	for _, byName := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -343,7 +346,7 @@ func TestDeleteOfAReplacedPod(t *testing.T) {
 	}
 }
 
-// TestRestartOfPodsOneOfWhichIsDeleted: the other pods are restarted.
+// TestRestartOfPodsOneOfWhichIsDeleted checks that the other pods are restarted.
 func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -364,8 +367,9 @@ func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
 	})
 }
 
-// TestRestartOfADeletedPod: restart and start find the pod, and wait while a delete removes
-// it. They do not create it again: no container of a deleted pod may be started.
+// TestRestartOfADeletedPod covers a restart and a start that find the pod, and then wait while
+// a delete removes it. They must not create it again: no container of a deleted pod may be
+// started.
 func TestRestartOfADeletedPod(t *testing.T) {
 	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
 		t.Run(name, func(t *testing.T) {
@@ -397,9 +401,9 @@ func TestRestartOfADeletedPod(t *testing.T) {
 	}
 }
 
-// TestRestartThatFails: the checkpoint may be the only copy of the pod's definition. If a
-// restart, or a start of a stopped pod, fails or is interrupted, the pod is kept without a
-// sandbox, and the command can be repeated.
+// TestRestartThatFails covers a checkpoint that may be the only copy of the pod's definition.
+// If a restart, or a start of a stopped pod, fails or is interrupted, podrun must keep the pod
+// without a sandbox, so that the command can be repeated.
 func TestRestartThatFails(t *testing.T) {
 	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
 	faults := map[string]critest.Fault{

@@ -17,16 +17,18 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// clean runs until it is stopped, and then exits with 0.
+// clean runs until podrun stops it, and then exits with 0.
 var clean = critest.Behavior{Forever: true, CleanTERM: true}
 
-// restartable returns a pod with one container with the given image and additional fields.
+// restartable returns a pod with one container, which has the given image and additional
+// fields.
 func restartable(policy, image, more string) string {
 	return podText("web", policy, "terminationGracePeriodSeconds: 5", "containers: [{name: web, image: registry.example/"+image+more+"}]")
 }
 
-// TestServeStartsChanged: a container that serve killed because of its new image is
-// restarted after the image was pulled, whatever its restart policy and its exit code.
+// TestServeStartsChanged covers a container that serve killed because of its new image. When
+// the image has been pulled, serve must restart the container, whatever its restart policy and
+// its exit code.
 func TestServeStartsChanged(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
 		t.Run(policy, func(t *testing.T) {
@@ -45,8 +47,8 @@ func TestServeStartsChanged(t *testing.T) {
 	}
 }
 
-// TestStartsUnhealthyAgain: a container that exits with 0 when it is killed because of a
-// probe has not completed successfully.
+// TestStartsUnhealthyAgain covers a container that podrun kills because of a probe, and that
+// then exits with 0: it has not completed successfully.
 func TestStartsUnhealthyAgain(t *testing.T) {
 	for _, kind := range []string{"livenessProbe", "startupProbe"} {
 		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
@@ -77,8 +79,8 @@ func TestStartsUnhealthyAgain(t *testing.T) {
 	}
 }
 
-// TestServeResizesByRestart: a container that exits with 0 when it is killed for a resize
-// is restarted with its new resources.
+// TestServeResizesByRestart covers a container that podrun kills for a resize, and that then
+// exits with 0: podrun must restart it with its new resources.
 func TestServeResizesByRestart(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		with := func(memory string) string {
@@ -98,8 +100,8 @@ func TestServeResizesByRestart(t *testing.T) {
 	})
 }
 
-// TestKilledInARestart: an apply is killed with SIGKILL before or after it has stopped a
-// container whose image changed; the next apply starts the container.
+// TestKilledInARestart kills an apply with SIGKILL before or after it has stopped a container
+// whose image changed. The next apply must start the container.
 func TestKilledInARestart(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after: %v", after), func(t *testing.T) {
@@ -121,9 +123,9 @@ func TestKilledInARestart(t *testing.T) {
 	}
 }
 
-// TestCanceledStart: containerd cancels the start of a container when the podrun that
-// requested it is killed. The container has not failed; the next command starts it, even if
-// the killed podrun had stopped it for an update.
+// TestCanceledStart covers containerd, which cancels the start of a container if the podrun
+// that requested it is killed. The container has not failed, so the next command must start it,
+// even if the killed podrun had stopped it for an update.
 func TestCanceledStart(t *testing.T) {
 	for _, update := range []bool{false, true} {
 		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
@@ -155,8 +157,8 @@ func TestCanceledStart(t *testing.T) {
 	}
 }
 
-// TestServeStartsChangedAfterFailures: if the replacement of a killed container cannot be
-// started, and the next replacement cannot be created, the pod does not terminate.
+// TestServeStartsChangedAfterFailures checks that the pod does not terminate if the replacement
+// of a killed container cannot be started, and the next replacement cannot be created.
 func TestServeStartsChangedAfterFailures(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)
@@ -172,8 +174,8 @@ func TestServeStartsChangedAfterFailures(t *testing.T) {
 	})
 }
 
-// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and restarted although
-// podrun can record neither step. The kubelet, which records nothing, does the same.
+// TestServeKillsUnhealthyOnFullDisk checks that podrun kills and restarts an unhealthy
+// container even if it can record neither step. The kubelet does the same without any records.
 func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("web", clean)

@@ -17,8 +17,8 @@ func criticalText(name string) string {
 	return podText(name, "Always", "priorityClassName: system-node-critical", "containers: [{name: app, image: registry.example/app:1}]")
 }
 
-// TestPreempt: on a host with resources for only two pods, a critical pod stops only the pod
-// with the lowest priority, within that pod's grace period.
+// TestPreempt covers a critical pod on a host with resources for only two pods: it must stop
+// only the pod with the lowest priority, within that pod's grace period.
 func TestPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -56,8 +56,8 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
-// TestPreemptWatched: a command that waits for a pod that is preempted reports that, and
-// does not start it again.
+// TestPreemptWatched covers a command that waits for a pod that is preempted: it must report
+// that, and must not start the pod again.
 func TestPreemptWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -81,7 +81,7 @@ func TestPreemptWatched(t *testing.T) {
 	})
 }
 
-// TestPreemptPlan: the plan lists the preempted pods, and changes nothing.
+// TestPreemptPlan checks that the plan lists the preempted pods, and changes nothing.
 func TestPreemptPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -118,7 +118,7 @@ func TestPriority(t *testing.T) {
 		if err != nil || len(views) != 1 || views[0].Object.Spec.Priority == nil || *views[0].Object.Spec.Priority != 1000 {
 			t.Errorf("%+v, %v", views, err)
 		}
-		// Restarted from its checkpoint, without the class.
+		// The pod is restarted from its checkpoint, which does not contain the class.
 		known, err := r.engine().Find(t.Context(), run.Selector{Names: []string{"web"}})
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// BenchmarkPrepare reads the facts, plans and admits one pod on a host with a hundred pods,
-// through a socket like a podrun process. It must take at most 10 ms, because apply does this
+// BenchmarkPrepare reads the facts, and plans and admits one pod on a host with a hundred pods.
+// Like a podrun process, it uses a socket. It must take at most 10 ms, because apply does this
 // under the node's lock.
 //
 //	go test ./test/engine -run '^$' -bench Prepare
@@ -52,8 +52,8 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	// Unlike wall time, CPU time is comparable on a busy machine. It includes the CPU time of the
-	// fake runtime.
+	// On a busy machine, CPU times are comparable, and wall times are not. The CPU time includes
+	// that of the fake runtime.
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/op")
 	for _, result := range r.delete(run.DeleteOptions{}) {
 		if result.Err != nil {

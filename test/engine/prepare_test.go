@@ -27,7 +27,7 @@ func existingPod(t *testing.T, text, uid string) prepare.ExistingPod {
 		uid = manifest.UID(pod, "node-a", "")
 	}
 	planned, _ := prepare.NewPlan(prepare.PlanInput{Pod: pod, UID: uid, Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
-	// Converted to a checkpoint and back.
+	// The pod is converted to a checkpoint and back.
 	data, err := planned.Checkpoint.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +39,9 @@ func existingPod(t *testing.T, text, uid string) prepare.ExistingPod {
 	return prepare.ExistingPod{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
 }
 
-// TestRefusedMountIsToldOnce: admission reports the field and the fix; that the container
-// cannot be planned is not reported in addition. The plan is printed nevertheless.
+// TestRefusedMountIsToldOnce checks that admission reports the field and the fix, and does not
+// report in addition that the container cannot be planned. podrun must print the plan
+// nevertheless.
 func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
@@ -78,7 +79,8 @@ func TestChange(t *testing.T) {
 		pod  string
 		here []prepare.ExistingPod
 		want prepare.Change
-		uid  string // if empty, not the UID of the existing pod
+		// if it is not empty, the UID of the pod, in place of the existing pod's
+		uid  string
 		old  int
 		diff []string
 	}{

@@ -37,8 +37,9 @@ func (r *rig) applyReady(text string, timeout time.Duration) run.Result {
 	return results[0]
 }
 
-// TestCrashLoopIsNotReady: a container that crashes soon after each start is never reported as
-// ready, whether or not its pod existed before, and the error names the exit.
+// TestCrashLoopIsNotReady covers a container that crashes soon after each start. podrun must
+// never report it as ready, whether or not its pod existed before, and the error must name the
+// exit.
 func TestCrashLoopIsNotReady(t *testing.T) {
 	for _, goal := range []lifecycle.Goal{lifecycle.GoalReady, "condition=Ready", "condition=ContainersReady"} {
 		t.Run(string(goal), func(t *testing.T) {
@@ -55,9 +56,9 @@ func TestCrashLoopIsNotReady(t *testing.T) {
 	}
 }
 
-// TestLateExitIsNotReady: the runtime reports the exit of a container late, when the container would
-// already count as ready. podrun does not report it as ready, because this requires a newer
-// observation.
+// TestLateExitIsNotReady covers a runtime that reports the exit of a container late, at a time at
+// which the container would already count as ready. podrun must not report it as ready, because that
+// requires a newer observation.
 func TestLateExitIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -69,7 +70,8 @@ func TestLateExitIsNotReady(t *testing.T) {
 	})
 }
 
-// TestReadyAfterCrash: a container that crashed is ready once it has run longer than before.
+// TestReadyAfterCrash checks that a container that crashed is ready when it has run longer than
+// before.
 func TestReadyAfterCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -85,7 +87,7 @@ func TestReadyAfterCrash(t *testing.T) {
 		if ran := ready.Sub(c.StartedAt); ran <= 900*time.Millisecond || ran > 3*time.Second {
 			t.Errorf("reported as ready after it had run for %s; its previous run lasted 900 ms", ran)
 		}
-		// It has run long enough for every later command.
+		// For every later command, it has run long enough.
 		if result := r.engine().Wait(t.Context(), r.known()[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil || time.Since(ready) > time.Second {
 			t.Errorf("a later wait: %v after %s", result.Err, time.Since(ready))
 		}
@@ -93,7 +95,7 @@ func TestReadyAfterCrash(t *testing.T) {
 	})
 }
 
-// TestEndedIsNotReady: a pod that terminates immediately is not ready either, although its
+// TestEndedIsNotReady checks that a pod that terminates immediately is not ready, although its
 // container has run.
 func TestEndedIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +111,8 @@ func TestEndedIsNotReady(t *testing.T) {
 	})
 }
 
-// TestRunTimeoutNamesExit: the timeout of a run names the container that exited, and the flag
-// that would have ended the run.
+// TestRunTimeoutNamesExit checks that the error of a run that timed out names the container
+// that exited, and the flag that would have ended the run.
 func TestRunTimeoutNamesExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -30,9 +30,9 @@ func attemptsOf(rt *critest.Runtime) []uint32 {
 	return out
 }
 
-// sameRequests checks that repeated requests for one attempt of a sandbox are identical:
-// CRI-O returns a sandbox that was created too late for an identical request, and otherwise
-// removes it (test/timeout.bats).
+// sameRequests checks that repeated requests for one attempt of a sandbox are identical. If
+// CRI-O has created a sandbox too late, it returns the sandbox for an identical request, and
+// otherwise removes it (test/timeout.bats).
 func sameRequests(t *testing.T, rt *critest.Runtime) {
 	t.Helper()
 	first := map[uint32]*runtimeapi.RunPodSandboxRequest{}
@@ -49,9 +49,9 @@ func sameRequests(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
-// TestSandboxInDoubt: the runtime responds too late, or has reserved a name for an object
-// that it does not list. A new attempt follows only after the old sandbox was removed, and
-// there are never two.
+// TestSandboxInDoubt covers a runtime that responds too late, or that has reserved a name for
+// an object that it does not list. podrun must make a new attempt only after it has removed the
+// old sandbox, and there must never be two.
 func TestSandboxInDoubt(t *testing.T) {
 	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
 	cni := status.Error(codes.Unknown, `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`)
@@ -110,7 +110,8 @@ func TestSandboxInDoubt(t *testing.T) {
 	}
 }
 
-// TestContainerInDoubt is TestSandboxInDoubt for a container (containerd#4604, #13867).
+// TestContainerInDoubt does for a container what TestSandboxInDoubt does (containerd#4604,
+// #13867).
 func TestContainerInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,16 +125,16 @@ func TestContainerInDoubt(t *testing.T) {
 	})
 }
 
-// TestSandboxWithoutAddress: a kubelet creates another one; podrun reports which
-// configuration to check.
+// TestSandboxWithoutAddress covers a sandbox without an address. A kubelet would create another
+// one; podrun must report which configuration to check.
 func TestSandboxWithoutAddress(t *testing.T) {
 	r := newRig(t, critest.PodRange())
 	wantErr(t, r.apply(one("Always")).Err, problem.Runtime, "pod default/web", "CNI")
 	r.nothingLeft()
 }
 
-// TestRollbackFails: the error names the objects that could not be removed, and delete
-// removes them.
+// TestRollbackFails checks that the error names the objects that podrun could not remove, and
+// that delete removes them.
 func TestRollbackFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
@@ -165,8 +166,8 @@ func TestKeepOnFailure(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReserveFails: the state of the second of two pods cannot be written; nothing of the
-// first one remains.
+// TestReserveFails covers two pods, if podrun cannot write the state of the second: nothing of
+// the first one may remain.
 func TestReserveFails(t *testing.T) {
 	r := newRig(t)
 	text := func(name string) string {
@@ -192,8 +193,8 @@ func TestReserveFails(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestVolumeIsNotThere: a missing hostPath is a problem of the host, and detected before
-// anything is created.
+// TestVolumeIsNotThere covers a missing hostPath. podrun must report it as a problem of the
+// host before it creates anything.
 func TestVolumeIsNotThere(t *testing.T) {
 	r := newRig(t)
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -203,7 +204,7 @@ func TestVolumeIsNotThere(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestVolumeFails: a hostPath that cannot be created leaves nothing behind.
+// TestVolumeFails checks that nothing remains if podrun cannot create a hostPath.
 func TestVolumeFails(t *testing.T) {
 	r := newRig(t)
 	const impossible = "/proc/none/data"
@@ -216,7 +217,7 @@ func TestVolumeFails(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestStartFails: the pod is kept for diagnosis, and apply tries again.
+// TestStartFails checks that podrun keeps the pod for a diagnosis, and that apply tries again.
 func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
@@ -231,8 +232,8 @@ func TestStartFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestRunAsNonRootRefused: if the image is present, it is checked before the sandbox is
-// created, and on every start, whether or not the image was present (CVE-2019-11245).
+// TestRunAsNonRootRefused checks that podrun checks a present image before it creates the
+// sandbox, and that it checks any image on every start (CVE-2019-11245).
 func TestRunAsNonRootRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// version returns a pod with one container with an image and an argument: another image is
-// an update in place, another argument a replacement.
+// version returns a pod with one container, which has an image and an argument. A change of the
+// image is an update in place; a change of the argument is a replacement.
 func version(image, arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 20",
 		"containers: [{name: app, image: registry.example/"+image+", args: ["+arg+"]}]")
@@ -81,8 +81,8 @@ func TestUpdateInPlace(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestUpdateCutShort: the checkpoint has the new version and the container the old one; the
-// next apply of the same file continues.
+// TestUpdateCutShort covers a checkpoint with the new version and a container with the old one:
+// the next apply of the same file must continue.
 func TestUpdateCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -97,7 +97,8 @@ func TestUpdateCutShort(t *testing.T) {
 	})
 }
 
-// TestTypoCostsNoDowntime: if an image is not available, the old version keeps running.
+// TestTypoCostsNoDowntime checks that if an image is not available, the old version continues
+// to run.
 func TestTypoCostsNoDowntime(t *testing.T) {
 	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {
 		t.Run(name, func(t *testing.T) {
@@ -119,8 +120,8 @@ func TestTypoCostsNoDowntime(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: the old pod has already been removed; nothing of the new one remains,
-// and the next apply starts again.
+// TestReplaceFails covers a replacement that fails after podrun has removed the old pod:
+// nothing of the new one may remain, and the next apply must start again.
 func TestReplaceFails(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -132,8 +133,8 @@ func TestReplaceFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceRefused: if the host refuses a pod, nothing is changed, including other pods
-// of the same command.
+// TestReplaceRefused checks that if the host refuses a pod, podrun changes nothing, not even
+// other pods of the same command.
 func TestReplaceRefused(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
@@ -161,8 +162,8 @@ func TestReplaceCountsTheOldAsGone(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceSameUID: a UID in the manifest is kept, so a rollback by UID must distinguish
-// the old pod from the new one.
+// TestReplaceSameUID covers a UID in the manifest, which the new pod keeps. A rollback by UID
+// must distinguish the old pod from the new one.
 func TestReplaceSameUID(t *testing.T) {
 	r := newRig(t)
 	text := func(arg string) string {
@@ -176,7 +177,7 @@ func TestReplaceSameUID(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReplaceRunsTheOldHook: the old pod's own hook and grace period apply.
+// TestReplaceRunsTheOldHook checks that the hook and the grace period of the old pod apply.
 func TestReplaceRunsTheOldHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

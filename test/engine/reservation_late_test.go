@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestReservationReleasedWhileReading: another podrun that reads the host while a pod
-// starts finds the pod, either by its reservation or by its sandbox.
+// TestReservationReleasedWhileReading covers another podrun that reads the host while a pod
+// starts: it must find the pod, either by its reservation or by its sandbox.
 func TestReservationReleasedWhileReading(t *testing.T) {
 	r := newRig(t)
 	e := r.engine()
@@ -26,7 +26,8 @@ func TestReservationReleasedWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
-		reservation.Release() // its sandbox appears immediately after the current list
+		// The sandbox appears immediately after the current list.
+		reservation.Release()
 		return false
 	}})()
 	facts, err := discover.Read(t.Context(), r.rt.Client(), r.settings, discover.Options{})

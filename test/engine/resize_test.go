@@ -53,8 +53,8 @@ func (r *rig) resizeCalls() []string {
 	return r.rt.CallNames("UpdateContainerResources", "UpdatePodSandboxResources", "StopContainer", "StartContainer", "RunPodSandbox")
 }
 
-// TestResize: CPU and memory change without a restart, in the pod's cgroup and in the
-// container, up and down.
+// TestResize checks that CPU and memory change without a restart, in the pod's cgroup and in
+// the container, upwards and downwards.
 func TestResize(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -119,8 +119,8 @@ func TestResizeRestarts(t *testing.T) {
 	}
 }
 
-// TestResizeBelowUsage: a memory limit below the current usage is refused before anything
-// is changed, shown in the status, and retried.
+// TestResizeBelowUsage covers a memory limit below the current usage: podrun must refuse it
+// before it changes anything, show that in the status, and retry it.
 func TestResizeBelowUsage(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -152,8 +152,8 @@ func TestResizeBelowUsage(t *testing.T) {
 	}
 }
 
-// TestResizeRefused: a resize that exceeds the host's resources is refused, and the pod
-// keeps its resources.
+// TestResizeRefused checks that podrun refuses a resize that exceeds the host's resources, and
+// that the pod keeps its resources.
 func TestResizeRefused(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -173,8 +173,8 @@ func TestResizeRefused(t *testing.T) {
 	}
 }
 
-// TestResizeInterrupted: if podrun is killed between writing the definition and resizing, the
-// next podrun process completes the resize.
+// TestResizeInterrupted kills podrun after it has written the definition and before it resizes.
+// The next podrun process must complete the resize.
 func TestResizeInterrupted(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -193,8 +193,8 @@ func TestResizeInterrupted(t *testing.T) {
 	}
 }
 
-// TestServeResizes: a changed file resizes the pod; if it requests more than this host
-// currently has, the resize is Deferred until resources are free.
+// TestServeResizes changes a file, which must resize the pod. If it requests more than this
+// host has now, the resize must be Deferred until resources are free.
 func TestServeResizes(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		text := func(name, memory string) string {

@@ -25,22 +25,23 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// TestMain hides all programs from the engine: this host's firewall rules are not a subject of
-// these tests, and a process that one test starts inherits the locks of the other tests until it
-// executes its program.
+// TestMain hides all programs from the engine, for two reasons: these tests must not depend on
+// this host's firewall rules, and a process that one test starts inherits the locks of the other
+// tests until it executes its program.
 func TestMain(m *testing.M) {
 	os.Unsetenv("PATH")
 	os.Exit(m.Run())
 }
 
-// rig is a host for tests of the engine: a fake runtime, and separate directories and
-// cgroup root. Its cgroups are real.
+// rig is a host for tests of the engine. It has a fake runtime, separate directories and a
+// separate cgroup root. Its cgroups are real.
 type rig struct {
 	t        testing.TB
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
-	keep     bool        // apiClient keeps the pods
-	client   *cri.Client // connected to a socket of rt; if nil, rt's own client is used
+	keep     bool // apiClient keeps the pods
+	// a client of a socket of rt; if it is nil, rt's own client is used
+	client *cri.Client
 
 	mu       sync.Mutex
 	events   []event.Event
@@ -68,8 +69,8 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	return r
 }
 
-// memoryDir creates a directory in memory if possible: podrun syncs the files that it
-// writes, and these tests do so thousands of times.
+// memoryDir creates a directory in memory if possible, because podrun syncs the files that it
+// writes, and these tests make it do so thousands of times.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
@@ -87,14 +88,16 @@ func memoryDir(t testing.TB) string {
 // testSettings returns the settings of a host below a directory.
 func testSettings(dir string) nodeconfig.Settings {
 	s := nodeconfig.Default()
-	s.EvictionHard = nil // this machine's disks may be full
+	// The disks of this machine may be full.
+	s.EvictionHard = nil
 	s.RootDir = filepath.Join(dir, "root")
 	s.PodLogsDir = filepath.Join(dir, "logs")
 	s.ContainerLogsDir = filepath.Join(dir, "links")
 	s.CgroupRoot = "/podrun-ut-" + store.RandomHex(6)
 	s.HostnameOverride = "node-a"
 	s.RegistryPullQPS = 0
-	s.EvictionHard = nil // the test machine's disk is not a subject of these tests
+	// These tests must not depend on the disk of this machine.
+	s.EvictionHard = nil
 	return s
 }
 
@@ -111,8 +114,8 @@ func cgroupsOf(root string) []string {
 	return found
 }
 
-// removeCgroupRoot removes what remains of the cgroup root of a test that failed, or that
-// keeps its pods.
+// removeCgroupRoot removes the remains of the cgroup root of a test that failed, or that kept
+// its pods.
 func removeCgroupRoot(t testing.TB, root string) {
 	for _, dir := range cgroupsOf(root) {
 		var all []string
@@ -178,7 +181,8 @@ func (r *rig) apply(text string) run.Result {
 	return r.applyWithin(r.t.Context(), text, testTimeout)
 }
 
-// applyWithin applies one pod with a timeout. A refusal is returned as a result.
+// applyWithin applies one pod with a timeout. If podrun refuses the pod, applyWithin returns
+// that as a result.
 func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
 	r.t.Helper()
 	results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
@@ -244,7 +248,8 @@ func (r *rig) residue() []string {
 			r.t.Error(err)
 		}
 		for _, e := range entries {
-			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) { // of a running command
+			// This file belongs to a running command.
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) {
 				left = append(left, path)
 			}
 		}
@@ -276,7 +281,8 @@ func (r *rig) noLockHeld() {
 			continue
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		for range 200 { // the kernel may close the files of a killed process with a delay
+		// The kernel may close the files of a killed process with a delay.
+		for range 200 {
 			if err == nil {
 				break
 			}
@@ -292,8 +298,8 @@ func (r *rig) noLockHeld() {
 
 func (r *rig) layout() identity.Layout { return r.settings.Layout() }
 
-// reasons lists the reasons of all events so far; for containers, with the name: "Started
-// app".
+// reasons lists the reasons of all events so far. If an event is about a container, its name
+// follows: "Started app".
 func (r *rig) reasons() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +314,7 @@ func (r *rig) reasons() []string {
 	return out
 }
 
-// emitted reports whether an event has this reason (in the format of reasons) and text.
+// emitted reports whether an event has the given reason (in the format of reasons) and text.
 func (r *rig) emitted(reason, text string) bool {
 	all := r.reasons()
 	r.mu.Lock()
@@ -329,7 +335,7 @@ func kindOf(err error) problem.Kind {
 	return ""
 }
 
-// wantErr checks an error's kind and text.
+// wantErr checks the kind and the text of an error.
 func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -345,8 +351,8 @@ func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
 	}
 }
 
-// podText returns a pod with a name, a restart policy, and lines of its spec, without their
-// indentation of two.
+// podText returns a pod with the given name, restart policy and lines of its spec. The lines
+// have no indentation of two spaces.
 func podText(name, policy string, spec ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
 		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"

@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/run/node"
 )
 
-// TestUIDDependsOnRootDir: the same file under two root directories defines two pods, but
-// another spelling of a directory's path makes no difference. `plan` computes the same
-// UIDs, also from recorded facts.
+// TestUIDDependsOnRootDir checks that the same file under two root directories defines two
+// pods, and that another spelling of a directory's path makes no difference. `plan` must
+// compute the same UIDs, also from recorded facts.
 func TestUIDDependsOnRootDir(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
@@ -62,8 +62,8 @@ func TestUIDDependsOnRootDir(t *testing.T) {
 	}
 }
 
-// TestUpgradeRootDirInUID: a pod of an older podrun, whose UIDs did not depend on the root
-// directory, remains unchanged until it is replaced.
+// TestUpgradeRootDirInUID covers a pod of an older podrun, whose UIDs did not depend on the
+// root directory. The pod must remain unchanged until it is replaced.
 func TestUpgradeRootDirInUID(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -115,8 +115,8 @@ func (r *rig) groupsOf(uid string) (found []string) {
 	return found
 }
 
-// deletesOne deletes the only pod of a root directory; the cgroup root is kept, because
-// others have pods in it.
+// deletesOne deletes the only pod of a root directory. The cgroup root must remain, because it
+// contains pods of other root directories.
 func (r *rig) deletesOne() {
 	r.t.Helper()
 	if results := r.delete(run.DeleteOptions{}); len(results) != 1 || results[0].Err != nil {
@@ -124,9 +124,9 @@ func (r *rig) deletesOne() {
 	}
 }
 
-// TestUIDOfAnotherRootDir: if the cgroup for the UID in a manifest belongs to a pod of
-// another root directory and runtime, the pod is refused before any side effect. Without
-// the UID, it is a different pod, whose removal does not affect the first one.
+// TestUIDOfAnotherRootDir covers a UID in a manifest whose cgroup belongs to a pod of another
+// root directory and runtime: podrun must refuse the pod before any side effect. Without the
+// UID, it is a different pod, and its removal must not affect the first one.
 func TestUIDOfAnotherRootDir(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	groups := a.groupsOf("u-1")
@@ -163,9 +163,9 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 	b.mustDelete()
 }
 
-// TestSharedUIDOfOlderPodrun: two root directories have pods with the same UID, as older
-// versions of podrun permitted. Deleting one of the pods does not remove the cgroup, because
-// the other pod uses it.
+// TestSharedUIDOfOlderPodrun covers two root directories that have pods with the same UID,
+// which older versions of podrun permitted. The deletion of one pod must not remove the cgroup,
+// because the other pod uses it.
 func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	b.mustApply(withUID, run.OutcomeCreated)
@@ -182,8 +182,8 @@ func TestSharedUIDOfOlderPodrun(t *testing.T) {
 	a.mustDelete()
 }
 
-// TestRootDirsOfOneRuntime: the same manifest, and the same UID, are refused if another
-// root directory has the pod in the same runtime.
+// TestRootDirsOfOneRuntime covers a pod that another root directory has in the same runtime:
+// podrun must refuse the same manifest, and the same UID.
 func TestRootDirsOfOneRuntime(t *testing.T) {
 	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
 	for _, tc := range []struct{ name, first, second, want string }{
@@ -205,8 +205,8 @@ func TestRootDirsOfOneRuntime(t *testing.T) {
 	}
 }
 
-// TestGCOfRootDirs: gc keeps the cgroup of another root directory, unless that directory no
-// longer exists and the cgroup has no processes.
+// TestGCOfRootDirs checks that gc keeps the cgroup of another root directory. It must remove
+// the cgroup only if that directory no longer exists and the cgroup has no processes.
 func TestGCOfRootDirs(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	long := time.Now().Add(-time.Hour)

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestRunRemovesPodOfFailedApply: when the pod of a run has ended, another command takes it over before
-// the run removes it. The run waits for that command: it removes the pod if the command fails without
-// having changed it, and otherwise leaves it.
+// TestRunRemovesPodOfFailedApply covers the pod of a run that has ended, if another command takes it
+// over before the run removes it. The run must wait for that command. If the command fails without
+// having changed the pod, the run must remove the pod; otherwise it must leave the pod alone.
 func TestRunRemovesPodOfFailedApply(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"the apply fails": 15 * time.Second, "the apply succeeds": time.Minute} {
 		t.Run(name, func(t *testing.T) {

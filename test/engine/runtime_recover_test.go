@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// lostChoice is a root directory with a pod on a runtime with its own socket.
+// lostChoice is a root directory with a pod. Its runtime has a separate socket.
 type lostChoice struct {
 	*rig
 	endpoint string
@@ -58,7 +58,7 @@ func (l *lostChoice) spoilChoice(t *testing.T, how string) {
 	spoil(t, layout.Choice(), how)
 }
 
-// embeddedLayout returns where podrun stores its record of the runtime.
+// embeddedLayout returns the paths at which podrun stores its record of the runtime.
 func embeddedLayout(s nodeconfig.Settings) embedded.Layout {
 	return embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}
 }
@@ -71,7 +71,8 @@ func (l *lostChoice) wantRecord(t *testing.T, want string) {
 	}
 }
 
-// TestLostChoiceIsRecovered: the runtime of the pods is the one that has their sandboxes.
+// TestLostChoiceIsRecovered checks that podrun chooses the runtime that has the pods'
+// sandboxes.
 func TestLostChoiceIsRecovered(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -97,8 +98,8 @@ func TestLostChoiceIsRecovered(t *testing.T) {
 	}
 }
 
-// TestLostChoiceWithAnEndpoint: for a command with an endpoint, a lost record counts as
-// none, and the command records the endpoint.
+// TestLostChoiceWithAnEndpoint checks that a command with an endpoint treats a lost record like
+// none, and records the endpoint.
 func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -115,8 +116,8 @@ func TestLostChoiceWithAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestLostChoiceUndecided: if no responding runtime has the pods, the error names the
-// command that records the runtime again, and that command works.
+// TestLostChoiceUndecided checks that if no responding runtime has the pods, the error names
+// the command that records the runtime again, and that this command works.
 func TestLostChoiceUndecided(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()
@@ -138,8 +139,8 @@ func TestLostChoiceUndecided(t *testing.T) {
 	l.wantRecord(t, l.endpoint)
 }
 
-// TestLostChoiceOfStoppedPods: the runtime of pods without sandboxes is not guessed if the
-// embedded runtime may have them.
+// TestLostChoiceOfStoppedPods checks that podrun does not guess the runtime of pods without
+// sandboxes if the embedded runtime may have them.
 func TestLostChoiceOfStoppedPods(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()
@@ -169,7 +170,7 @@ func TestLostChoiceOfStoppedPods(t *testing.T) {
 	}
 }
 
-// TestChoiceOfANewerPodrun: the record is neither recovered nor overwritten.
+// TestChoiceOfANewerPodrun checks that podrun neither recovers nor overwrites the record.
 func TestChoiceOfANewerPodrun(t *testing.T) {
 	l := newLostChoice(t)
 	defer l.mustDelete()

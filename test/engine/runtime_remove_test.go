@@ -39,7 +39,8 @@ func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
 	for _, dir := range cgroupsOf(r.settings.CgroupRoot) {
 		t.Errorf("%s is left", dir)
 	}
-	if err := runtime.RemoveStored(context.Background()); err != nil { // nothing remains to be removed
+	// Nothing remains that could be removed.
+	if err := runtime.RemoveStored(context.Background()); err != nil {
 		t.Error(err)
 	}
 }

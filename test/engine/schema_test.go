@@ -22,8 +22,8 @@ import (
 // withHook is a pod for which podrun stores the state of a hook.
 var withHook = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
 
-// keepAll writes each kind of state file of a pod, as this podrun does, and returns their
-// paths.
+// keepAll writes each kind of state file of a pod, as this version of podrun does, and returns
+// their paths.
 func (r *rig) keepAll(uid string) []string {
 	r.t.Helper()
 	l := r.layout()
@@ -54,8 +54,8 @@ func (r *rig) keepAll(uid string) []string {
 
 var schemaLine = regexp.MustCompile(`(?m)^# podrun schema \d+\n`)
 
-// setVersion changes the version of a state file; 0 makes it a file of an older podrun
-// without versions.
+// setVersion changes the version of a state file. 0 removes the version, as in files of podrun
+// releases that wrote none.
 func setVersion(t *testing.T, file string, version string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -75,8 +75,8 @@ func setVersion(t *testing.T, file string, version string) {
 	}
 }
 
-// TestSchemaOfBefore: state files without a version, as older podrun versions wrote them,
-// are read like current ones.
+// TestSchemaOfBefore checks that state files without a version, as older podrun versions wrote
+// them, are read like current ones.
 func TestSchemaOfBefore(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -115,8 +115,8 @@ func TestSchemaOfBefore(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestSchemaOfTheStoppedMark: the mark is written and read with its version, and read
-// without one.
+// TestSchemaOfTheStoppedMark checks that podrun writes and reads the mark with its version, and
+// can also read it without one.
 func TestSchemaOfTheStoppedMark(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -144,8 +144,8 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
 }
 
-// TestSchemaOfANewerPodrun: a state file of a newer podrun blocks commands that change the
-// pod, and only these, whether its content can be read or not.
+// TestSchemaOfANewerPodrun checks that a state file of a newer podrun blocks commands that
+// change the pod, and only these. It does not matter whether podrun can read its content.
 func TestSchemaOfANewerPodrun(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
 		for i := range 6 {
@@ -234,7 +234,7 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 	}
 }
 
-// shows checks that the pod is listed, with the data that can be read.
+// shows checks that commands list the pod with the data that podrun can read.
 func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
 	t.Helper()
 	views, err := r.engine().Pods(t.Context(), run.Selector{})

@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// secretive returns a pod with the given restart policy that uses a variable from a Secret,
-// and the Secret.
+// secretive returns the manifests of a Secret and of a pod that has a variable from it, with
+// the given restart policy.
 func secretive(name, policy string) string {
 	return podText(name, policy, "containers:", "- {name: "+name+", image: registry.example/app:1, env: [{name: K, valueFrom: {secretKeyRef: {name: s, key: k}}}]}") +
 		"\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hunter2}\n"
@@ -33,13 +33,14 @@ func secretive(name, policy string) string {
 // keepSecretsInMemory sets --secrets=memory.
 func (r *rig) keepSecretsInMemory() {
 	r.settings.Secrets = nodeconfig.SecretsInMemory
-	r.t.Cleanup(func() { // if the test has failed
+	// This is for a test that has failed.
+	r.t.Cleanup(func() {
 		_ = unix.Unmount(r.layout().SecretsDir(), unix.MNT_DETACH)
 		_ = os.RemoveAll(r.layout().SecretsDir())
 	})
 }
 
-// loseSecrets does what a reboot does to the memory.
+// loseSecrets has the effect that a reboot has on the memory.
 func (r *rig) loseSecrets() {
 	r.t.Helper()
 	if _, err := os.Stat(r.layout().SecretPods()); err != nil {
@@ -50,7 +51,7 @@ func (r *rig) loseSecrets() {
 	}
 }
 
-// nothingInMemory fails unless all Secrets in memory have been removed.
+// nothingInMemory fails the test unless podrun has removed all Secrets in memory.
 func (r *rig) nothingInMemory() {
 	r.t.Helper()
 	if _, err := os.Lstat(r.layout().SecretsDir()); !os.IsNotExist(err) {
@@ -58,9 +59,9 @@ func (r *rig) nothingInMemory() {
 	}
 }
 
-// TestServeAfterRebootReadsSecretsAgain: if the Secrets of a pod were only in memory, serve
-// applies the pod from its directory again, and starts its containers with the Secrets. A pod
-// whose directory cannot be read waits for it.
+// TestServeAfterRebootReadsSecretsAgain covers pods whose Secrets were only in memory: serve
+// must apply the pod from its directory again, and start its containers with the Secrets. If
+// the directory of a pod cannot be read, the pod must wait for it.
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()
@@ -93,8 +94,8 @@ func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	})
 }
 
-// TestApplyAfterRebootWithoutSecrets: apply restarts the containers of a running pod; a
-// terminated one remains so, because its Secrets are no longer required.
+// TestApplyAfterRebootWithoutSecrets checks that apply restarts the containers of a running
+// pod, and leaves a terminated one as it is, because it no longer requires its Secrets.
 func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]run.Outcome{"Always": run.OutcomeUpdated, "Never": run.OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
@@ -126,9 +127,9 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestServeRemoteSecretsInMemory: a URL's content is not stored on disk. After a reboot,
-// while its server does not respond, its pods start from their checkpoints, and those with
-// Secrets after the server responds.
+// TestServeRemoteSecretsInMemory checks that podrun does not store a URL's content on disk.
+// After a reboot, while the server does not respond, pods must start from their checkpoints;
+// pods with Secrets must start when the server responds.
 func TestServeRemoteSecretsInMemory(t *testing.T) {
 	r := newRig(t)
 	r.keepSecretsInMemory()
@@ -147,7 +148,7 @@ func TestServeRemoteSecretsInMemory(t *testing.T) {
 		c, ok := r.rt.Container(name)
 		return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
 	}
-	// An older podrun with --secrets=disk has left a copy.
+	// An older podrun with --secrets=disk has left a copy behind.
 	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o750), os.WriteFile(stale, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)

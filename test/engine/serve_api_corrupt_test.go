@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// TestAPIReportsCorruptPods: a pod that cannot be supervised because its checkpoint is
-// corrupt makes the node not ready, until the pod is deleted.
+// TestAPIReportsCorruptPods covers a pod that serve cannot supervise, because its checkpoint is
+// corrupt. Until the pod is deleted, the API must report the node as not ready.
 func TestAPIReportsCorruptPods(t *testing.T) {
 	r := newRig(t)
 	pod := r.mustApply(servedPod("web"), run.OutcomeCreated)

@@ -20,7 +20,7 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// readFirst first reads the data that followed the response.
+// readFirst first reads the data that arrived together with the response.
 type readFirst struct {
 	net.Conn
 	r *bufio.Reader
@@ -55,7 +55,7 @@ func upgraded(t *testing.T, socket, path, protocol string) (httpstream.Connectio
 	return session, resp
 }
 
-// opened opens streams of these types.
+// opened opens streams of the given types.
 func opened(t *testing.T, session httpstream.Connection, header http.Header, kinds ...string) map[string]httpstream.Stream {
 	t.Helper()
 	out := map[string]httpstream.Stream{}
@@ -71,8 +71,8 @@ func opened(t *testing.T, session httpstream.Connection, header http.Header, kin
 	return out
 }
 
-// TestServeAPIInside: the API's socket supports running commands in containers, attaching
-// streams and forwarding ports, with the kubelet's paths and protocols.
+// TestServeAPIInside checks that clients of the API's socket can run commands in containers,
+// attach to them and forward ports, with the kubelet's paths and protocols.
 func TestServeAPIInside(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()

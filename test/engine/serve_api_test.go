@@ -26,8 +26,9 @@ import (
 	"github.com/podrun/podrun/serve/nodeapi"
 )
 
-// TestServeAPISocketIsOutsideRootDir: a volume that contains the root directory gives no
-// access to the API, because the socket is elsewhere; podrun's own commands find it.
+// TestServeAPISocketIsOutsideRootDir checks that a volume that contains the root directory
+// gives no access to the API, because the socket is elsewhere, and that podrun's own commands
+// find the socket.
 func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	r := newRig(t)
 	apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
@@ -55,8 +56,8 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	}
 }
 
-// TestServeAPIStatusSocket: monitoring can read the state of pods, but not the content of
-// their manifests.
+// TestServeAPIStatusSocket checks that monitoring can read the state of pods, and not the
+// content of their manifests.
 func TestServeAPIStatusSocket(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -95,8 +96,8 @@ func TestServeAPIStatusSocket(t *testing.T) {
 	}
 }
 
-// TestServeAPIOfEarlierRelease: a supervisor of an earlier release has its socket below the
-// root directory.
+// TestServeAPIOfEarlierRelease covers a supervisor of an earlier release, which has its socket
+// below the root directory.
 func TestServeAPIOfEarlierRelease(t *testing.T) {
 	layout := newRig(t).layout()
 	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.APILink()})
@@ -111,8 +112,8 @@ func TestServeAPIOfEarlierRelease(t *testing.T) {
 	}
 }
 
-// apiClient runs Engine.Serve for a directory with the API on a socket, and returns a
-// function that sends requests to it.
+// apiClient runs Engine.Serve for a directory, with the API on a socket. It returns a function
+// that sends requests to the socket.
 func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, string) {
 	t.Helper()
 	socket := r.layout().APISocket()
@@ -124,7 +125,8 @@ func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, st
 		done <- serve.Run(ctx, r.engine(), o)
 	}()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nodeapi.DialUnix(ctx, socket) }}
-	t.Cleanup(func() { // ends with the test that started it
+	// The supervisor ends with the test that started it.
+	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
 		if err := <-done; err != nil {
@@ -242,8 +244,8 @@ func TestServeAPI(t *testing.T) {
 	}
 }
 
-// TestServeAPIBrokenSource: problems of a source are in /readyz and /sources, and its pods
-// continue to run.
+// TestServeAPIBrokenSource checks that /readyz and /sources show the problems of a source, and
+// that the source's pods continue to run.
 func TestServeAPIBrokenSource(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -270,7 +272,7 @@ func TestServeAPIBrokenSource(t *testing.T) {
 	}
 }
 
-// TestServeRemote: pods of a URL start, are kept while the server fails, even after a
+// TestServeRemote checks that pods of a URL start, remain while the server fails, even after a
 // restart of serve, and are removed when the URL returns an empty list.
 func TestServeRemote(t *testing.T) {
 	r := newRig(t)

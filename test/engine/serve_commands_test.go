@@ -11,12 +11,12 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// commandsAfter is how long a supervisor of these tests takes to notice the effect of a
-// command: without StateChanges, it polls every 2 s.
+// commandsAfter is how long a supervisor of these tests may take to notice the effect of a
+// command. Without StateChanges, it polls every 2 s.
 const commandsAfter = 5 * time.Second
 
-// TestServeStop: a stopped pod remains stopped, through restarts of serve and of the host
-// and changes of its file, until a command starts it.
+// TestServeStop checks that a stopped pod remains stopped until a command starts it, even after
+// restarts of serve and of the host, and changes of its file.
 func TestServeStop(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -36,12 +36,12 @@ func TestServeStop(t *testing.T) {
 		}
 		s.noError(s.engine().Start(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
 		time.Sleep(time.Minute)
-		// After its start, it has the new definition.
+		// After that start, the pod must have the new definition.
 		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
 			t.Errorf("image %s", c.Config.GetImage())
 		}
 		s.same(db)
-		// A stopped pod whose file is removed is deleted.
+		// If the file of a stopped pod is removed, serve must delete the pod.
 		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
 		s.files.remove(file("web"))
 		time.Sleep(commandsAfter)
@@ -49,8 +49,8 @@ func TestServeStop(t *testing.T) {
 	})
 }
 
-// TestServeDelete: after a delete, serve creates the pod of a file again, but not a pod that a
-// command applied.
+// TestServeDelete checks that after a delete, serve creates the pod again if a file defines it,
+// but not if a command applied it.
 func TestServeDelete(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -72,8 +72,8 @@ func TestServeDelete(t *testing.T) {
 	})
 }
 
-// TestServeApplied: pods of `podrun apply` are supervised, with the definition that a
-// command applied last; a file is applied again only when it changes.
+// TestServeApplied checks that serve supervises pods of `podrun apply` with the definition that
+// a command applied last. It must apply a file again only when the file changes.
 func TestServeApplied(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.noError(s.applyAll(t.Context(), servedPod("web")))
@@ -86,11 +86,11 @@ func TestServeApplied(t *testing.T) {
 		if c := s.running("web"); c.ID == first.ID {
 			t.Error("it was not restarted")
 		}
-		// If a file defines the same pod, the only effect is that the pod now has a source.
+		// If a file defines the same pod, the only effect must be that the pod now has a source.
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 2)
-		// A command updates the pod, in place and by replacement.
+		// A command updates the pod, once in place and once by replacement.
 		s.noError(s.applyAll(t.Context(), strings.Replace(servedPod("web"), "app:1", "app:2", 1)))
 		time.Sleep(time.Hour)
 		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
@@ -115,8 +115,8 @@ func TestServeApplied(t *testing.T) {
 	})
 }
 
-// TestServeRestartInterrupted: if a restart of a pod that no file defines is interrupted
-// before it has created the pod again, the supervisor starts the pod.
+// TestServeRestartInterrupted covers a restart that is interrupted before it has created the
+// pod again. If no file defines the pod, the supervisor must start it.
 func TestServeRestartInterrupted(t *testing.T) {
 	for name, fault := range map[string]struct {
 		method string
@@ -157,7 +157,7 @@ func TestServeRestartCommand(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.wantStarts("web", 2)
 		s.running("web")
-		// A terminated pod runs again.
+		// If the pod has terminated, it runs again.
 		s.rt.Script("job", critest.Behavior{After: time.Minute})
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]"))
 		time.Sleep(10 * time.Minute)
@@ -168,7 +168,7 @@ func TestServeRestartCommand(t *testing.T) {
 	})
 }
 
-// TestServeRunPods: only `podrun run` acts on its pods.
+// TestServeRunPods checks that only `podrun run` acts on the pods of `podrun run`.
 func TestServeRunPods(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("job", critest.Behavior{After: 20 * time.Minute, ExitCode: 3})
@@ -184,7 +184,7 @@ func TestServeRunPods(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.restart()
 		job := s.running("job")
-		// A file with the same pod name waits until the command exits.
+		// If a file defines a pod of the same name, it must wait until the command exits.
 		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:2}]"))
 		time.Sleep(5 * time.Minute)
 		s.same(job)
@@ -200,8 +200,8 @@ func TestServeRunPods(t *testing.T) {
 	})
 }
 
-// TestServeOutage: during an outage of the runtime, containers keep running; afterwards,
-// everything converges, and no healthy container is restarted.
+// TestServeOutage checks that containers continue to run during an outage of the runtime.
+// Afterwards, everything must converge, and no healthy container may be restarted.
 func TestServeOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{} })
@@ -251,8 +251,8 @@ func TestServeOutage(t *testing.T) {
 	})
 }
 
-// TestServeRemovedDuringOutage: a file that was removed and restored during an outage has
-// no effect.
+// TestServeRemovedDuringOutage checks that it has no effect if a file is removed and restored
+// during an outage.
 func TestServeRemovedDuringOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -271,8 +271,8 @@ func TestServeRemovedDuringOutage(t *testing.T) {
 	})
 }
 
-// TestServeRestartAfterForce: a restart that a ConfigMap has caused is not repeated when a
-// command restarts the pod later.
+// TestServeRestartAfterForce covers a restart that a ConfigMap has caused: it must not happen
+// again when a command restarts the pod later.
 func TestServeRestartAfterForce(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		web := strings.Replace(podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, envFrom: [{configMapRef: {name: config}}]}]"),
@@ -292,8 +292,8 @@ func TestServeRestartAfterForce(t *testing.T) {
 	})
 }
 
-// TestServeDeleteAgain: a pod that a command deletes or restarts is created again
-// immediately, no matter how often, and no problem is reported.
+// TestServeDeleteAgain checks that serve immediately creates a pod again that a command deletes
+// or restarts, no matter how often this happens, and reports no problem.
 func TestServeDeleteAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -321,6 +321,6 @@ func TestServeDeleteAgain(t *testing.T) {
 	})
 }
 
-// pollOfState is longer than the interval at which these tests' supervisors look for
+// pollOfState is longer than the interval at which the supervisors of these tests look for
 // effects of commands.
 const pollOfState = 2100 * time.Millisecond

@@ -30,8 +30,8 @@ func (s *serving) spoilWeb(how string) {
 	spoil(s.t, s.layout().Checkpoint(s.pod("web")[0].ID.UID), how)
 }
 
-// TestServeReplacesACorruptPod: a pod whose checkpoint is corrupt is created again from the
-// file that defines it, and this is reported.
+// TestServeReplacesACorruptPod covers a pod whose checkpoint is corrupt: serve must create it
+// again from the file that defines it, and report that.
 func TestServeReplacesACorruptPod(t *testing.T) {
 	for how := range corruptFiles {
 		t.Run(how, func(t *testing.T) {
@@ -67,8 +67,9 @@ func TestServeReplacesACorruptPod(t *testing.T) {
 	}
 }
 
-// TestServeRestoresACheckpoint: if a checkpoint becomes corrupt, a supervisor that knows
-// the definition writes it again, and the pod continues to run, even if no file defines it.
+// TestServeRestoresACheckpoint covers a checkpoint that becomes corrupt while a supervisor
+// knows the definition: the supervisor must write it again, and the pod must continue to run,
+// even if no file defines it.
 func TestServeRestoresACheckpoint(t *testing.T) {
 	for _, filed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -80,7 +81,8 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 			time.Sleep(time.Minute)
 			web := s.running("web")
 			s.spoilWeb("cut short")
-			s.files.write(file("db"), servedPod("db")) // makes the supervisor read its state
+			// This makes the supervisor read its state.
+			s.files.write(file("db"), servedPod("db"))
 			time.Sleep(time.Minute)
 			s.same(web)
 			if n := s.corruptEvents(); n != 1 {
@@ -96,17 +98,19 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 	}
 }
 
-// TestServeRetriesToRestoreACheckpoint: a checkpoint that cannot be written again is never
-// reported as restored, and is written as soon as possible.
+// TestServeRetriesToRestoreACheckpoint covers a checkpoint that serve cannot write again. It
+// must never report the checkpoint as restored, and must write it as soon as possible.
 func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		web := s.running("web")
 		path := s.layout().Checkpoint(s.pod("web")[0].ID.UID)
-		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750))) // a directory, which no file can replace
+		// This is a directory, which no file can replace.
+		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750)))
 		for _, name := range []string{"db", "app"} {
-			s.files.write(file(name), servedPod(name)) // makes the supervisor read its state
+			// This makes the supervisor read its state.
+			s.files.write(file(name), servedPod(name))
 			time.Sleep(time.Minute)
 		}
 		if n := s.corruptEvents(); n != 0 {
@@ -124,8 +128,8 @@ func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
 	})
 }
 
-// TestServeReportsACorruptPod: a pod whose definition is lost is reported and not changed,
-// until a command deletes it or a file defines it.
+// TestServeReportsACorruptPod covers a pod whose definition is lost: serve must report it, and
+// not change it until a command deletes it or a file defines it.
 func TestServeReportsACorruptPod(t *testing.T) {
 	for _, filed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -161,8 +165,8 @@ func TestServeReportsACorruptPod(t *testing.T) {
 	}
 }
 
-// TestServeKeepsAStoppedCorruptPod: a stopped pod is not started because its checkpoint is
-// corrupt.
+// TestServeKeepsAStoppedCorruptPod checks that a corrupt checkpoint is no reason to start a
+// stopped pod.
 func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -177,8 +181,8 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 	})
 }
 
-// TestServeKeepsTheCorruptPodOfACommand: if a command applied the pod after serve had applied
-// the pod's file, the unchanged file no longer defines the pod.
+// TestServeKeepsTheCorruptPodOfACommand covers a pod that a command applied after serve had
+// applied the pod's file: the unchanged file no longer defines the pod.
 func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -206,8 +210,8 @@ func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
 	})
 }
 
-// TestServeKeepsAnEndedCorruptPod: a terminated pod does not run again because its
-// checkpoint is corrupt, until its file changes.
+// TestServeKeepsAnEndedCorruptPod checks that a corrupt checkpoint is no reason to run a
+// terminated pod again. It must run again only when its file changes.
 func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		once := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)
@@ -231,8 +235,8 @@ func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
 	})
 }
 
-// TestServeRetriesAnEvictedCorruptPod: an evicted pod is replaced after the transition
-// period, even if its checkpoint is corrupt.
+// TestServeRetriesAnEvictedCorruptPod checks that serve replaces an evicted pod after the
+// transition period, even if the pod's checkpoint is corrupt.
 func TestServeRetriesAnEvictedCorruptPod(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]"))

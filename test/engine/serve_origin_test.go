@@ -15,13 +15,13 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// changedPod returns servedPod with a definition that replaces it.
+// changedPod returns servedPod with a definition that requires a replacement.
 func changedPod(name string) string {
 	return strings.Replace(servedPod(name), "app:1", "app:1, args: [x]", 1)
 }
 
-// TestServeKeepsPodsOfCommands: removing a file deletes only a pod that came from the file,
-// not one with the same name that a command has applied since.
+// TestServeKeepsPodsOfCommands checks that the removal of a file deletes only a pod that came
+// from the file, and not one of the same name that a command has applied since.
 func TestServeKeepsPodsOfCommands(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, s *serving){
 		"delete, remove the file, apply": func(t *testing.T, s *serving) {
@@ -83,8 +83,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 				if n := s.warned("podrun delete"); n != 1 {
 					t.Errorf("%d warnings that the pod is kept: %q", n, s.warnings)
 				}
-				// From then on, it is a pod of a command. When a file defines it again, it is the pod of that
-				// file, too.
+				// From then on, the pod belongs to a command. When a file defines it again, it also belongs
+				// to that file.
 				s.files.write(file("web"), servedPod("web"))
 				time.Sleep(time.Minute)
 				s.files.remove(file("web"))
@@ -95,8 +95,8 @@ func TestServeKeepsPodsOfCommands(t *testing.T) {
 	}
 }
 
-// TestServeDeletesItsPods: commands that do not apply a definition of their own do not
-// dissociate a pod from its file.
+// TestServeDeletesItsPods covers commands that apply no definition of their own: they must not
+// separate a pod from its file.
 func TestServeDeletesItsPods(t *testing.T) {
 	options := run.ApplyOptions{AllowKubelet: true}
 	for name, do := range map[string]func(t *testing.T, s *serving){
@@ -141,8 +141,8 @@ func TestServeDeletesItsPods(t *testing.T) {
 	}
 }
 
-// TestServeMovedFile: a pod whose file moves to another directory is kept while that
-// directory cannot be read.
+// TestServeMovedFile covers a pod whose file moves to another directory: serve must keep the
+// pod while that directory cannot be read.
 func TestServeMovedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t), files: newManifests(t, served, otherDir)}
@@ -168,7 +168,7 @@ func TestServeMovedFile(t *testing.T) {
 	})
 }
 
-// olderOwner rewrites an owner record as an older podrun does, which does not support
+// olderOwner rewrites an owner record in the form of an older podrun, which does not support
 // origins.
 func (s *serving) olderOwner(name string) {
 	s.t.Helper()
@@ -190,9 +190,9 @@ func (s *serving) olderOwner(name string) {
 	}
 }
 
-// TestServeAfterADowngrade: while serve was not running, an older podrun, which records no
-// origins, applied the pod. If the pod's file was removed in that time, serve keeps the pod.
-// If the file is removed later, serve deletes the pod.
+// TestServeAfterADowngrade covers a pod that an older podrun applied while serve was not
+// running. The older podrun records no origins. If the pod's file was removed during that time,
+// serve must keep the pod. If the file is removed later, serve must delete the pod.
 func TestServeAfterADowngrade(t *testing.T) {
 	for _, removed := range []bool{true, false} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -220,8 +220,8 @@ func TestServeAfterADowngrade(t *testing.T) {
 	}
 }
 
-// TestServeDeletesNoSuccessor: after serve has decided to delete a pod whose file was
-// removed, and before it has the pod's lock, a command may apply another pod with the same
+// TestServeDeletesNoSuccessor covers a pod whose file was removed. After serve has decided to
+// delete the pod, and before it has the pod's lock, a command may apply another pod of the same
 // name.
 func TestServeDeletesNoSuccessor(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {

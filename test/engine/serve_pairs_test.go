@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// slowPod returns a pod whose container uses its whole grace period, 8 s, to exit.
+// slowPod returns a pod whose container uses its whole grace period of 8 s to exit.
 func slowPod(arg string) string {
 	return podText("web", "Always", "terminationGracePeriodSeconds: 8", "containers: [{name: web, image: registry.example/app:1, args: ["+arg+"]}]")
 }
@@ -47,9 +47,9 @@ func errorOf(results []run.Result, err error) error {
 	return err
 }
 
-// TestPairsBesideServe runs two commands on a supervised pod; the second one starts at different
-// times while the first is active. Neither waits for the supervisor, which never exits. The pod
-// of the last successful apply runs.
+// TestPairsBesideServe runs two commands on a supervised pod. The second one starts at different
+// times while the first one is active. Neither may wait for the supervisor, which never exits.
+// At the end, the pod of the last successful apply must run.
 func TestPairsBesideServe(t *testing.T) {
 	for first, doFirst := range besideServe {
 		for second, doSecond := range besideServe {

@@ -24,15 +24,16 @@ import (
 
 const gib = int64(1 << 30)
 
-// usedNode is the resource usage of the host and its pods, as set by a test.
+// usedNode is the resource usage of the host and its pods. The test sets it.
 type usedNode struct {
 	mu    sync.Mutex
 	facts host.Facts
-	pods  map[string]*eviction.Usage  // by name
-	adapt func(host.Facts) host.Facts // modifies the facts; may be nil
+	pods  map[string]*eviction.Usage // by name
+	// if it is not nil, it modifies the facts
+	adapt func(host.Facts) host.Facts
 }
 
-// plentiful returns a host without pressure: 8 GiB of memory, a disk of 100 GiB.
+// plentiful returns a host without pressure: it has 8 GiB of memory, and a disk of 100 GiB.
 func plentiful() *usedNode {
 	disk := host.Filesystem{Path: "/", CapacityBytes: 100 * gib, AvailableBytes: 90 * gib, Inodes: 1000, InodesFree: 900, Device: 1}
 	return &usedNode{pods: map[string]*eviction.Usage{}, facts: host.Facts{
@@ -78,12 +79,13 @@ func uses(memory int64, container string) *eviction.Usage {
 	return &eviction.Usage{Memory: memory, Containers: map[string]eviction.ContainerUsage{container: {Memory: memory}}}
 }
 
-// pressureTest is serveTest on a host whose resource usage the test sets.
+// pressureTest does what serveTest does, on a host whose resource usage the test sets.
 func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t, opts...), files: newManifests(t, served), node: plentiful()}
-		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"} // this machine has more available
+		// This machine has more memory available.
+		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"}
 		s.start()
 		test(t, s)
 		s.node.change(func(u *usedNode) { u.facts, u.adapt = plentiful().facts, nil })
@@ -109,8 +111,8 @@ func (s *serving) wantEvicted(name, message string) {
 	}
 }
 
-// TestServeEvictsForMemory: the pod that uses more than it requests is evicted, its status
-// shows this, and it is started again after the transition period.
+// TestServeEvictsForMemory checks that serve evicts the pod that uses more than it requests.
+// The pod's status must show that, and serve must start it again after the transition period.
 func TestServeEvictsForMemory(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"), servedPod("db"))
@@ -139,8 +141,7 @@ func TestServeEvictsForMemory(t *testing.T) {
 		}) {
 			t.Errorf("conditions %+v", st.Conditions)
 		}
-		// During the transition period, commands refuse pods that the supervisor would
-		// evict.
+		// During the transition period, commands must refuse pods that the supervisor would evict.
 		if r := s.apply(servedPod("app")); r.Err == nil || !strings.Contains(r.Err.Error(), "MemoryPressure") {
 			t.Errorf("apply under pressure: %v", r.Err)
 		}
@@ -154,7 +155,7 @@ func TestServeEvictsForMemory(t *testing.T) {
 	})
 }
 
-// lowWhile makes the node short of memory while a container with this name exists.
+// lowWhile makes the node short of memory as long as a container with this name exists.
 func (s *serving) lowWhile(container string) func(host.Facts) host.Facts {
 	return func(f host.Facts) host.Facts {
 		if _, ok := s.rt.Container(container); ok {
@@ -164,10 +165,10 @@ func (s *serving) lowWhile(container string) func(host.Facts) host.Facts {
 	}
 }
 
-// examine is longer than the interval at which the node is examined.
+// examine is longer than the interval at which serve examines the node.
 const examine = 11 * time.Second
 
-// TestServeEvictionOutlivesServe: an evicted pod is not started by the next serve.
+// TestServeEvictionOutlivesServe checks that the next serve does not start an evicted pod.
 func TestServeEvictionOutlivesServe(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("db"), servedPod("db"))
@@ -187,8 +188,8 @@ func TestServeEvictionOutlivesServe(t *testing.T) {
 	})
 }
 
-// TestServeEvictionIsFinished: if serve exits while an evicted pod is being stopped, the
-// next serve completes the stop, and does not start the pod.
+// TestServeEvictionIsFinished covers a serve that exits while it is stopping an evicted pod:
+// the next serve must complete the stop, and must not start the pod.
 func TestServeEvictionIsFinished(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionSoft = map[string]string{"memory.available": "1Gi"}
@@ -200,12 +201,14 @@ func TestServeEvictionIsFinished(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.node.memory(500 << 20)
 		time.Sleep(25 * time.Second)
-		s.running("db") // the soft threshold has a grace period
+		// The soft threshold has a grace period.
+		s.running("db")
 		time.Sleep(20 * time.Second)
 		if !s.emitted("Evicted", "memory") {
 			t.Fatalf("not evicted: %q", s.reasons())
 		}
-		s.running("db") // the pod has one, too
+		// The pod has a grace period, too.
+		s.running("db")
 		s.restart()
 		s.node.memory(4 * gib)
 		time.Sleep(time.Minute)
@@ -216,8 +219,8 @@ func TestServeEvictionIsFinished(t *testing.T) {
 	})
 }
 
-// TestServeEvictsOneAtATime: one pod is evicted in each pass, by priority, until there is
-// no more pressure, and never a critical one.
+// TestServeEvictsOneAtATime checks that serve evicts one pod in each pass, by priority, until
+// the pressure has ended, and never a critical pod.
 func TestServeEvictsOneAtATime(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		for i, name := range []string{"app", "db", "web"} {
@@ -247,8 +250,9 @@ func TestServeEvictsOneAtATime(t *testing.T) {
 	})
 }
 
-// TestServeEnforcesLocalStorage: a pod that exceeds the limit of an emptyDir, or of its
-// containers' disk usage, is evicted; others are not, and the node has no pressure.
+// TestServeEnforcesLocalStorage checks that serve evicts a pod that exceeds the limit of an
+// emptyDir, or of its containers' disk usage. It must not evict others, and the node must have
+// no pressure.
 func TestServeEnforcesLocalStorage(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		limited := podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]")
@@ -290,12 +294,14 @@ func (s *serving) images() map[string]int64 {
 	return out
 }
 
-// TestServeRemovesImages: for 2.5 h, or 24 h with PODRUN_TORTURE=1, pods are created and
-// deleted with a new image every 10 minutes, and the disk has space for 8 images. It is
-// never full, and no image in use, or of a stopped pod, is removed.
+// TestServeRemovesImages simulates 2.5 h, or 24 h with PODRUN_TORTURE=1. Every 10 minutes, pods
+// are created with a new image and others are deleted, and the disk has space for 8 images. The
+// disk must never be full, and no image may be removed that is in use or belongs to a stopped
+// pod.
 func TestServeRemovesImages(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
-		const size, slots = 6 * gib, 16 // 8 belong to the rig
+		// 8 of these belong to the rig.
+		const size, slots = 6 * gib, 16
 		fullest := int64(0)
 		s.node.change(func(u *usedNode) {
 			u.adapt = func(f host.Facts) host.Facts {
@@ -337,16 +343,19 @@ func TestServeRemovesImages(t *testing.T) {
 	})
 }
 
-// TestServeReclaimsImagesFirst: if removing images is sufficient, no pod is evicted.
+// TestServeReclaimsImagesFirst checks that serve evicts no pod if the removal of images
+// suffices.
 func TestServeReclaimsImagesFirst(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
 		s.restart()
 		s.files.write(file("web"), servedPod("web"))
-		time.Sleep(3 * time.Minute) // images that were just pulled may be about to be used
+		// Images that were just pulled may be about to be used.
+		time.Sleep(3 * time.Minute)
 		web := s.running("web")
 		s.node.change(func(u *usedNode) {
-			u.adapt = func(f host.Facts) host.Facts { // 9 images of 10 GiB each, and 10 GiB of other data
+			// These are 9 images of 10 GiB each, and 10 GiB of other data.
+			u.adapt = func(f host.Facts) host.Facts {
 				f.ImageFS.AvailableBytes = 90*gib - int64(len(s.images()))*10*gib
 				f.NodeFS = f.ImageFS
 				return f
@@ -363,8 +372,8 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 	})
 }
 
-// TestServeLeavesAppliedPodsEvicted: a pod that a command applied remains Failed, until a
-// command restarts it.
+// TestServeLeavesAppliedPodsEvicted checks that if a command applied an evicted pod, the pod
+// remains Failed until a command restarts it.
 func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
 	pressureTest(t, func(t *testing.T, s *serving) {
 		s.mustApply(servedPod("db"), run.OutcomeCreated)

@@ -21,14 +21,14 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// manifests are manifest directories that a test writes, for a supervisor.
+// manifests are the manifest directories of a supervisor; the test writes them.
 type manifests struct {
 	t       testing.TB
 	changed chan struct{}
 
 	mu    sync.Mutex
 	dirs  []source.Dir
-	texts map[string]string // of the files whose objects are known
+	texts map[string]string // content of the files whose objects are known
 }
 
 func newManifests(t testing.TB, dirs ...string) *manifests {
@@ -69,7 +69,7 @@ func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 	m.t.Fatalf("no directory of %s", path)
 }
 
-// load parses a file, which may contain no pod.
+// load parses a file. The file may contain no pod.
 func (m *manifests) load(path, text string) *manifest.Objects {
 	m.t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: path, Data: []byte(text)}}, manifest.Options{})
@@ -89,7 +89,8 @@ func (m *manifests) write(path string, texts ...string) {
 	m.change(path, func(d *source.Dir, i int) {
 		m.texts[path] = text
 		if d.State == source.Unreachable {
-			return // it takes effect when the directory can be read again
+			// The change takes effect when the directory can be read again.
+			return
 		}
 		f := source.File{Path: path, State: source.Good, Objects: objects}
 		if i >= 0 {
@@ -112,13 +113,13 @@ func (m *manifests) remove(path string) {
 	})
 }
 
-// breakFile gives a file an invalid content: its previous content stays in effect.
+// breakFile gives a file invalid content, so that its previous content remains in effect.
 func (m *manifests) breakFile(path string) {
 	m.t.Helper()
 	m.change(path, func(d *source.Dir, i int) { d.Files[i].State = source.Broken })
 }
 
-// forget discards the known content of unreadable files, as a restart of podrun does.
+// forget discards the known content of unreadable files, as happens when podrun restarts.
 func (m *manifests) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,14 +159,14 @@ type serving struct {
 	files *manifests
 	end   func()
 	super *supervisor.Supervisor
-	// node is the resource usage of the host and its pods, for tests of evictions; nil for
-	// none.
+	// node is the resource usage of the host and its pods, for tests of evictions; it is nil in
+	// other tests.
 	node *usedNode
 	// evicted are the signals of evictions.
 	evicted []string
-	// host announces shutdowns; nil for none.
+	// host announces shutdowns; it is nil if the host does not.
 	host *fakeHost
-	// real reads this machine's usage instead; may be nil.
+	// real makes the supervisor read the usage of this machine instead; it may be nil.
 	real func(*run.Engine) supervisor.Stats
 }
 
@@ -174,8 +175,8 @@ const served = "/etc/podrun/manifests"
 // file returns the path of a manifest file.
 func file(name string) string { return filepath.Join(served, name+".yaml") }
 
-// serveTest runs a test with a supervisor of one directory, in a bubble. At the end, the
-// files are removed, and nothing may remain.
+// serveTest runs a test in a bubble, with a supervisor of one directory. At the end, it removes
+// the files, and checks that nothing remains.
 func serveTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,13 +187,14 @@ func serveTest(t *testing.T, test func(t *testing.T, s *serving), opts ...crites
 	})
 }
 
-// start starts a supervisor, as a separate process.
+// start starts a supervisor, which acts like a separate process.
 func (s *serving) start() {
 	s.t.Helper()
 	e := s.engine()
 	ready := make(chan struct{})
 	o := supervisor.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
-	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) } // called from one goroutine
+	// One goroutine calls this.
+	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) }
 	if s.node != nil {
 		o.Stats, o.Images = s.node, serve.Images(e)
 	}
@@ -211,7 +213,8 @@ func (s *serving) start() {
 	case err := <-done:
 		s.t.Fatalf("serve: %v", err)
 	}
-	s.t.Cleanup(cancel) // if the test has failed
+	// This is for a test that has failed.
+	s.t.Cleanup(cancel)
 	s.end = func() {
 		s.t.Helper()
 		cancel()
@@ -233,8 +236,8 @@ func (s *serving) restart() {
 	s.start()
 }
 
-// finish removes all files and then the pods of commands, stops the supervisor, and checks
-// that nothing remains.
+// finish removes first all files and then the pods of commands, stops the supervisor, and
+// checks that nothing remains.
 func (s *serving) finish() {
 	s.t.Helper()
 	for _, path := range s.paths() {
@@ -285,7 +288,7 @@ func (s *serving) running(name string) critest.Container {
 	return c
 }
 
-// same checks that the container with this name is still the same one.
+// same checks that the container with this name is still the same container.
 func (s *serving) same(before critest.Container) {
 	s.t.Helper()
 	if c := s.running(before.Name); c.ID != before.ID {

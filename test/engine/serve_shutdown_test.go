@@ -22,16 +22,16 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// fakeHost implements logind: it waits until the locks are released before it shuts the
-// host down.
+// fakeHost implements logind. It shuts the host down when the locks have been released.
 type fakeHost struct {
 	mu        sync.Mutex
 	preparing bool
 	delay     time.Duration
 	locks     int
-	released  time.Time // when the last lock was released
-	broken    error     // error of new connections
-	events    chan bool // of the current connection; nil for none
+	// when the last lock was released
+	released time.Time
+	broken   error     // error of new connections
+	events   chan bool // events of the current connection; nil if there is none
 }
 
 // connect implements supervisor.Options.Shutdowns.
@@ -83,8 +83,8 @@ func (h *fakeHost) held() int {
 	return h.locks
 }
 
-// shutdownTest is serveTest on a host that announces shutdowns, with these periods in
-// seconds, by priority.
+// shutdownTest does what serveTest does, on a host that announces shutdowns. Its shutdown
+// periods are in seconds, by priority.
 func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T, s *serving)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,13 +99,13 @@ func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T,
 	})
 }
 
-// ranked returns a pod with a priority, whose container has the pod's name.
+// ranked returns a pod with a priority. The pod's container has the pod's name.
 func ranked(name string, priority int, policy string) string {
 	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
 
-// stops lists for each container when it got SIGTERM, in seconds after since, and its grace
-// period: "web 0s 5s".
+// stops lists, for each container, when it received SIGTERM, in seconds after since, and its
+// grace period: "web 0s 5s".
 func (s *serving) stops(since time.Time) []string {
 	var out []string
 	for _, c := range s.rt.Calls() {
@@ -128,12 +128,13 @@ func (s *serving) ended(name string) {
 	}
 }
 
-// TestServeShutdownOrder: pods stop group by group, each group within its period, new pods
-// are refused, and the host continues as soon as all pods have stopped.
+// TestServeShutdownOrder checks that pods stop group by group, each group within its period;
+// that podrun refuses new pods; and that the host continues as soon as all pods have stopped.
 func TestServeShutdownOrder(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20, 1000: 5, 2_000_000_000: 10}, func(t *testing.T, s *serving) {
 		s.rt.Script("web", critest.Behavior{Forever: true, TERMAfter: 8 * time.Second})
-		s.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true}) // it takes longer than its group's period
+		// This takes longer than the period of the pod's group.
+		s.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
 		s.rt.Script("db", critest.Behavior{Forever: true, TERMAfter: 2 * time.Second})
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 999, "Always"))
 		s.files.write(file("app"), ranked("app", 1000, "Always"))
@@ -177,14 +178,13 @@ func TestServeShutdownOrder(t *testing.T) {
 		s.ended("web")
 		s.absent("late")
 
-		// A restart of podrun during a shutdown starts no pods.
+		// If podrun restarts during a shutdown, it must start no pods.
 		s.restart()
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 1)
 		s.ended("web")
 
-		// After a cancellation, all pods run again in their existing sandboxes and
-		// directories.
+		// After a cancellation, all pods must run again in their existing sandboxes and directories.
 		s.host.prepare(false)
 		time.Sleep(30 * time.Second)
 		after := s.running("web")
@@ -199,8 +199,9 @@ func TestServeShutdownOrder(t *testing.T) {
 	})
 }
 
-// TestServeAfterReboot: pods that were stopped for a shutdown run again after the boot,
-// according to their restart policy; a pod that a user has stopped remains stopped.
+// TestServeAfterReboot checks that pods that were stopped for a shutdown run again after the
+// boot, according to their restart policy, and that a pod that a user has stopped remains
+// stopped.
 func TestServeAfterReboot(t *testing.T) {
 	shutdownTest(t, map[int32]int64{0: 20}, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
@@ -233,8 +234,8 @@ func TestServeAfterReboot(t *testing.T) {
 	})
 }
 
-// TestServeWithoutShutdowns: without periods, no lock is taken, until a reload sets some; a
-// host that cannot be queried is reported once, and retried.
+// TestServeWithoutShutdowns checks that serve takes no lock if there are no periods, until a
+// reload sets some. If the host cannot be queried, serve must report that once, and retry.
 func TestServeWithoutShutdowns(t *testing.T) {
 	shutdownTest(t, nil, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -256,7 +257,8 @@ func TestServeWithoutShutdowns(t *testing.T) {
 		if s.host.held() != 1 || s.warned("logind delays a shutdown by at most 5s, but pods may take 30s to terminate") != 1 {
 			t.Errorf("%d locks, warnings %q", s.host.held(), s.warnings)
 		}
-		close(s.host.events) // as when the bus restarts
+		// This happens when the bus restarts.
+		close(s.host.events)
 		time.Sleep(2 * time.Minute)
 		if s.host.held() != 1 {
 			t.Errorf("%d locks after a restart of the bus", s.host.held())

@@ -44,9 +44,10 @@ func TestServeAddAndRemove(t *testing.T) {
 	})
 }
 
-// TestServeKnowsTheSourceFirst: before a supervisor creates a new pod, it records the file
-// that defines it. Otherwise, if the supervisor is killed, the next one keeps the pod
-// although the file was removed (the crash sweep's serve/cri/ImageStatus/after#2/gone).
+// TestServeKnowsTheSourceFirst checks that before a supervisor creates a new pod, it records
+// the file that defines it. Otherwise, if the supervisor is killed and the file is then
+// removed, the next one would keep the pod (the crash sweep's
+// serve/cri/ImageStatus/after#2/gone).
 func TestServeKnowsTheSourceFirst(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		time.Sleep(time.Minute)
@@ -161,8 +162,8 @@ func TestServeUpdate(t *testing.T) {
 	})
 }
 
-// TestServeUnreachable: a source that cannot be read does not count as removed, even after
-// a restart of serve, which does not know the previous content.
+// TestServeUnreachable checks that if a source cannot be read, it does not count as removed,
+// even after a restart of serve, which then does not know the previous content.
 func TestServeUnreachable(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -186,7 +187,8 @@ func TestServeUnreachable(t *testing.T) {
 		s.same(web)
 		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
 		time.Sleep(time.Minute)
-		s.absent("web") // until the source can be read
+		// This holds until the source can be read.
+		s.absent("web")
 		s.files.reach(served, true)
 		time.Sleep(2 * time.Second)
 		s.running("web")
@@ -202,8 +204,8 @@ func TestServeUnreachable(t *testing.T) {
 	})
 }
 
-// TestServeBrokenFile: the pod of an invalid file remains unchanged, and changes of other
-// files take effect.
+// TestServeBrokenFile checks that the pod of an invalid file remains unchanged, and that
+// changes of other files take effect.
 func TestServeBrokenFile(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -225,8 +227,8 @@ func TestServeBrokenFile(t *testing.T) {
 	})
 }
 
-// TestServeSameNameTwice: the first of two files takes precedence; the pod is kept while
-// one of them defines it.
+// TestServeSameNameTwice checks that of two files with a pod of the same name, the first one
+// has precedence, and that serve keeps the pod while one of them defines it.
 func TestServeSameNameTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("b"), servedPod("web"))
@@ -244,8 +246,8 @@ func TestServeSameNameTwice(t *testing.T) {
 	})
 }
 
-// TestServeConfigMap: the files of volumes are updated, and the pod restarts only if it
-// requests that.
+// TestServeConfigMap checks that serve updates the files of volumes, and restarts the pod only
+// if the pod requests that.
 func TestServeConfigMap(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		serveTest(t, func(t *testing.T, s *serving) {
@@ -288,15 +290,16 @@ func TestServeConfigMap(t *testing.T) {
 	}
 }
 
-// TestServeImageLater: a pod whose image cannot be pulled waits for it with the kubelet's
-// back-off, and the other pods do not wait.
+// TestServeImageLater covers a pod whose image cannot be pulled: it must wait with the
+// kubelet's back-off, and the other pods must not wait.
 func TestServeImageLater(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("late"), podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]"))
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(20 * time.Second)
 		s.running("web")
-		s.running("other") // as in the kubelet, which continues with the next container
+		// As in the kubelet, podrun continues with the next container.
+		s.running("other")
 		s.absent("late")
 		time.Sleep(10 * time.Minute)
 		s.rt.AddRemote(critest.Image{Name: "registry.example/late:1", Entrypoint: []string{"/server"}})
@@ -308,17 +311,18 @@ func TestServeImageLater(t *testing.T) {
 				pulls++
 			}
 		}
-		if pulls < 6 || pulls > 10 { // after 0, 10, 30, 70, 150, 310, 610 s
+		// The pulls are after 0, 10, 30, 70, 150, 310 and 610 s.
+		if pulls < 6 || pulls > 10 {
 			t.Errorf("%d pulls", pulls)
 		}
 		s.wantStarts("other", 1)
 	})
 }
 
-// TestServeUpdateOfAMissingImage: a command gives a container another image while the pull
-// of the previous one is backing off, and fails to start the container. The supervisor,
-// which continues with the new definition, starts the container with the new image, and no
-// longer waits for the previous one.
+// TestServeUpdateOfAMissingImage covers a command that gives a container another image while
+// the pull of the previous one is backing off, and that then fails to start the container. The
+// supervisor continues with the new definition. It must start the container with the new image,
+// and no longer wait for the previous one.
 func TestServeUpdateOfAMissingImage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		text := podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]")
@@ -338,7 +342,8 @@ func TestServeUpdateOfAMissingImage(t *testing.T) {
 	})
 }
 
-// TestServeRefused: a pod that this host cannot run waits until another one terminates.
+// TestServeRefused checks that a pod that this host cannot run waits until another one
+// terminates.
 func TestServeRefused(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		port := func(name string) string {
@@ -358,7 +363,7 @@ func TestServeRefused(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		s.absent("first")
 		s.running("second")
-		// If a new definition is refused, the old pod keeps running.
+		// If podrun refuses a new definition, the old pod must continue to run.
 		s.files.write(file("a"), servedPod("first"))
 		time.Sleep(time.Minute)
 		first = s.running("first")
@@ -366,7 +371,8 @@ func TestServeRefused(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.same(first)
 		s.noError(s.delete(run.DeleteOptions{}, "second"), nil)
-		time.Sleep(time.Minute) // either pod may have the port now; no other pod terminates
+		// Either pod may have the port now; no other pod terminates.
+		time.Sleep(time.Minute)
 		s.files.remove(file("b"))
 		time.Sleep(2 * time.Minute)
 		if c := s.running("first"); c.ID == first.ID {

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/serve"
 )
 
-// TestServeReloadsStrictSources: a reload applies a changed strictSources: files that
-// another user owns are refused from then on, and their pods are kept unchanged; when the
-// setting is false again, the files are read again.
+// TestServeReloadsStrictSources checks that a reload applies a changed strictSources. With
+// true, serve must refuse files that another user owns, and keep their pods unchanged. With
+// false, it must read the files again.
 func TestServeReloadsStrictSources(t *testing.T) {
 	r := newRig(t)
 	dir := filepath.Join(r.settings.RootDir, "manifests")
@@ -27,7 +27,8 @@ func TestServeReloadsStrictSources(t *testing.T) {
 		if err := os.Chown(path+".new", owner, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(path+".new", path); err != nil { // the file never has another owner
+		// The file never has another owner.
+		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// notice is how long a supervisor may take to notice an exit in the fake runtime, whose
-// containers have no process: it lists them every second.
+// notice is how long a supervisor may take to notice an exit in the fake runtime. It lists the
+// containers every second, because these have no process.
 const notice = 1100 * time.Millisecond
 
 // gaps returns the times between the starts of a container.
@@ -27,8 +27,8 @@ func gaps(starts []time.Time) []time.Duration {
 	return out
 }
 
-// wantGaps checks the times between starts: each must be at least as long as expected, and may
-// exceed that by at most notice.
+// wantGaps checks the times between starts. Each must be at least as long as expected, and may
+// be longer by at most notice.
 func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	t.Helper()
 	for i, w := range want {
@@ -41,8 +41,8 @@ func wantGaps(t *testing.T, got []time.Duration, want ...time.Duration) {
 	}
 }
 
-// TestServeCrashLoop: no back-off before the first restart, then 10 s, doubling up to 5
-// min; it is reset after a run of 10 min, and kept through restarts of serve.
+// TestServeCrashLoop checks the back-off: none before the first restart, then 10 s, doubling up
+// to 5 min. A run of 10 min resets it, and a restart of serve does not.
 func TestServeCrashLoop(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarts of serve: %v", restarts), func(t *testing.T) {
@@ -66,13 +66,13 @@ func TestServeCrashLoop(t *testing.T) {
 	}
 }
 
-// TestServePolicies: containers are restarted according to the policy, and permanently
-// terminated ones remain so.
+// TestServePolicies checks that serve restarts containers according to the policy, and that
+// containers that have terminated permanently remain so.
 func TestServePolicies(t *testing.T) {
 	for _, tc := range []struct {
 		policy string
 		code   int32
-		starts int // in an hour, of a container that runs for a minute at a time
+		starts int // number of starts in an hour, for a container that runs for a minute at a time
 	}{{"Never", 0, 1}, {"Never", 1, 1}, {"OnFailure", 0, 1}, {"OnFailure", 1, 14}, {"Always", 0, 14}, {"Always", 1, 14}} {
 		t.Run(fmt.Sprintf("%s, code %d", tc.policy, tc.code), func(t *testing.T) {
 			serveTest(t, func(t *testing.T, s *serving) {
@@ -87,7 +87,8 @@ func TestServePolicies(t *testing.T) {
 				if tc.starts > 1 {
 					return
 				}
-				s.rt.Restart() // a reboot of the host
+				// This simulates a reboot of the host.
+				s.rt.Restart()
 				s.restart()
 				time.Sleep(10 * time.Minute)
 				s.wantStarts("web", 1)
@@ -99,8 +100,8 @@ func TestServePolicies(t *testing.T) {
 	}
 }
 
-// TestServeBoot: after a boot, every pod is recreated, except those that have terminated or
-// were stopped.
+// TestServeBoot checks that after a boot, serve recreates every pod, except those that have
+// terminated or were stopped.
 func TestServeBoot(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))
@@ -148,8 +149,8 @@ func TestServeProbes(t *testing.T) {
 			if !s.emitted("Killing web", "failed liveness probe, will be restarted") {
 				t.Errorf("events %q", s.reasons())
 			}
-			// After a long run, there is no back-off for the first restart, and 10 s for
-			// the second. The first probe of a container is 1 s after its start.
+			// After a long run, the first restart has no back-off, and the second one has 10 s. The
+			// first probe of a container is 1 s after its start.
 			time.Sleep(15 * time.Second)
 			answer(s, 0)
 			time.Sleep(time.Hour)
@@ -165,7 +166,8 @@ func TestServeProbes(t *testing.T) {
 			s.wantStarts("web", 2)
 			answer(s, 0)
 			time.Sleep(10 * time.Second)
-			answer(s, 1) // it does not run again after a success
+			// After a success, it does not run again.
+			answer(s, 1)
 			time.Sleep(time.Hour)
 			s.wantStarts("web", 2)
 			s.restart()
@@ -187,7 +189,8 @@ func TestServeProbes(t *testing.T) {
 			if ready() != "True" {
 				t.Errorf("ready: %s", ready())
 			}
-			s.restart() // the result is kept
+			// serve keeps the result.
+			s.restart()
 			if ready() != "True" {
 				t.Errorf("after a restart of serve ready: %s", ready())
 			}
@@ -216,7 +219,7 @@ func (s *serving) condition(pod, kind string) string {
 	return ""
 }
 
-// TestServeHooks: postStart at each start, preStop at each stop.
+// TestServeHooks checks that postStart runs at each start, and preStop at each stop.
 func TestServeHooks(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		var ran []string
@@ -239,8 +242,8 @@ func TestServeHooks(t *testing.T) {
 	})
 }
 
-// TestServeDeadline: activeDeadlineSeconds start with the pod, continue through restarts of
-// serve, and pods that exceeded them remain terminated.
+// TestServeDeadline checks that activeDeadlineSeconds begin with the pod and continue through
+// restarts of serve, and that pods that exceeded them remain terminated.
 func TestServeDeadline(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), podText("web", "Always", "activeDeadlineSeconds: 600", "terminationGracePeriodSeconds: 1",
@@ -259,8 +262,8 @@ func TestServeDeadline(t *testing.T) {
 	})
 }
 
-// TestServeSidecars: sidecars start in order, are restarted with their own back-off, and
-// stop with the pod.
+// TestServeSidecars checks that sidecars start in order, are restarted with their own back-off,
+// and stop with the pod.
 func TestServeSidecars(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
@@ -284,7 +287,8 @@ func TestServeSidecars(t *testing.T) {
 	})
 }
 
-// TestServeSandboxDies: the pod gets a new sandbox, and its init containers run again.
+// TestServeSandboxDies checks that the pod gets a new sandbox, in which its init containers run
+// again.
 func TestServeSandboxDies(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.rt.Script("setup", critest.Behavior{})
@@ -312,7 +316,7 @@ func TestServeSandboxDies(t *testing.T) {
 	})
 }
 
-// TestServeTwice: a second supervisor of the same root directory is refused.
+// TestServeTwice checks that podrun refuses a second supervisor of the same root directory.
 func TestServeTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
@@ -324,8 +328,8 @@ func TestServeTwice(t *testing.T) {
 	})
 }
 
-// TestServeEnds: containers keep running when serve exits, whatever it was doing, and the
-// next one continues to supervise them.
+// TestServeEnds checks that containers continue to run when serve exits, whatever it was doing,
+// and that the next serve continues to supervise them.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for after := range 20 {
@@ -356,8 +360,8 @@ func TestServeEnds(t *testing.T) {
 	})
 }
 
-// TestServeEndsWhileItStarts: a signal before serve is ready has the same effect as a later
-// one, and no unavailable runtime is reported.
+// TestServeEndsWhileItStarts checks that a signal before serve is ready has the same effect as
+// a later one, and that serve does not report an unavailable runtime.
 func TestServeEndsWhileItStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

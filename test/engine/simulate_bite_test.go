@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// modelStory is a host as seen by a model: one pod, p, with one container, a0.
+// modelStory is a host as a model sees it. It has one pod, p, with one container, a0.
 type modelStory struct {
 	*model
 	at  time.Time
@@ -30,7 +30,7 @@ func newModelStory(policy string) *modelStory {
 
 func (s *modelStory) pass(d time.Duration) { s.at = s.at.Add(d) }
 
-// look makes the model check that the actions that are due have happened.
+// look makes the model check that actions that are due have happened.
 func (s *modelStory) look() {
 	var here []critest.Container
 	if s.run != nil && s.run.FinishedAt == 0 {
@@ -60,8 +60,8 @@ func (s *modelStory) crash(attempt uint32, delay time.Duration) {
 	s.start(attempt)
 }
 
-// TestModelBites: the model reports actions that a supervisor must not take, and accepts those
-// that it may take.
+// TestModelBites checks that the model reports actions that a supervisor must not take, and
+// accepts those that it may take.
 func TestModelBites(t *testing.T) {
 	second := time.Second
 	for name, tc := range map[string]struct {

@@ -84,9 +84,9 @@ func (s *simulation) reach(dir string) {
 func (s *simulation) toggle(dir string) {
 	if s.reachable(dir) {
 		for _, p := range s.model.pods {
-			// A file that was removed from a directory that is now unreachable may count as
-			// still existing. A file that was added during an outage is unknown to a serve
-			// that starts then.
+			// If a file was removed from a directory that is now unreachable, the file may still count
+			// as existing. If a file was added during an outage, a serve that starts then does not know
+			// it.
 			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
 			if n := len(p.changes); unsettled && (!p.wanted || n > 0 && p.changes[n-1].kind == "add") {
 				return

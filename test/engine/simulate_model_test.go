@@ -12,22 +12,26 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// model judges a supervisor by docs/serve.md and the kubelet's rules alone: its input is what
-// the simulation did, and what the runtime reports about containers. It shares no code with
-// the supervisor.
+// model judges a supervisor only by docs/serve.md and the kubelet's rules. Its input is what
+// the simulation did, and what the runtime reports about containers. It shares no code with the
+// supervisor.
 type model struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	pods  map[string]*modelPod
-	blind time.Time // the model judges nothing before this time, because the supervisor or the runtime is unavailable, or just was
-	away  int       // how many of them are unavailable now
-	left  time.Time // since when they are unavailable
+	mu   sync.Mutex
+	pods map[string]*modelPod
+	// before this time, the model judges nothing: the supervisor or the runtime is unavailable, or was a
+	// moment ago
+	blind time.Time
+	// how many of the supervisor and the runtime are unavailable now
+	away  int
+	left  time.Time // the time since which they are unavailable
 	wrong []string
 
 	sandboxes, starts, restarts, kills, backOffs, exits int
 	latestOf                                            string
-	latest                                              time.Duration // the largest delay of a restart beyond its back-off, without outages
+	// the largest time by which a restart came later than its back-off, without outages
+	latest time.Duration
 }
 
 // modelPod is the expected state of a pod.
@@ -39,18 +43,22 @@ type modelPod struct {
 	changes []change
 	since   time.Time // time of the last change
 	runs    map[string]*modelRun
-	sick    time.Time // since when its liveness probe has failed; zero if it succeeds
-	sandbox string    // the newest one; empty for none
-	grown   bool      // an app container was created in the sandbox, so the init containers have completed
+	// the time since which its liveness probe has failed; zero if it succeeds
+	sick    time.Time
+	sandbox string // the newest sandbox; empty if there is none
+	// an app container was created in the sandbox, which means that the init containers had completed
+	grown bool
 }
 
-// change is an action of the simulation on a pod. It permits each container to be stopped or
-// recreated once without having exited by itself.
+// change is an action of the simulation on a pod. After it, each container may be stopped or
+// recreated once although it has not exited by itself.
 type change struct {
-	kind  string
-	at    time.Time
-	until time.Time       // until when it applies, unless the supervisor or the runtime was down in that time
-	used  map[string]bool // actions that it has already permitted: "kill a0", "start a0"
+	kind string
+	at   time.Time
+	// when it ceases to apply, unless the supervisor or the runtime was unavailable in that time
+	until time.Time
+	// the actions that it has already permitted: "kill a0", "start a0"
+	used map[string]bool
 }
 
 // modelRun is the newest of the containers with the same name.
@@ -61,14 +69,16 @@ type modelRun struct {
 	started, finished time.Time
 	code              int32
 	image             string
-	delay             time.Duration // back-off of the next run, unless this run lasts 10 minutes
-	due               time.Time     // when the next run must have started; zero for none
-	noted             bool
+	// the back-off of the next run, unless this run lasts 10 minutes
+	delay time.Duration
+	// when the next run must have started at the latest; zero if none must start
+	due   time.Time
+	noted bool
 }
 
-// Time limits for a supervisor: to notice an exit in the fake (which it lists every second)
-// and act; to act after a change, including a grace period of 5 s; and to act after an
-// outage, during which it tries every 5 s.
+// Time limits for a supervisor: to notice an exit in the fake runtime (which it lists every
+// second) and act; to act after a change, including a grace period of 5 s; and to act after an
+// outage (during which it tries every 5 s).
 const (
 	simNotice = 1500 * time.Millisecond
 	simChange = 40 * time.Second
@@ -104,15 +114,15 @@ func (m *model) change(name, kind string, f func(*modelPod)) {
 	}
 }
 
-// forget drops pending restarts, because the pod is stopped, deleted or recreated.
+// forget drops pending restarts, because the pod was stopped, deleted or recreated.
 func (p *modelPod) forget() {
 	for _, r := range p.runs {
 		r.due = time.Time{}
 	}
 }
 
-// goAway records that the supervisor or the runtime is unavailable; back records that it is
-// available again.
+// goAway records that the supervisor or the runtime has become unavailable; back records that
+// it is available again.
 func (m *model) goAway() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +149,8 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows reports whether a change to the pod is a reason to stop or create a container now,
-// and marks the change as used for that.
+// allows reports whether a change to the pod is a reason to stop or create a container now. If
+// it is, allows marks the change as used for that.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]
@@ -198,7 +208,8 @@ func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
 		next.delay = 10 * time.Second
 	}
 	if next.sandbox != last.sandbox {
-		return // each container is started once in a new sandbox, which the pod may have
+		// Each container is started once in a new sandbox, and the pod may have a new one.
+		return
 	}
 	if !p.spec.restarts(name, last.code) && !m.allows(p, "again "+name) {
 		m.fail(p, "%s exited with %d for good, and was restarted", name, last.code)
@@ -221,7 +232,8 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	name := c.GetMetadata().GetName()
 	r := p.runs[name]
 	if r == nil || r.id != c.GetId() || !r.running {
-		return // it was never started
+		// It was never started.
+		return
 	}
 	r.running, r.finished, r.code = false, time.Unix(0, c.GetFinishedAt()), c.GetExitCode()
 	m.exits++
@@ -237,7 +249,8 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 			m.fail(p, "%s was killed %s before its liveness probe could have failed 3 times", name, early)
 		}
 	case p.over():
-		m.kills++ // stops of leftovers of a terminated pod
+		// These are stops of leftovers of a terminated pod.
+		m.kills++
 	case m.allows(p, "kill "+name):
 		m.kills++
 	default:
@@ -252,7 +265,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	}
 }
 
-// over reports whether a pod has terminated permanently, so that no container is restarted.
+// over reports whether a pod has terminated permanently, so that podrun restarts no container.
 func (p *modelPod) over() bool {
 	if r := p.runs["init"]; r != nil && !r.running && r.code != 0 && !p.spec.restarts("init", r.code) {
 		return true
@@ -269,14 +282,14 @@ func (p *modelPod) over() bool {
 	return true
 }
 
-// waits reports whether a container waits for a preceding sidecar that has exited.
+// waits reports whether a container waits for a sidecar before it that has exited.
 func (p *modelPod) waits(name string) bool {
 	side := p.runs["side"]
 	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running
 }
 
-// lacks describes a container of the pod that neither runs nor waits for its back-off;
-// empty if there is none.
+// lacks describes a container of the pod that is not running and is not waiting for its
+// back-off; it returns "" if there is none.
 func (p *modelPod) lacks(now time.Time) string {
 	names := []string{"side"}
 	if !p.spec.side {
@@ -308,7 +321,7 @@ func (p *modelPod) lacks(now time.Time) string {
 	return ""
 }
 
-// check compares the runtime's containers, in here, with their expected state.
+// check compares the containers in the runtime (here) with their expected state.
 func (m *model) check(here []critest.Container, pods map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,12 +8,13 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// simPod is the pod that a file or command defines.
+// simPod is a pod that a file or command defines.
 type simPod struct {
 	policy            string
 	image, args, apps int
 	init, side, probe bool
-	config            bool // it has a volume of a ConfigMap, and restarts when that changes
+	// it has a volume of a ConfigMap, and restarts when the ConfigMap changes
+	config bool
 }
 
 func (p simPod) String() string {
@@ -79,7 +80,7 @@ func (s *simulation) texts(sl *slot, spec simPod) []string {
 	return texts
 }
 
-// behaviors returns the runs of a container: each exits by itself after seconds, minutes or
+// behaviors returns the runs of a container. Each run exits by itself after seconds, minutes or
 // hours.
 func (s *simulation) behaviors(name string) []critest.Behavior {
 	var out []critest.Behavior

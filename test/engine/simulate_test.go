@@ -19,12 +19,12 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestSimulatedDay runs a supervisor for simulated hours on pods whose containers exit and
-// fail their probes at random, while files change, directories disappear, commands act on
-// the pods, the runtime is unavailable and the supervisor is restarted. A model of
-// docs/serve.md checks every start and exit of a container.
+// TestSimulatedDay runs a supervisor for simulated hours. Containers exit and fail their probes
+// at random, while files change, directories disappear, commands act on the pods, the runtime
+// is unavailable and the supervisor is restarted. A model of docs/serve.md checks every start
+// and exit of a container.
 //
-// PODRUN_TORTURE=1 simulates 24 hours with several seeds, as `make torture` does.
+// With PODRUN_TORTURE=1, it simulates 24 hours with several seeds; `make torture` does so.
 func TestSimulatedDay(t *testing.T) {
 	length, seeds := time.Hour, 1
 	if os.Getenv("PODRUN_TORTURE") != "" {
@@ -42,16 +42,16 @@ func TestSimulatedDay(t *testing.T) {
 	}
 }
 
-// simulation is a host, its supervisor and the actions on them.
+// simulation is a host, its supervisor and the random actions on them.
 type simulation struct {
 	*serving
 	rand  *rand.Rand
 	model *model
 	slots []*slot
-	ends  func()    // ends an outage of the runtime; nil if there is none
+	ends  func()    // ends an outage of the runtime; nil if the runtime is available
 	until time.Time // when the outage ends
 	did   map[string]int
-	trace []string // actions and their times
+	trace []string // the actions and their times
 }
 
 // slot is a pod that is created and removed repeatedly.
@@ -61,8 +61,8 @@ type slot struct {
 	file       simPod // the pod in its file
 	version    int    // of its ConfigMap
 	broken     bool
-	// applied is true if a command applied the pod after its file: removing the file does
-	// not delete the pod. fileless is true if the file was removed since.
+	// applied is true if a command applied the pod after its file. The removal of the file then
+	// does not delete the pod. fileless is true if the file has been removed since.
 	applied, fileless bool
 }
 
@@ -149,7 +149,8 @@ func (s *simulation) settle() {
 		s.reach(dir)
 	}
 	time.Sleep(simBack + time.Second)
-	for range 2 { // first the files, and then the pods of commands
+	// This removes first the files, and then the pods of commands.
+	for range 2 {
 		for _, sl := range s.slots {
 			s.remove(sl)
 		}
@@ -175,8 +176,8 @@ func (s *simulation) note(do string) {
 	s.trace = append(s.trace, time.Now().Format("15:04:05")+" "+do)
 }
 
-// try executes an action and returns its description; empty if the action is currently not
-// possible.
+// try executes an action and returns its description; it returns "" if the action is not
+// possible now.
 func (s *simulation) try() (do string) {
 	sl := s.slots[s.rand.IntN(len(s.slots))]
 	p := s.model.pods[sl.name]
@@ -202,8 +203,8 @@ func (s *simulation) try() (do string) {
 	case n < 14 && reachable:
 		do = "remove"
 		s.remove(sl)
-	// A file that becomes invalid during an outage, before it was applied, is unknown to a
-	// serve that starts then: the pod is not expected.
+	// If a file becomes invalid during an outage, before it was applied, a serve that starts then
+	// does not know its content, so the pod is not expected.
 	case n < 17 && sl.here && sl.path != "" && !sl.fileless && reachable && s.ends == nil:
 		do = "break"
 		s.files.breakFile(sl.path)
@@ -267,7 +268,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 	return ""
 }
 
-// command runs a command that may make a container exit: the model checks what follows.
+// command runs a command that may make a container exit. The model checks what follows.
 func (s *simulation) command(f func() ([]run.Result, error)) {
 	if _, err := f(); err != nil {
 		s.t.Error(err)
@@ -278,8 +279,7 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	for _, b := range s.rt.Sandboxes() {
 		if b.Ready && b.Config.GetMetadata().GetName() == sl.name {
 			s.model.change(sl.name, "lost sandbox", nil)
-			// The containers exit one by one: one may be restarted before the sandbox is
-			// removed.
+			// The containers exit one by one, so one may be restarted before the sandbox is removed.
 			s.model.change(sl.name, "lost containers", nil)
 			if _, err := s.rt.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.ID}); err != nil {
 				s.t.Error(err)
@@ -289,7 +289,7 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	return "lost sandbox"
 }
 
-// update changes fields in a file: either only those that can be updated in place, or any
+// update changes fields in a file: either only fields that can be updated in place, or any
 // fields.
 func (s *simulation) update(sl *slot, p *modelPod) string {
 	if p.stopped {
@@ -323,8 +323,8 @@ func (s *simulation) write(sl *slot) {
 }
 
 func (s *simulation) add(sl *slot) {
-	// A pod whose removal is still pending, for example during an outage of the runtime, is
-	// not a new one.
+	// If the removal of a pod is still pending, for example during an outage of the runtime, the
+	// pod is not a new one.
 	_, err := os.Stat(s.layout().Owner(identity.Pod{Namespace: "default", Name: sl.name}))
 	if sl.path == "" && (s.ends != nil || !s.model.quiet()) || err == nil {
 		return
@@ -342,7 +342,8 @@ func (s *simulation) remove(sl *slot) {
 	if !sl.here || (sl.path == "" || sl.applied) && (s.ends != nil || !s.model.quiet()) {
 		return
 	}
-	if sl.applied && !sl.fileless { // the pod is kept
+	// The pod remains.
+	if sl.applied && !sl.fileless {
 		sl.fileless = true
 		s.files.remove(sl.path)
 		return
@@ -357,8 +358,8 @@ func (s *simulation) remove(sl *slot) {
 	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
 }
 
-// replaceWithoutServe lets a command apply the pod of a file, and removes the file, while
-// no supervisor runs: the next supervisor must not delete the pod.
+// replaceWithoutServe lets a command apply the pod of a file, and then removes the file, while
+// no supervisor runs. The next supervisor must not delete the pod.
 func (s *simulation) replaceWithoutServe(sl *slot) string {
 	s.model.goAway()
 	s.end()

@@ -49,11 +49,13 @@ func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
 	}
 	p.sandbox, p.grown = b.GetId(), false
 	for name, r := range p.runs {
-		if r.due = (time.Time{}); r.running { // init containers run first
+		// Init containers run first.
+		if r.due = (time.Time{}); r.running {
 			m.fail(p, "got sandbox %d while %s runs in another one", b.GetMetadata().GetAttempt(), name)
 		}
 		if b.GetMetadata().GetAttempt() == 0 {
-			delete(p.runs, name) // belongs to another pod
+			// It belongs to another pod.
+			delete(p.runs, name)
 		}
 	}
 }
@@ -79,8 +81,8 @@ func (m *model) good() bool {
 	return len(m.wrong) == 0
 }
 
-// state reports whether a pod has terminated, and whether its first app container runs and
-// is healthy.
+// state reports whether a pod has terminated, and whether its first app container is running
+// and healthy.
 func (m *model) state(p *modelPod) (over, healthy bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestStaleListOfSandboxes: if the list of sandboxes is older than that of containers,
-// delete still finds all sandboxes (the fault matrix, test/fault).
+// TestStaleListOfSandboxes covers a list of sandboxes that is older than the list of
+// containers: delete must still find all sandboxes (the fault matrix, test/fault).
 func TestStaleListOfSandboxes(t *testing.T) {
 	r := newRig(t)
 	r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Stale})
@@ -24,8 +24,9 @@ func TestStaleListOfSandboxes(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestRunNamesTheRuntimeAtItsDeadline: if the runtime does not respond, run, like apply,
-// names it, and the exit code is that of a deadline (the fault matrix, test/fault).
+// TestRunNamesTheRuntimeAtItsDeadline covers a runtime that does not respond: like apply, run
+// must name the runtime, and its exit code must be that of a deadline (the fault matrix,
+// test/fault).
 func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/serve/supervisor"
 )
 
-// foreignContainer starts a container of another runtime client, in a pod with the labels
-// of a kubelet's, and returns its ID.
+// foreignContainer starts a container of another client of the runtime, in a pod with the
+// labels that a kubelet sets, and returns the container's ID.
 func (r *rig) foreignContainer() string {
 	r.t.Helper()
 	labels := map[string]string{"io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.name": "other", "io.kubernetes.pod.uid": "other", "io.kubernetes.container.name": "other"}
@@ -34,10 +34,10 @@ func (r *rig) foreignContainer() string {
 	return made.ContainerId
 }
 
-// TestStatsOfRuntimeFiles: the usage of a pod includes the files that the runtime mounts
-// into its containers. podrun requests only the containers of the pods that it measures,
-// and prints a warning if the runtime does not respond, unless the container has been
-// removed.
+// TestStatsOfRuntimeFiles checks that the usage of a pod includes the files that the runtime
+// mounts into its containers. podrun must request only the containers of the pods that it
+// measures. If the runtime does not respond, it must print a warning, unless the container has
+// been removed.
 func TestStatsOfRuntimeFiles(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]"), run.OutcomeCreated)

@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// wantDeletion fails the test unless another process sees the time at which the deletion of
-// the pod began, and the grace period.
+// wantDeletion fails the test unless another process sees the grace period and the time at
+// which the deletion of the pod began.
 func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	r.t.Helper()
 	pod := r.got("web")
@@ -26,9 +26,9 @@ func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
 	return pod
 }
 
-// TestDeletedPodIsTerminating: until a deleted pod is removed, every process sees that it
-// is being deleted, with its grace period, even after the delete was interrupted. The
-// containers' states are not lost with the runtime's records (issue 30).
+// TestDeletedPodIsTerminating checks that until podrun has removed a deleted pod, every process
+// sees the deletion and its grace period, even if the delete was interrupted. When the
+// runtime's records are gone, the containers' states must still be known (issue 30).
 func TestDeletedPodIsTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -47,7 +47,8 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 			results, _ := r.engine().Delete(ctx, r.known(), run.DeleteOptions{})
 			deleted <- results[0]
 		}()
-		for range 15 { // it stops for 10 s; then its sandbox is removed
+		// The pod stops for 10 s; then its sandbox is removed.
+		for range 15 {
 			time.Sleep(time.Second)
 			if pod := r.wantDeletion(begun, 20); pod.Status.Phase != corev1.PodRunning {
 				t.Errorf("after %s: phase %s", time.Since(begun), pod.Status.Phase)
@@ -68,7 +69,8 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 		r.delete(run.DeleteOptions{Grace: &hour})
 		r.wantDeletion(begun, 5)
 		hang()
-		for _, sb := range r.rt.Sandboxes() { // everything in the runtime
+		// This removes everything in the runtime.
+		for _, sb := range r.rt.Sandboxes() {
 			if err := r.engine().Client.RemovePodSandbox(t.Context(), sb.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +88,7 @@ func TestDeletedPodIsTerminating(t *testing.T) {
 	})
 }
 
-// TestReplacedPodIsTerminating: the same applies to a pod that a replacement or a restart
+// TestReplacedPodIsTerminating checks the same for a pod that a replacement or a restart
 // removes, until the new pod exists.
 func TestReplacedPodIsTerminating(t *testing.T) {
 	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// unstartable are pods with a container that cannot be started, with the expected waiting
-// reason and a substring of the message.
+// unstartable are pods with a container that cannot be started. Each has the expected reason
+// for which it waits, and a substring of the message.
 var unstartable = []struct {
 	name, reason, message string
 	spec                  []string
@@ -54,7 +54,7 @@ var unstartable = []struct {
 	},
 }
 
-// waitsFor fails the test unless another process sees why a container waits.
+// waitsFor fails the test unless another process sees the reason for which a container waits.
 func (r *rig) waitsFor(reason, message string) {
 	r.t.Helper()
 	waiting := r.got("web").Status.ContainerStatuses[0].State.Waiting
@@ -63,9 +63,9 @@ func (r *rig) waitsFor(reason, message string) {
 	}
 }
 
-// TestWhyAContainerIsNotStarted: in every process, the status of a pod shows why a
-// container could not be created or started, as the kubelet's does, until the container is
-// started (issue 30).
+// TestWhyAContainerIsNotStarted covers a container that could not be created or started. Until
+// it is started, the status of its pod must show the reason in every process, as the kubelet's
+// status does (issue 30).
 func TestWhyAContainerIsNotStarted(t *testing.T) {
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {
@@ -88,7 +88,8 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 					t.Errorf("result: waiting %+v", w)
 				}
 				r.waitsFor(tc.reason, tc.message)
-				time.Sleep(time.Minute) // a back-off has expired
+				// By then, a back-off has expired.
+				time.Sleep(time.Minute)
 				r.waitsFor(tc.reason, tc.message)
 				if heal(); tc.fail == nil {
 					r.mustDelete()
@@ -113,8 +114,8 @@ func TestWhyAContainerIsNotStarted(t *testing.T) {
 	}
 }
 
-// TestServeWhyAContainerIsNotStarted: the status of a supervised pod shows it, too, while
-// the start is retried, until the container is started.
+// TestServeWhyAContainerIsNotStarted checks that the status of a supervised pod shows it, too,
+// while serve retries the start.
 func TestServeWhyAContainerIsNotStarted(t *testing.T) {
 	for _, tc := range unstartable {
 		t.Run(tc.name, func(t *testing.T) {

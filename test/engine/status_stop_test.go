@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestStopDuringInit: a pod that was stopped while its init containers ran is Failed,
-// because its other containers will not be started, and it remains Failed after an
+// TestStopDuringInit covers a pod that was stopped while its init containers ran. It must be
+// Failed, because its other containers will not be started, and must remain Failed after an
 // interrupted start (issue 30).
 func TestStopDuringInit(t *testing.T) {
 	for name, setup := range map[string]critest.Behavior{"TERM": {Forever: true}, "ends well on TERM": {Forever: true, CleanTERM: true}} {

@@ -18,11 +18,12 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// stopOutage makes the runtime refuse connections from the first StopContainer on, like a
-// restarting containerd, until the returned function is called. A call takes a millisecond.
+// stopOutage makes the runtime refuse connections from the first StopContainer on, as
+// containerd does while it restarts, until the returned function is called. A call takes a
+// millisecond.
 func (r *rig) stopOutage() (end func()) { return r.outageFrom(&runtimeapi.StopContainerRequest{}) }
 
-// outageFrom is like stopOutage, but begins with the first request that has the same type as
+// outageFrom does what stopOutage does, but begins with the first request whose type is that of
 // first.
 func (r *rig) outageFrom(first proto.Message) (end func()) {
 	var begun atomic.Bool
@@ -63,8 +64,8 @@ func pauses(rt *critest.Runtime, method string) []int {
 	return out
 }
 
-// A delete tried to stop a container 10,000 times per second while containerd was
-// restarted.
+// While containerd was restarted, a delete used to try to stop a container 10,000 times per
+// second.
 func TestStopBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -78,7 +79,8 @@ func TestStopBacksOff(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsInterrupted: an interrupted command does not wait for the next attempt.
+// TestStopBackOffIsInterrupted checks that an interrupted command does not wait for the next
+// attempt.
 func TestStopBackOffIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -101,8 +103,8 @@ func TestStopBackOffIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestStopBackOffIsHurried: when podrun is about to be killed, it kills a container immediately
-// instead of after the pause between two attempts.
+// TestStopBackOffIsHurried checks that when podrun will soon be killed, it kills a container
+// immediately, without waiting for the next attempt.
 func TestStopBackOffIsHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -116,8 +118,8 @@ func TestStopBackOffIsHurried(t *testing.T) {
 			cancel()
 		})
 		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
-		// The container is killed 1.5 s after hurry, when the pause that ends 7.1 s after the first
-		// attempt is over.
+		// Here, podrun kills the container 1.5 s after hurry, when the pause that ends 7.1 s after
+		// the first attempt is over.
 		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
 			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
 		}
@@ -134,8 +136,8 @@ func TestStopBackOffIsHurried(t *testing.T) {
 	})
 }
 
-// A stop that failed late in the default grace period was not retried: the time limit for
-// retries, which starts with the first stop, had passed.
+// If a stop failed late in the default grace period, podrun used not to retry it: the time
+// limit for retries, which started with the first stop, had passed.
 func TestStopThatFailsLateIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -151,7 +153,8 @@ var sandboxCalls = map[string]proto.Message{
 	"RemovePodSandbox": &runtimeapi.RemovePodSandboxRequest{},
 }
 
-// A delete failed if the runtime was restarted while the delete stopped or removed the sandbox.
+// If the runtime was restarted while a delete stopped or removed the sandbox, the delete used
+// to fail.
 func TestDeleteSandboxInOutage(t *testing.T) {
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {
@@ -169,8 +172,8 @@ func TestDeleteSandboxInOutage(t *testing.T) {
 	}
 }
 
-// TestDeleteSandboxInLongOutage: a delete fails 15 s after its first failed call, and another one
-// removes the pod.
+// TestDeleteSandboxInLongOutage checks that a delete fails 15 s after its first failed call, and
+// that another delete removes the pod.
 func TestDeleteSandboxInLongOutage(t *testing.T) {
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {
@@ -196,7 +199,8 @@ func TestDeleteSandboxInLongOutage(t *testing.T) {
 	}
 }
 
-// TestDeleteSandboxInOutageIsInterrupted: an interrupted command does not wait for the next attempt.
+// TestDeleteSandboxInOutageIsInterrupted checks that an interrupted command does not wait for the
+// next attempt.
 func TestDeleteSandboxInOutageIsInterrupted(t *testing.T) {
 	for method, first := range sandboxCalls {
 		t.Run(method, func(t *testing.T) {

@@ -25,8 +25,9 @@ import (
 // slowEnd is a pod whose container takes 20 s to exit.
 var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
 
-// TestApplyAfterAKilledDelete: containers that a killed delete was stopping may still be exiting.
-// The next apply does not consider them running, and does not run their hooks twice.
+// TestApplyAfterAKilledDelete covers containers that a delete was stopping when it was killed,
+// and that may still be exiting. The next apply must not treat them as running, and must not run
+// their hooks twice.
 func TestApplyAfterAKilledDelete(t *testing.T) {
 	for _, again := range []string{"apply", "delete"} {
 		t.Run(again, func(t *testing.T) {
@@ -53,8 +54,8 @@ func TestApplyAfterAKilledDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteTakesOverFromDelete: a second delete with a shorter grace period does not wait
-// for the first.
+// TestDeleteTakesOverFromDelete checks that a second delete with a shorter grace period does
+// not wait for the first one.
 func TestDeleteTakesOverFromDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,8 +81,9 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 	})
 }
 
-// TestLoserOfADeleteStopsNothing: a delete from which another delete has taken over stops no
-// container during the other's grace period, even if it cannot observe the pod again.
+// TestLoserOfADeleteStopsNothing covers a delete from which another delete has taken over. It
+// must stop no container during the other's grace period, even if it cannot observe the pod
+// again.
 func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,7 +94,8 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 		time.Sleep(time.Minute + store.OwnerPoll/2)
 		grace := 10 * time.Minute
 		go func() { second <- r.delete(run.DeleteOptions{Grace: &grace}) }()
-		time.Sleep(store.OwnerPoll / 10) // the second one owns the pod, but the first one does not know it yet
+		// The second one owns the pod, but the first one does not know that yet.
+		time.Sleep(store.OwnerPoll / 10)
 		r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before, Err: status.Error(codes.DeadlineExceeded, "slow"), Times: 1})
 		time.Sleep(time.Minute)
 		if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || len(r.rt.CallNames("StopPodSandbox")) != 0 {
@@ -106,8 +109,8 @@ func TestLoserOfADeleteStopsNothing(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsForADelete: an apply that starts while a delete stops the pod waits for the
-// delete, and then creates the pod again.
+// TestApplyWaitsForADelete covers an apply that starts while a delete is stopping the pod: it
+// must wait for the delete, and then create the pod again.
 func TestApplyWaitsForADelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -128,8 +131,8 @@ func TestApplyWaitsForADelete(t *testing.T) {
 	})
 }
 
-// TestRunLeavesAnothersPod: if another command replaced the pod of a run, the run does not
-// remove the new pod, even if it has the same UID.
+// TestRunLeavesAnothersPod covers a run whose pod another command has replaced: the run must
+// not remove the new pod, even if it has the same UID.
 func TestRunLeavesAnothersPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -155,8 +158,8 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 	})
 }
 
-// TestDeleteOnAReadOnlyRootDirectory: a delete that cannot write any file still stops the
-// pod and removes it from the runtime, and reports what remains.
+// TestDeleteOnAReadOnlyRootDirectory covers a delete that cannot write any file: it must still
+// stop the pod and remove it from the runtime, and must report what remains.
 func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	for _, what := range []string{"read-only", "full"} {
 		t.Run(what, func(t *testing.T) {
@@ -203,7 +206,7 @@ func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	}
 }
 
-// fillDisk fills a small file system, to its last byte and inode.
+// fillDisk fills a small file system to its last byte and inode.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))
@@ -218,8 +221,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeleteWhileAnImageVolumeIsPulled: the pod's lock is not held during the pull of an image
-// that is mounted as a volume, either.
+// TestDeleteWhileAnImageVolumeIsPulled checks that podrun does not hold the pod's lock during
+// the pull of an image that is mounted as a volume.
 func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, critest.Version("containerd", "v2.1.4"))
@@ -236,8 +239,8 @@ func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 	})
 }
 
-// TestFailedHookOfALoser: a postStart hook fails after another command has taken over the
-// pod. It is not run again, and the owner kills its container.
+// TestFailedHookOfALoser covers a postStart hook that fails after another command has taken
+// over the pod. The hook must not run again, and the owner must kill its container.
 func TestFailedHookOfALoser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -258,8 +261,8 @@ func TestFailedHookOfALoser(t *testing.T) {
 	})
 }
 
-// TestStopOvertakenByDelete: a stop from which a delete takes over returns when the delete does,
-// and nothing is left behind.
+// TestStopOvertakenByDelete covers a stop from which a delete takes over: the stop must return
+// when the delete does, and nothing may remain.
 func TestStopOvertakenByDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -278,8 +281,8 @@ func TestStopOvertakenByDelete(t *testing.T) {
 	})
 }
 
-// TestStopOfAFreshPodEndsItsPull: an apply whose pod is stopped during an image pull does
-// not wait for the pull.
+// TestStopOfAFreshPodEndsItsPull covers an apply whose pod is stopped during an image pull: it
+// must not wait for the pull.
 func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -300,8 +303,8 @@ func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
 	})
 }
 
-// TestSweepLeavesALiveOwner: another command sweeps while a delete removes a pod without a
-// checkpoint. The delete removes the whole pod.
+// TestSweepLeavesALiveOwner covers another command that sweeps while a delete removes a pod
+// without a checkpoint. The delete must remove the whole pod.
 func TestSweepLeavesALiveOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -331,8 +334,8 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 	})
 }
 
-// TestApplyOvertakenByRun: an apply whose pod was replaced by a run does not wait for the run,
-// which ends only when the pod has completed.
+// TestApplyOvertakenByRun covers an apply whose pod was replaced by a run: it must not wait for
+// the run, which ends only when the pod has completed.
 func TestApplyOvertakenByRun(t *testing.T) {
 	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
 		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {

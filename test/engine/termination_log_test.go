@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestTerminationLogOfAKilledContainer: the log is kept for the container's status, even if
-// the runtime did not respond after the container was killed.
+// TestTerminationLogOfAKilledContainer checks that podrun keeps the log for the container's
+// status, even if the runtime did not respond after the container was killed.
 func TestTerminationLogOfAKilledContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

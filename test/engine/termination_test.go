@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// The number of termination logs of a container does not grow with its restarts, and the
-// last termination message remains in the status during the next run. Files of runs whose
-// containers were removed are removed, too.
+// The number of termination logs of a container must not grow with its restarts. During the
+// next run, the status must still have the last termination message. podrun must also remove
+// the files of runs whose containers were removed.
 func TestTerminationLogsDoNotGrow(t *testing.T) { synctest.Test(t, terminationLogsDoNotGrow) }
 
 func terminationLogsDoNotGrow(t *testing.T) {
@@ -21,7 +21,8 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	pod := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	id := r.mustApply(pod, run.OutcomeCreated).ID
 	dir := r.layout().Container(id.UID, "app")
-	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil { // of a run that was removed to free disk space
+	// This file belongs to a run that was removed to free disk space.
+	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
@@ -54,10 +55,10 @@ func terminationLogsDoNotGrow(t *testing.T) {
 	r.mustDelete()
 }
 
-// A container that was created, but not started because podrun was killed, counts as a
-// restart, as in the kubelet (startContainer in pkg/kubelet/kuberuntime: the count of the
-// newest container plus 1, whatever its state): the runtime may still reserve its name, and
-// the name of the log file contains the attempt number.
+// If podrun was killed after it had created a container and before it started it, the container
+// counts as a restart. The kubelet does the same (startContainer in pkg/kubelet/kuberuntime:
+// the count of the newest container plus 1, whatever its state), because the runtime may still
+// reserve its name, and the name of the log file contains the attempt number.
 func TestCreatedContainerCountsAsARestart(t *testing.T) {
 	r := newRig(t)
 	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))

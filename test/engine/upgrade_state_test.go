@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// legacyState rewrites the state of a pod as the previous release stores it: three files of
+// legacyState rewrites the state of a pod in the form of the previous release: three files of
 // schema version 1.
 func (r *rig) legacyState(uid string) {
 	r.t.Helper()
@@ -78,8 +78,8 @@ func (r *rig) wantNoChange() {
 	}
 }
 
-// TestAdoptEndedPodOfBefore: a pod that terminated under the previous release remains terminated,
-// although the runtime has lost its containers.
+// TestAdoptEndedPodOfBefore covers a pod that terminated under the previous release: it must
+// remain terminated, although the runtime has lost its containers.
 func TestAdoptEndedPodOfBefore(t *testing.T) {
 	text := podText("web", "OnFailure", "containers: [{name: app, image: registry.example/app:1}]")
 	ended := func(t *testing.T, r *rig) (uid string) {
@@ -131,8 +131,8 @@ func TestAdoptEndedPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestAdoptProbedPodOfBefore: the probe results of the previous release, and their times, apply
-// to the pod until there are new ones.
+// TestAdoptProbedPodOfBefore checks that the probe results of the previous release, and their
+// times, apply to the pod until there are new ones.
 func TestAdoptProbedPodOfBefore(t *testing.T) {
 	text := podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, readinessProbe: {exec: {command: ['true']}, periodSeconds: 5}}]")
 	ready := func(r *rig) string {
@@ -194,8 +194,8 @@ func TestAdoptProbedPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestAdoptResizingPodOfBefore: a resize that the previous release has begun is completed without
-// a restart.
+// TestAdoptResizingPodOfBefore checks that podrun completes a resize that the previous release
+// has begun, without a restart.
 func TestAdoptResizingPodOfBefore(t *testing.T) {
 	text := func(memory string) string {
 		return podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, resources: {limits: {memory: "+memory+"}}}]")
@@ -253,12 +253,14 @@ func TestAdoptResizingPodOfBefore(t *testing.T) {
 	})
 }
 
-// TestStateIsOfItsSchema: an older podrun, which supports versions up to 2, checks the version of
-// the state file, and refuses to change the pod after this podrun has written the file.
+// TestStateIsOfItsSchema covers an older podrun, which supports versions up to 2. When this
+// podrun has written the state file, the older one must detect the file's version, and refuse to
+// change the pod.
 func TestStateIsOfItsSchema(t *testing.T) {
 	r := newRig(t)
 	uid := r.mustApply(withHook, run.OutcomeCreated).ID.UID
-	file := filepath.Join(r.layout().Pod(uid), "plugins/podrun.dev~status/status.json") // as older versions of podrun name it
+	// Older versions of podrun use this name.
+	file := filepath.Join(r.layout().Pod(uid), "plugins/podrun.dev~status/status.json")
 	data, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(data), "# podrun schema 3\n{") {
 		t.Errorf("%s contains %q, %v", file, data, err)

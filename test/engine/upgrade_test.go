@@ -42,15 +42,15 @@ spec:
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /}}}
 `
 
-// newDefaults are fields of everyDefault that defaulting sets: a podrun that did not know
-// them wrote checkpoints without them.
+// newDefaults are fields of everyDefault that are set by defaulting. A podrun that did not know
+// these defaults wrote checkpoints without the fields.
 var newDefaults = []string{
 	"terminationGracePeriodSeconds", "enableServiceLinks", "schedulerName", "dnsPolicy", "serviceAccount", "terminationMessagePolicy",
 	"terminationMessagePath", "protocol", "defaultMode", "securityContext", "timeoutSeconds", "failureThreshold", "scheme", "requests",
 	"imagePullPolicy", "volumeMode", "type", "persistentVolumeReclaimPolicy", "apiVersion of fieldRef",
 }
 
-// withoutDefault rewrites a checkpoint like a podrun that did not know a default.
+// withoutDefault rewrites a checkpoint in the form of a podrun that did not know a default.
 func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	t.Helper()
 	data, err := os.ReadFile(layout.Checkpoint(uid))
@@ -82,8 +82,8 @@ func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
 	}
 }
 
-// dropField removes all occurrences of a field, and counts them. "X of Y" means the field X,
-// but only in objects of the kind Y.
+// dropField removes all occurrences of a field, and returns their number. "X of Y" means the
+// field X, but only in objects of the kind Y.
 func dropField(value any, field string) (removed int) {
 	name, parent, _ := strings.Cut(field, " of ")
 	switch v := value.(type) {
@@ -109,8 +109,8 @@ func dropField(value any, field string) (removed int) {
 	return removed
 }
 
-// TestUpgradeNewDefault: a new API default does not change a pod that an older podrun
-// created, whichever command acts on it.
+// TestUpgradeNewDefault checks that a new API default does not change a pod that an older
+// podrun created, whichever command acts on it.
 func TestUpgradeNewDefault(t *testing.T) {
 	for _, field := range newDefaults {
 		t.Run(field, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestUpgradeNewDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradeHostname: if the host gets another name (DHCP), its pods and their UIDs remain
-// unchanged.
+// TestUpgradeHostname checks that if the host gets another name (DHCP), its pods and their UIDs
+// remain unchanged.
 func TestUpgradeHostname(t *testing.T) {
 	r := newRig(t)
 	defer r.mustDelete()
@@ -188,8 +188,8 @@ func TestUpgradeHostname(t *testing.T) {
 	}
 }
 
-// TestUpgradeGateOff: a field whose feature gate was enabled in another Kubernetes version
-// makes no difference to a manifest from which this version drops it.
+// TestUpgradeGateOff covers a field whose feature gate was enabled in another Kubernetes
+// version, and which this version drops from a manifest: the field must make no difference.
 func TestUpgradeGateOff(t *testing.T) {
 	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
 	is := load(t, text).Pods[0].Object

@@ -27,8 +27,8 @@ func userNSFacts() host.Facts {
 
 const usernsPlain = "containers: [{name: app, image: registry.example/app:1}]"
 
-// TestPreferUserNamespace: with userNamespaces: prefer, a new pod without hostUsers gets a
-// user namespace if the host supports it and the pod is compatible with it.
+// TestPreferUserNamespace checks that with userNamespaces: prefer, a new pod without hostUsers
+// gets a user namespace if the host supports it and the pod is compatible with it.
 func TestPreferUserNamespace(t *testing.T) {
 	facts := func(change func(*host.Facts)) func(*prepare.Input) {
 		return func(in *prepare.Input) { change(&in.Facts) }
@@ -87,9 +87,9 @@ func TestPreferUserNamespace(t *testing.T) {
 	}
 }
 
-// TestPreferUserNamespaceKeepsPods: a changed setting neither replaces a pod nor changes
-// one that is updated or restarted. A pod that is replaced because its definition changed
-// counts as new.
+// TestPreferUserNamespaceKeepsPods checks that a changed setting does not replace a pod, and
+// does not change a pod that is updated or restarted. A pod that is replaced because its
+// definition changed must count as new.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	set := func(mode string) prepare.Input {
 		in := prepare.Input{HostState: prepare.HostState{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
@@ -99,7 +99,8 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	plan := func(in prepare.Input, here []prepare.ExistingPod, text string) prepare.Target {
 		t.Helper()
 		in.Objects, in.Existing = load(t, text), here
-		targets, _ := prepare.All(in) // these facts are not sufficient for admission
+		// These facts are not sufficient for admission.
+		targets, _ := prepare.All(in)
 		return targets[0]
 	}
 	made := func(target prepare.Target) []prepare.ExistingPod {
@@ -151,8 +152,8 @@ func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	}
 }
 
-// TestServeKeepsUserNamespaces: serve and apply do not change existing pods when the
-// setting userNamespaces changes, and new pods follow the setting.
+// TestServeKeepsUserNamespaces checks that when the setting userNamespaces changes, serve and
+// apply do not change existing pods, and that new pods follow the setting.
 func TestServeKeepsUserNamespaces(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

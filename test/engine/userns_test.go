@@ -24,7 +24,7 @@ func TestUserNamespace(t *testing.T) {
 		pod     *corev1.Pod
 		taken   map[string]uint32
 		maxPods int32
-		want    uint32 // first host ID; 0 for no user namespace
+		want    uint32 // first host ID; 0 means no user namespace
 		problem string
 	}{
 		{name: "none asked for", pod: &corev1.Pod{}, maxPods: 110},
@@ -55,9 +55,9 @@ func TestUserNamespace(t *testing.T) {
 	}
 }
 
-// TestUserNamespacesApart applies pods with user namespaces, in one command and in several:
-// their ID ranges do not overlap, each pod keeps its range, and the range of a deleted pod
-// is free again.
+// TestUserNamespacesApart applies pods with user namespaces, in one command and in several.
+// Their ID ranges must not overlap, each pod must keep its range, and the range of a deleted
+// pod must be free again.
 func TestUserNamespacesApart(t *testing.T) {
 	r := newRig(t, critest.Version("containerd", "v2.0.0"),
 		critest.Handler("", &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}))
@@ -77,7 +77,7 @@ func TestUserNamespacesApart(t *testing.T) {
 	want["four"] = 65536
 	r.wantRanges(want)
 
-	// A plan that was made before another podrun took the range is harmless.
+	// A plan that was made before another podrun took the range must be harmless.
 	e := r.engine()
 	targets, _, err := e.Prepare(t.Context(), load(t, pod("five")), run.PrepareOptions{AllowKubelet: true})
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// TestVolumesAfterSandbox: volumes are created while the runtime creates the sandbox, so a
-// sandbox may exist without them. No container starts before they exist, whichever command
-// starts it.
+// TestVolumesAfterSandbox checks volumes that podrun creates while the runtime creates the
+// sandbox, so that a sandbox may exist without them. No container may start before they exist,
+// whichever command starts it.
 func TestVolumesAfterSandbox(t *testing.T) {
 	r := newRig(t)
 	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
@@ -32,7 +32,8 @@ func TestVolumesAfterSandbox(t *testing.T) {
 		}
 		return results[0].Err
 	}
-	for range 2 { // the second command finds a sandbox
+	// The second command finds a sandbox.
+	for range 2 {
 		wantErr(t, apply(), problem.Runtime, "pod default/web", "volume data")
 		if n := r.callsTo("CreateContainer"); n != 0 {
 			t.Fatalf("%d containers were created without their volume", n)

@@ -42,8 +42,8 @@ func (r *rig) sharedPuller() *run.Engine {
 	return e
 }
 
-// forgotten checks that the engine's puller no longer forwards events of the pod: it has no
-// journal of the pod.
+// forgotten checks that the engine's puller has no journal of the pod, and therefore no longer
+// forwards the pod's events.
 func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -60,8 +60,8 @@ func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
 	}
 }
 
-// A pod that was resumed while the runtime did not respond left its journal open: two
-// descriptors for each attempt of a supervisor.
+// If a pod was resumed while the runtime did not respond, its journal used to remain open, with
+// two descriptors for each attempt of a supervisor.
 func TestFailedResumeClosesTheJournal(t *testing.T) {
 	r := newRig(t)
 	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
@@ -85,7 +85,8 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			var end func()
-			e.Facts = func(context.Context) (host.Facts, error) { // called after the checkpoint has been read
+			// This is called after podrun has read the checkpoint.
+			e.Facts = func(context.Context) (host.Facts, error) {
 				end = fault()
 				return facts, nil
 			}
@@ -125,7 +126,7 @@ func TestPreemptForgetsTheJournal(t *testing.T) {
 	r.mustDelete()
 }
 
-// A pod that --continue skips has no worker either.
+// A pod that --continue skips must not keep a worker either.
 func TestRefusedPodIsForgotten(t *testing.T) {
 	r := newRig(t)
 	e := r.sharedPuller()

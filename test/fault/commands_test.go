@@ -13,15 +13,17 @@ import (
 
 // command is a command whose calls fail.
 type command struct {
-	name   string
-	args   []string
-	before string // state of the pod before the command: "" for none, running, exited, stopped
-	// unbounded means that it has no --timeout: only the limits of its calls end it.
+	name string
+	args []string
+	// state of the pod before the command: "" if it does not exist; running, exited or stopped
+	before string
+	// unbounded means that the command has no --timeout: only the limits of its calls end it.
 	unbounded bool
 	// holds checks the state after the command has succeeded.
 	holds func(h *host, r result) error
 	then  string // the manifest for the next apply
-	// streams are the methods whose streams fail, in addition to calls (critest's names).
+	// streams are the methods whose streams fail, in addition to the methods in calls (names as in
+	// critest).
 	streams []string
 }
 
@@ -60,8 +62,8 @@ var commands = []command{
 	{"serve", []string{"serve"}, "", true, gone, "one.yaml", []string{"GetContainerEvents"}},
 }
 
-// do runs the command. A container whose log is followed, or to which the command attaches,
-// exits after a while. Clear ends the fault.
+// do runs the command. If the command follows a container's log or attaches to the container,
+// the container exits after a while. The function clear ends the fault.
 func (c command) do(ctx context.Context, h *host, limit time.Duration, clear func()) result {
 	if c.name == "serve" {
 		return h.serve(ctx, limit, clear)
@@ -70,7 +72,8 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	if c.unbounded {
 		switch c.name {
 		case "logs -f":
-			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop() // it may have exited
+			// The container may have exited.
+			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop()
 		case "attach":
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -81,8 +84,8 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	return h.podrun(ctx, nil, append(slices.Clone(c.args), "--timeout", limit.String())...)
 }
 
-// exitAttached makes the container exit a while after Attach was called, because the
-// streams are opened after that call.
+// exitAttached makes the container exit a while after the call of Attach, because the client
+// opens the streams after that call.
 func (h *host) exitAttached(ctx context.Context) {
 	asked := func() bool {
 		return slices.ContainsFunc(h.rt.Calls(), func(c critest.Call) bool { return c.Method == "Attach" })
@@ -92,7 +95,8 @@ func (h *host) exitAttached(ctx context.Context) {
 	}
 	select {
 	case <-time.After(3 * time.Second):
-		_ = h.rt.Exit("app", 0) // it may have exited
+		// The container may have exited.
+		_ = h.rt.Exit("app", 0)
 	case <-ctx.Done():
 	}
 }

@@ -14,26 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortage is a host that lacks a resource that podrun requires, or that has too much of a
-// resource.
+// shortage is a host that lacks a resource that podrun requires, or that has too much of
+// something.
 type shortage struct {
 	name string
-	// before are shell commands that run before the shell executes podrun, in separate
-	// network, mount and UTS namespaces. $DIR is a directory.
+	// before are shell commands that run before podrun, in separate network, mount and UTS
+	// namespaces. $DIR is a directory.
 	before string
 	env    []string
-	group  map[string]string // files of podrun's cgroup, by name
+	group  map[string]string // values of files of podrun's cgroup, by file name
 	refuse refusal
 	codes  []int // permitted exit codes of the command
-	// rare shortages are tried only with PODRUN_TORTURE=1.
+	// If rare is set, the shortage is tried only with PODRUN_TORTURE=1.
 	rare bool
 }
 
 var (
 	// failed lists the permitted exit codes of a command that the shortage may affect.
 	failed = []int{0, 125}
-	// crashed lists the exit codes of a process that cannot allocate memory or a thread: the
-	// kernel kills it (-1), or the Go runtime exits with 2.
+	// crashed lists the exit codes of a process that cannot allocate memory or a thread: either
+	// the kernel kills it (-1), or the Go runtime exits with 2.
 	crashed = []int{-1, 0, 2, 125}
 )
 
@@ -42,8 +42,8 @@ func shortages() []shortage {
 	for n := 4; n <= 40; n++ {
 		codes := failed
 		if n < 8 {
-			// The Go runtime itself requires two descriptors, and those inherited from the test's
-			// process count, too.
+			// The Go runtime itself requires two descriptors, and those that podrun inherits from the
+			// test's process count, too.
 			codes = crashed
 		}
 		out = append(out, shortage{name: fmt.Sprintf("%d descriptors", n), before: fmt.Sprintf("ulimit -n %d", n), codes: codes, rare: n%9 != 5})
@@ -54,7 +54,8 @@ func shortages() []shortage {
 	for n := 200; n <= 1600; n *= 2 {
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of addresses", n), before: fmt.Sprintf("ulimit -v %d", n<<10), codes: crashed, rare: n != 800})
 	}
-	for n := 8; n <= 48; n += 8 { // the kernel repeatedly reads the program's pages
+	// The kernel repeatedly reads the program's pages.
+	for n := 8; n <= 48; n += 8 {
 		limit := fmt.Sprint(n << 20)
 		out = append(out, shortage{name: fmt.Sprintf("%d MiB of memory", n), group: map[string]string{"memory.limit_in_bytes": limit, "memory.max": limit}, codes: crashed, rare: true})
 	}
@@ -74,9 +75,9 @@ func shortages() []shortage {
 	)
 }
 
-// TestHost runs apply and delete on hosts that lack a resource: the command exits in time,
-// with a correct code and a message that names an object. The next commands, with all
-// resources available, converge.
+// TestHost runs apply and delete on hosts that lack a resource. The command must exit in time,
+// with a correct code and a message that names an object. When all resources are available, the
+// next commands must converge.
 func TestHost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -95,7 +96,7 @@ func TestHost(t *testing.T) {
 	fmt.Printf("shortages of the host: codes %v\n", codes)
 }
 
-// try runs a command with the shortage, and the following commands without it.
+// try runs a command with the shortage, and then the next commands without it.
 func (s shortage) try(t *testing.T, command string) (code int) {
 	h, end, err := newHost(profiles[0])
 	if err != nil {
@@ -156,7 +157,8 @@ func (h *host) short(t *testing.T, s shortage, args ...string) result {
 	c.Path = "/bin/sh"
 	if len(s.group) == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
-			Unshareflags: syscall.CLONE_NEWNS} // also makes the mounts private
+			// This also makes the mounts private.
+			Unshareflags: syscall.CLONE_NEWNS}
 	}
 	return output(c)
 }

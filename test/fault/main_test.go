@@ -1,6 +1,6 @@
-// Package fault injects each kind of failure into each container runtime call of each
-// podrun command, and checks how the command exits and whether the next one recovers. The
-// runtime is the fake one, over its socket; podrun is a process.
+// Package fault injects each kind of failure into each call that a podrun command makes to the
+// runtime. It checks how the command exits, and whether the next one recovers. It uses the fake
+// runtime over its socket, and runs podrun as a process.
 package fault
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// childEnv makes a process of the test binary run podrun.
+// childEnv is an environment variable that makes a process of the test binary run podrun.
 const childEnv = "PODRUN_FAULT_CHILD"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
-	for _, v := range os.Environ() { // those of the tests' real runtime
+	// Skip the variables of the real runtime of the tests.
+	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && !strings.HasPrefix(name, "PODRUN_FAULT_") || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// profile is a container runtime that the fake simulates.
+// profile is a kind of container runtime that the fake simulates.
 type profile struct {
 	name    string
 	options []critest.Option
@@ -53,14 +54,15 @@ var profiles = []profile{
 	{"CRI-O", []critest.Option{critest.As(critest.CRIO())}},
 }
 
-// host is a root directory of podrun and a runtime, for one pod.
+// host is a host with one pod: a root directory of podrun, and a runtime.
 type host struct {
 	dir string
 	rt  *critest.Runtime
 }
 
-// forPod is a pod that requires all kinds of runtime calls: it has init containers, hooks, an
-// image that is present and one that is not. podrun creates container more before its turn.
+// forPod is a pod that requires all kinds of calls to the runtime. It has init containers,
+// hooks, an image that is present and one that is not. podrun creates the container more before
+// its turn.
 const forPod = `apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: fault, annotations: {kubectl.kubernetes.io/default-container: app}}
@@ -72,11 +74,11 @@ spec:
   containers: [%s{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
 `
 
-// earlyContainer is another container of the pods that do not terminate: while earlyContainer
-// starts, podrun may create container app.
+// earlyContainer is another container of the pods that do not terminate. While it starts,
+// podrun may create the container app.
 const earlyContainer = `{name: early, image: "registry.example/setup:1"}, `
 
-// manifests are the pod, another definition of it, and a pod that terminates.
+// manifests are three: the pod, another definition of it, and a pod that terminates.
 var manifests = map[string]string{
 	"one.yaml":    fmt.Sprintf(forPod, "Always", earlyContainer, "app", "far:1"),
 	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", earlyContainer, "app", "far:2"),
@@ -86,7 +88,8 @@ var manifests = map[string]string{
 
 // newHost returns a host, and a function that removes it.
 func newHost(p profile) (*host, func(), error) {
-	base := "/dev/shm" // in memory, because podrun syncs the files that it writes
+	// The directory is in memory, because podrun syncs the files that it writes.
+	base := "/dev/shm"
 	if _, err := os.Stat(base); err != nil {
 		base = ""
 	}
@@ -145,7 +148,7 @@ func (h *host) process(ctx context.Context, env []string, args ...string) *exec.
 	return c
 }
 
-// podrun runs a command. Names of manifests refer to those of the host.
+// podrun runs a command. Names of manifests in its arguments refer to those of the host.
 func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -216,12 +219,13 @@ func (h *host) stopped() error {
 	return nil
 }
 
-// gone checks that neither the runtime nor the disk has leftovers of the pod. The image
-// back-off of a pod that was rolled back is kept intentionally.
+// gone checks that neither the runtime nor the disk has leftovers of the pod. It permits the
+// image back-off of a pod that was rolled back, because podrun keeps it intentionally.
 func (h *host) gone() error {
 	left := h.rt.Leaked()
 	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "logs", "links"} {
-		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none if it was never created
+		// The list is empty if the directory was never created.
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir))
 		for _, e := range entries {
 			left = append(left, dir+"/"+e.Name())
 		}

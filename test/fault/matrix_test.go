@@ -18,12 +18,13 @@ import (
 type mishap struct {
 	name  string
 	fault critest.Fault
-	limit time.Duration // --timeout of the command, if every call fails or gets no response
-	// silent means that the caller gets no response, so that a limit ends the call.
+	// --timeout of the command if every call fails or gets no response
+	limit time.Duration
+	// silent means that the caller gets no response, so that only a limit ends the call.
 	silent bool
 }
 
-// slowLimit is the --timeout of a command that should not reach it.
+// slowLimit is the --timeout of a command that should exit before it.
 const slowLimit = 20 * time.Second
 
 var mishaps = []mishap{
@@ -36,8 +37,9 @@ var mishaps = []mishap{
 	{"stale list", critest.Fault{When: critest.Stale}, 4 * time.Second, false},
 }
 
-// hits reports whether the mishap is applicable to a method. Exec and attach may run for
-// any time, and there may be no events at all.
+// hits reports whether the mishap can be applied to a method. EffectThenHang does not apply to
+// streams and GetContainerEvents: exec and attach may run indefinitely, and a runtime may send
+// no events, so a hang cannot be told from normal operation.
 func (m mishap) hits(method string) bool {
 	if m.fault.When == critest.EffectThenHang && (strings.HasSuffix(method, "Stream") || method == "GetContainerEvents") {
 		return false
@@ -45,14 +47,15 @@ func (m mishap) hits(method string) bool {
 	return m.fault.When != critest.Stale || method == "ListPodSandbox" || method == "ListContainers"
 }
 
-// cell is one command with failing calls of one method, and the following command.
+// cell is one command with failing calls of one method, and the command that follows.
 type cell struct {
 	profile
 	command
 	method string
 	mishap mishap
-	all    bool   // every call of the method, not only the first
-	next   string // the following command: apply or delete
+	// every call of the method fails, and not only the first
+	all  bool
+	next string // the command that follows: apply or delete
 }
 
 func (c cell) String() string {
@@ -63,8 +66,9 @@ func (c cell) String() string {
 	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
 }
 
-// limit returns the command's --timeout: if a call fails only once, and gets a response, the
-// command exits long before; a short limit would fail only because the machine is overloaded.
+// limit returns the command's --timeout. If a call fails only once and gets a response, the
+// command exits long before a long limit; a short limit would only fail because the machine is
+// overloaded.
 func (c cell) limit() time.Duration {
 	if !c.all && !c.mishap.silent {
 		return slowLimit
@@ -124,23 +128,24 @@ func plan(ctx context.Context, p profile) ([]cell, error) {
 // verdict is the result of a cell.
 type verdict struct {
 	cell
-	first     result
-	wrong     string // the command exited late, with an incorrect code or a message that names no object
+	first result
+	// the command exited late, with an incorrect code, or with a message that names no object
+	wrong     string
 	lie       string // the command exited with 0, but did not reach its goal
 	diverged  string // the next command failed, or did not reach its goal
 	trouble   string // an error of the test itself
 	exercised bool
 }
 
-// sample is the distance between the cells of the short form, which differ for each
-// profile: a prime, so that all commands, methods and mishaps occur.
+// sample is the distance between the cells of the short form, which differ for each profile. It
+// is a prime, so that all commands, methods and mishaps occur.
 const sample = 151
 
-// TestMatrix makes runtime calls fail: each method that a command calls, in each way, once
-// or each time. In all cases, the command exits in time, with a correct code and a message
-// that names the object; the next apply makes the pod run in one sandbox, and the next
-// delete leaves nothing behind. PODRUN_TORTURE=1 tries all cells, otherwise one in sample;
-// PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
+// TestMatrix makes calls to the runtime fail: each method that a command calls, in each way,
+// once or each time. In all cases, the command must exit in time, with a correct code and a
+// message that names the object. The next apply must make the pod run in one sandbox, and the
+// next delete must leave nothing behind. With PODRUN_TORTURE=1, it tries all cells; otherwise
+// one in sample. PODRUN_FAULT_ONLY is a substring of the names of the selected cells.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -167,13 +172,13 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// long reports whether a cell may take the whole time limit of a rollback, or of the
-// removal at the end of run.
+// long reports whether a cell may use the whole time limit of a rollback, or of the removal at
+// the end of run.
 func (c cell) long() bool {
 	return c.mishap.silent && c.all && (c.command.name == "run" || c.method == "StopPodSandbox" || c.method == "RemovePodSandbox")
 }
 
-// lanes is how many cells run in parallel: they mostly wait.
+// lanes is the number of cells that run in parallel. Cells mostly wait.
 const lanes = 24
 
 func sweep(t *testing.T, cells []cell) []verdict {
@@ -185,7 +190,7 @@ func sweep(t *testing.T, cells []cell) []verdict {
 	return out
 }
 
-// inLanes calls do for 0 to n-1 in parallel lanes.
+// inLanes calls do for each number from 0 to n-1, in parallel lanes.
 func inLanes(n int, do func(i int)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -236,8 +241,8 @@ func try(ctx context.Context, c cell) verdict {
 	return v
 }
 
-// converge runs the next command, and returns what is wrong with its result. A pod that was
-// applied is then deleted, which must leave nothing behind.
+// converge runs the next command, and returns what is wrong with the result. If the next
+// command is apply, converge then deletes the pod, which must leave nothing behind.
 func (c cell) converge(ctx context.Context, h *host) string {
 	if c.next == "apply" {
 		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", "40s"); r.code != 0 {
@@ -256,17 +261,19 @@ func (c cell) converge(ctx context.Context, h *host) string {
 	return ""
 }
 
-// wrong returns what is wrong with the command's exit; empty if nothing is.
+// wrong returns what is wrong with the command's exit; "" if nothing is.
 func (c cell) wrong(r result) string {
 	most := c.limit() + afterwards
 	switch {
-	case c.command.name == "serve": // it has a time limit for each of its actions
+	// serve has a time limit for each of its actions.
+	case c.command.name == "serve":
 		if r.code != 0 {
 			return fmt.Sprintf("code %d", r.code)
 		}
 	case r.took > most:
 		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
-	case r.code == 125 && strings.Contains(r.err, ": clean up: "): // takes precedence over an expired limit
+	// This has precedence over an expired limit.
+	case r.code == 125 && strings.Contains(r.err, ": clean up: "):
 	case !slices.Contains(c.codes(), r.code):
 		return fmt.Sprintf("code %d, want one of %v", r.code, c.codes())
 	case r.code != 0 && !names(r.err):
@@ -275,9 +282,9 @@ func (c cell) wrong(r result) string {
 	return ""
 }
 
-// afterwards is how long a command may take in addition to its limit: 5 s for the runtime's last
+// afterwards is how much longer than its limit a command may take: 5 s for the runtime's last
 // call, 30 s and the grace period for a rollback or the removal after run, 5 s for the last call
-// of the rollback or removal, and a margin for a busy machine.
+// of that, and a margin for a busy machine.
 const afterwards = 45 * time.Second
 
 // codes returns the codes with which the command may exit.
@@ -295,7 +302,8 @@ func (c cell) codes() []int {
 	switch c.method {
 	case "PullImage", "ImageStatus", "ListImages":
 		codes = append(codes, 123)
-	case "ExecSync": // a failed hook, because of which the container was killed
+	// A hook has failed, and podrun has killed its container.
+	case "ExecSync":
 		codes = append(codes, 1, 143)
 	}
 	return codes

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// check returns what is wrong with the commands' codes and the resulting state of the pod;
-// empty if nothing is.
+// check returns what is wrong with the codes of the commands and the state of the pod at the
+// end; "" if nothing is.
 func (v pairVerdict) check(h *host, harmed time.Time) string {
 	var wants []string
 	for i, m := range []member{v.first, v.second} {
@@ -22,7 +22,8 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 			wants = append(wants, m.goal)
 		}
 		if end.code == 0 && (m.name == "start" || m.name == "restart") && []member{v.second, v.first}[i].name == "run" {
-			wants = append(wants, "job runs", "stopped") // it started the pod of run, which terminates
+			// The command started the pod of run, which terminates.
+			wants = append(wants, "job runs", "stopped")
 		}
 	}
 	state := h.state()
@@ -38,8 +39,8 @@ func (v pairVerdict) check(h *host, harmed time.Time) string {
 	return ""
 }
 
-// actsLater reports whether a failed command may have changed the result of the other command,
-// which had already succeeded. A running pod is affected only by commands that stop pods.
+// actsLater reports whether a failed command may have changed the result of the other command
+// after that command had succeeded. Only commands that stop pods affect a running pod.
 func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	failed, done := []member{v.first, v.second}[i], []member{v.first, v.second}[1-i]
 	end := v.ends[1-i].at
@@ -52,8 +53,8 @@ func (v pairVerdict) actsLater(i int, harmed time.Time) bool {
 	return failed.ends || failed.goal == "runs" && done.goal != "runs"
 }
 
-// conflicts are the parts of error messages that report that another command has changed
-// the pod.
+// conflicts are the parts of error messages which report that another command has changed the
+// pod.
 var conflicts = []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found", "not found", "has ended", "it has just exited", "is in CONTAINER_EXITED state", "timed out after"}
 
 // wrongEnd returns what is wrong with a command's exit.
@@ -68,7 +69,8 @@ func (v pairVerdict) wrongEnd(i int) string {
 		return ""
 	case v.victim == i && (v.harm == frozen || v.harm == overdue) && strings.Contains(end.err, "the input did not end within --timeout"):
 		return ""
-	case v.victim == i && v.harm == interrupted && (end.code == 130 || end.signal == syscall.SIGINT): // before it installed its signal handler
+	// The signal arrived before the command had installed its signal handler.
+	case v.victim == i && v.harm == interrupted && (end.code == 130 || end.signal == syscall.SIGINT):
 		return ""
 	case end.code < 0:
 		return "a signal ended it: " + end.signal.String()
@@ -78,8 +80,8 @@ func (v pairVerdict) wrongEnd(i int) string {
 	return ""
 }
 
-// state returns the state of the pod, as seen from outside: runs, job runs, stopped, gone,
-// half, or "two …" if an object exists twice.
+// state returns the state of the pod as seen from outside: runs, job runs, stopped, gone or
+// half. If an object exists twice, it returns "two …".
 func (h *host) state() string {
 	if h.runs() == nil {
 		return "runs"

@@ -24,18 +24,20 @@ type harm string
 const (
 	killed      harm = "killed"            // SIGKILL
 	interrupted harm = "interrupted"       // SIGINT
-	frozen      harm = "frozen"            // SIGSTOP, until the other command has exited
-	overdue     harm = "past the deadline" // its --timeout has expired
+	frozen      harm = "frozen"            // SIGSTOP until the other command has exited
+	overdue     harm = "past the deadline" // the command's --timeout expires
 )
 
 var harms = []harm{killed, interrupted, frozen, overdue}
 
 // member is one of two commands that act on the pod at the same time.
 type member struct {
-	name   string
-	args   []string
-	before string // state of the pod that it requires if it is the first command
-	goal   string // the state after it has succeeded: runs, stopped, gone; empty for any
+	name string
+	args []string
+	// the state that the pod must have if the command is the first one
+	before string
+	// the state of the pod after the command has succeeded: runs, stopped or gone; "" means any
+	goal string
 	// ends means that it may stop the pod's containers, even if it is interrupted.
 	ends bool
 }
@@ -51,14 +53,14 @@ var members = []member{
 	{"wait", []string{"wait", "web", "--for=condition=Ready"}, "running", "", false},
 }
 
-// pair is one cell: the first command is delayed in one of its calls, the second one
-// starts, and one of them is interrupted.
+// pair is one cell: the first command is delayed in one of its calls, the second one starts,
+// and then one of them is interrupted.
 type pair struct {
 	first, second member
-	method        string // of the delayed call
+	method        string // method of the delayed call
 	nth           int    // index of the call among those of the method, from 0
 	harm          harm
-	victim        int // 0 for the first command, 1 for the second
+	victim        int // the interrupted command: 0 for the first one, 1 for the second one
 	// served means that a third process, `podrun serve`, supervises the pod. It never
 	// exits, so no command may wait for it.
 	served bool
@@ -77,23 +79,22 @@ const (
 	holdUp = 1500 * time.Millisecond
 	// lead is the time between the first call of the second command and the interruption.
 	lead = 100 * time.Millisecond
-	// pairLimit is the --timeout of a command; frozenLimit applies to a command that may
-	// wait for the other, frozen one; shortLimit applies to a command that is interrupted
-	// by its deadline.
+	// pairLimit is the --timeout of a command. A command that may wait for the other one while
+	// that is frozen has frozenLimit; a command that its deadline interrupts has shortLimit.
 	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
-	// pairSample is the distance between the cells of the short form: a prime, so that all
+	// pairSample is the distance between the cells of the short form. It is a prime, so that all
 	// commands, methods and harms occur.
 	pairSample = 307
 )
 
-// TestPairsOfProcesses runs each pair of commands on one pod as processes, and interrupts
-// either of them at each call of the first: with SIGKILL, SIGINT, SIGSTOP until the other
-// one has exited, or by its deadline. A model checks from outside the resulting state of
-// the pod, and that the codes are correct; another apply and a delete must succeed. Like
-// test/engine.TestPairs, but for cases that require processes. In some of the cells, an
-// active `podrun serve` is the third process. PODRUN_TORTURE=1 tries all cells, otherwise
-// one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a substring of the names
-// of the selected cells, and PODRUN_FAULT_ROUNDS is how often each is tried.
+// TestPairsOfProcesses runs pairs of commands on one pod as processes. It interrupts either of
+// them at each call of the first one: with SIGKILL, with SIGINT, with SIGSTOP until the other
+// one has exited, or by its deadline. A model checks the state of the pod from outside, and the
+// codes. Another apply and a delete must then succeed. It complements test/engine.TestPairs
+// with cases that require processes. In some of the cells, `podrun serve` runs as a third
+// process. With PODRUN_TORTURE=1, it tries all cells; otherwise one in pairSample or in
+// PODRUN_FAULT_EVERY. PODRUN_FAULT_ONLY is a substring of the names of the selected cells, and
+// PODRUN_FAULT_ROUNDS is how often each is tried.
 func TestPairsOfProcesses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
@@ -129,8 +130,9 @@ func TestPairsOfProcesses(t *testing.T) {
 	reportPairs(len(all), tried)
 }
 
-// planPairs lists all cells: one for each call that a command makes when it runs alone. A call
-// that only reads has at most two cells, and none with serve, which makes such calls itself.
+// planPairs lists all cells: one for each call that a command makes if it runs alone. For a
+// call that only reads, it lists at most two cells, and none with serve, which also makes such
+// calls.
 func planPairs(ctx context.Context) ([]pair, error) {
 	var out []pair
 	for _, first := range members {
@@ -179,8 +181,9 @@ func readsOnly(method string) bool {
 // ending is the exit of a command of a pair.
 type ending struct {
 	result
-	at     time.Time
-	signal syscall.Signal // signal that terminated it; 0 for none
+	at time.Time
+	// the signal that terminated it; 0 if none did
+	signal syscall.Signal
 }
 
 // pairVerdict is the result of a cell.
@@ -189,8 +192,9 @@ type pairVerdict struct {
 	reached   bool // the first command made the call
 	ends      [2]ending
 	violation string
-	diverged  string // the next command failed, or did not reach its goal
-	trouble   string // an error of the test itself
+	// the next command failed or did not reach its goal
+	diverged string
+	trouble  string // an error of the test itself
 }
 
 // tryPair runs one cell.
@@ -215,7 +219,7 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 		defer func() { endServe() }()
 	}
 	h.rt.ForgetCalls()
-	// The runtime may still execute the call of a killed process.
+	// The runtime may still be executing the call of a killed process.
 	fault := critest.Fault{When: critest.Slow, Delay: holdUp, Skip: p.nth, Times: 1}
 	if p.harm == killed {
 		fault.When = critest.Late
@@ -240,10 +244,13 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	both := [2]*started{first, second}
 	v.trouble = p.harm.do(both[p.victim], both[1-p.victim])
 	v.ends = [2]ending{first.wait(), second.wait()}
-	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // the runtime has then completed its late calls
+	// By then, the runtime has completed its late calls.
+	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond)))
 	v.violation = v.check(h, harmed)
-	if p.served { // serve completes the work of an interrupted command
-		_ = until(ctx, converges, func() error { // the error of the last check is reported
+	// serve completes the work of an interrupted command.
+	if p.served {
+		// converges reports the error of the last check.
+		_ = until(ctx, converges, func() error {
 			if v.violation = v.check(h, harmed); v.violation != "" {
 				return errors.New(v.violation)
 			}
@@ -285,9 +292,11 @@ func (h *host) supervise(ctx context.Context) (end func(), err error) {
 	}()
 	end = func() {
 		late := time.AfterFunc(endsWithin, cancel)
-		_ = c.Process.Signal(syscall.SIGTERM) // unless it has exited
+		// This has no effect if it has exited.
+		_ = c.Process.Signal(syscall.SIGTERM)
 		<-drained
-		_ = c.Wait() // the result is in its state
+		// The command's state contains the result.
+		_ = c.Wait()
 		late.Stop()
 		cancel()
 	}
@@ -338,7 +347,8 @@ func (h *host) start(ctx context.Context, p pair, which int) *started {
 			s.end = ending{result: result{code: -1, err: err.Error()}, at: time.Now()}
 			return
 		}
-		_ = s.cmd.Wait() // the result is in its state
+		// The command's state contains the result.
+		_ = s.cmd.Wait()
 		s.end = ending{result: result{code: s.cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(from)}, at: time.Now()}
 		if ws, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			s.end.signal = ws.Signal()
@@ -362,7 +372,7 @@ func (s *started) wait() ending {
 	return s.end
 }
 
-// do interrupts the victim. It returns an error of the test itself.
+// do interrupts the victim. If it returns an error, the test itself has failed.
 func (k harm) do(victim, other *started) (trouble string) {
 	signal := func(s syscall.Signal) {
 		if victim.cmd.Process == nil {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseEnv lists the calls that the kernel refuses to a podrun process: CALL ERRNO.
+// refuseEnv is an environment variable that lists the calls that the kernel refuses to a podrun
+// process: CALL ERRNO.
 const refuseEnv = "PODRUN_FAULT_REFUSE"
 
 // refusal is a class of system calls that all fail with the same error.
@@ -27,7 +28,8 @@ func (r refusal) env() []string {
 	return []string{fmt.Sprintf("%s=%s %d", refuseEnv, r.calls, int(r.errno))}
 }
 
-// refusedCall is a system call, and the bits that must all be set in its argument flag.
+// refusedCall is a system call. It is refused if all the given bits are set in its argument
+// flag.
 type refusedCall struct{ number, flag, bits uint32 }
 
 var refusedCalls = map[string][]refusedCall{
@@ -38,8 +40,8 @@ var refusedCalls = map[string][]refusedCall{
 	"symlink": {{number: unix.SYS_SYMLINKAT}},
 }
 
-// refuse makes the kernel refuse calls of this process from now on, with a seccomp filter:
-// for errors such as EDQUOT, which no file system of the tests returns.
+// refuse installs a seccomp filter, which makes the kernel refuse calls of this process from
+// now on. It serves to test errors such as EDQUOT, which no file system of the tests returns.
 func refuse(text string) error {
 	name, number, _ := strings.Cut(text, " ")
 	errno, err := strconv.ParseUint(number, 10, 16)
@@ -52,7 +54,8 @@ func refuse(text string) error {
 	}
 	var filter []unix.SockFilter
 	for _, c := range refusedCalls[name] {
-		// struct seccomp_data: the number, then, from offset 16, the arguments of 8 bytes.
+		// struct seccomp_data contains the number first, and from offset 16 on the arguments, 8 bytes
+		// each.
 		filter = append(filter, load(0),
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: c.number, Jf: 3})
 		if c.bits == 0 {

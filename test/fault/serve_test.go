@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// converges is how long serve may take to bring a pod into the state that its file defines
-// after the fault has ended: back-offs are 10 s, and active calls end with their limit.
+// converges is how long serve may take, after the fault has ended, to bring a pod into the
+// state that its file defines. Back-offs are 10 s, and each active call ends at its limit.
 const converges = 60 * time.Second
 
 // endsWithin is how long serve may take to exit after SIGTERM.
 const endsWithin = 10 * time.Second
 
-// serve runs `podrun serve` with the pod's file until the pod runs, removes the file, waits
-// until the pod is gone, and terminates serve. The fault is cleared when the pod runs, or
+// serve runs `podrun serve` with the pod's file until the pod runs. It then removes the file,
+// waits until the pod is gone, and terminates serve. It clears the fault when the pod runs, or
 // after the limit. The code is -1 if one of these steps failed.
 func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) result {
 	defer clear()
@@ -36,13 +36,14 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	var out, stderr strings.Builder
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Like in the kubelet, a pull has no time limit of its own.
+	// As in the kubelet, a pull has no time limit of its own.
 	c := h.process(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String(), "PODRUN_PULL_TIMEOUT=" + limit.String()}, "serve", filepath.Dir(source))
 	c.Stdout, c.Stderr = &out, &stderr
 	if err := c.Start(); err != nil {
 		return fail(err)
 	}
-	_ = until(ctx, limit, h.runs) // unless the fault prevents it
+	// The fault may prevent that.
+	_ = until(ctx, limit, h.runs)
 	clear()
 	var unmet error
 	if err := until(ctx, converges, h.runs); err != nil {
@@ -56,8 +57,10 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	}
 	late := time.AfterFunc(endsWithin, cancel)
 	defer late.Stop()
-	_ = c.Process.Signal(syscall.SIGTERM) // unless it has exited
-	_ = c.Wait()                          // the result is in its state
+	// This has no effect if it has exited.
+	_ = c.Process.Signal(syscall.SIGTERM)
+	// The command's state contains the result.
+	_ = c.Wait()
 	r := result{code: c.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(begun)}
 	if unmet != nil {
 		r.code, r.err = -1, r.err+unmet.Error()
@@ -65,7 +68,7 @@ func (h *host) serve(ctx context.Context, limit time.Duration, clear func()) res
 	return r
 }
 
-// until repeats a check until it succeeds, and returns the last check's error.
+// until repeats a check until it succeeds, and returns the error of the last check.
 func until(ctx context.Context, limit time.Duration, check func() error) error {
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		if err := check(); err == nil || time.Now().After(end) || ctx.Err() != nil {

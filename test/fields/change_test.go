@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// place is the position of a field in a decoded manifest: its parent and its key there, a
-// string or an index.
+// place is the position of a field in a decoded manifest. It consists of the field's parent,
+// and the key there, which is a string or an index.
 type place struct {
 	holder any
 	key    any
@@ -43,7 +43,7 @@ func find(node any, steps []string, at *place) []place {
 	return out
 }
 
-// others are alternative values for fields that do not accept arbitrary ones.
+// others are alternative values for fields that accept only certain values.
 var others = map[string]any{
 	"metadata.uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c99", "metadata.namespace": "",
 	"spec.priorityClassName":                "system-cluster-critical",
@@ -79,7 +79,7 @@ var values = map[reflect.Type][]any{
 	reflect.TypeFor[resource.Quantity]():                              {"2"},
 }
 
-// alternatives returns other values for a field with this one.
+// alternatives returns values that a field with the given value could have instead.
 func alternatives(l leaf, have any) []any {
 	if v, ok := others[strings.Replace(l.path, "spec.initContainers[]", "spec.containers[]", 1)]; ok {
 		return []any{v}
@@ -104,9 +104,9 @@ func alternatives(l leaf, have any) []any {
 	return nil
 }
 
-type gone struct{} // as a value: remove the field
+type gone struct{} // the value that removes the field
 
-// set sets the value at a place; undo restores the old one.
+// set sets the value at a place. The returned function undo restores the old value.
 func (p place) set(value any) (undo func()) {
 	switch h := p.holder.(type) {
 	case map[string]any:
@@ -136,8 +136,8 @@ func (p place) get() any {
 	return p.holder.([]any)[p.key.(int)]
 }
 
-// matters reports whether a valid change of the field changes what podrun does. It also
-// reports its progress.
+// matters reports whether a valid change of the field changes what podrun does. It also reports
+// its progress.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()
 	at := places(pod, l.path)

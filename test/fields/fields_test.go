@@ -30,8 +30,8 @@ func rowOf(path string) (row, bool) {
 	return best, best.path != ""
 }
 
-// claim returns the claim about a field. If a field of an init container has no row, the claim
-// about the same field of an app container applies.
+// claim returns the class of a field. If a field of an init container has no row, the row for
+// the same field of an app container applies.
 func claim(path string) row {
 	r, _ := rowOf(path)
 	if rest, of := strings.CutPrefix(path, "spec.initContainers[]"); of && r.path == "spec.initContainers[]" {
@@ -107,8 +107,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// idle checks that neither the presence nor the values of a row's fields affect what
-// podrun does, and that podrun does not warn about them.
+// idle checks that neither the presence nor the values of a row's fields affect what podrun
+// does, and that podrun prints no warning about them.
 func idle(t *testing.T, r row, pod any, before outcome) {
 	t.Helper()
 	if says(before.problems.Warnings(), r.path, "") {
@@ -134,7 +134,7 @@ func idle(t *testing.T, r row, pod any, before outcome) {
 	}
 }
 
-// TestElsewhere checks that the tests named in rows exist.
+// TestElsewhere checks that the tests that rows name exist.
 func TestElsewhere(t *testing.T) {
 	for _, r := range rows {
 		if r.test == "" {
@@ -173,8 +173,8 @@ func examples(t *testing.T) []any {
 	return out
 }
 
-// sidecars are the pods in testdata in which all containers except the last are converted
-// to sidecars, if there are several.
+// sidecars are the pods in testdata that have several containers. In each, all containers
+// except the last one are converted to sidecars.
 func sidecars(t *testing.T) []any {
 	t.Helper()
 	out := examples(t)
@@ -196,7 +196,7 @@ func sidecars(t *testing.T) []any {
 	return out
 }
 
-// with returns a minimal pod with a part of another.
+// with returns a minimal pod to which a part of another one is added.
 func with(t *testing.T, part string) any {
 	t.Helper()
 	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c11"}, "spec": map[string]any{
@@ -216,7 +216,7 @@ func with(t *testing.T, part string) any {
 // explained is podrun explain's output for fields.
 const explained = "../../internal/fielddoc/claims.txt"
 
-// TestPage checks that every field has a row, every row a field, and that the page has
+// TestPage checks that every field has a row, that every row has a field, and that the page has
 // the same rows.
 func TestPage(t *testing.T) {
 	fields, count := map[string][]string{}, map[class]int{}
@@ -261,7 +261,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// between replaces the text between a page's marks.
+// between replaces the text between two marks on a page.
 func between(page, mark, text string) string {
 	re := regexp.MustCompile(`(?s)(<!-- ` + mark + ` -->\n).*?(<!-- /` + mark + ` -->)`)
 	return re.ReplaceAllStringFunc(page, func(whole string) string {

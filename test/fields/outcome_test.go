@@ -29,7 +29,7 @@ import (
 // gates enable fields that Kubernetes disables by default.
 var gates = map[string]bool{"ContainerStopSignals": true}
 
-// facts are those of a host with all features that podrun supports.
+// facts are the facts of a host that has all features that podrun supports.
 func facts() host.Facts {
 	features := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
 	return host.Facts{
@@ -56,9 +56,10 @@ func facts() host.Facts {
 
 // outcome is podrun's result for a manifest.
 type outcome struct {
-	invalid  problem.List // errors of validation
-	problems problem.List // all others, including warnings
-	does     string       // podrun's actions
+	invalid problem.List // errors of validation
+	// all other problems, including warnings
+	problems problem.List
+	does     string // podrun's actions
 }
 
 func outcomeOf(t *testing.T, pod any) outcome {
@@ -89,7 +90,8 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		}
 		view.Warnings = nil
 		for i := range view.Containers {
-			view.Containers[i].PostStart = nil // as in the manifest; their effect is below
+			// This is the same as in the manifest. Its effect follows below.
+			view.Containers[i].PostStart = nil
 		}
 		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unenforced(p.Pod)
 		later(p, does)
@@ -102,8 +104,8 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	return out
 }
 
-// later returns podrun's actions after the pod has started: its hooks and probes, the
-// actions when containers exit, and its status then.
+// later returns podrun's actions after the pod has started: its hooks and probes, the actions
+// when containers exit, and its status then.
 func later(p *prepare.Plan, does map[string]any) {
 	containers := slices.Concat(p.Pod.Spec.InitContainers, p.Pod.Spec.Containers)
 	for i := range containers {
@@ -123,7 +125,8 @@ func later(p *prepare.Plan, does map[string]any) {
 		}
 	}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, code := range []int32{-1, 0, 1, 42, 142} { // 100 and above: only init containers have exited, with the code minus 100
+	// With 100 and above, only init containers have exited; their code is the number minus 100.
+	for _, code := range []int32{-1, 0, 1, 42, 142} {
 		for _, age := range []time.Duration{20 * time.Minute, 5 * time.Hour} {
 			started := map[string]bool{}
 			obs := &lifecycle.Observed{Sandboxes: []lifecycle.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}

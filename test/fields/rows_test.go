@@ -1,6 +1,6 @@
 package fields
 
-// class is how podrun treats a field.
+// class states how podrun treats a field.
 type class string
 
 const (
@@ -11,19 +11,19 @@ const (
 	leftOut   class = "left out"  // set by an API server in exported objects
 )
 
-// row is the class of a field and of all fields below it without a row.
+// row is the class of a field, and of all fields below it that have no row.
 type row struct {
 	path  string
 	class class
 	note  string
-	// try is a part of a pod that sets the field, and a part of the expected message, for
-	// fields that no pod in testdata/pods.yaml can set.
+	// try is for fields that no pod in testdata/pods.yaml can set: a part of a pod that sets the
+	// field, and a part of the expected message.
 	try, says string
-	// test is a test in another package, package.TestName, for effects that plans do not
+	// test names a test in another package (package.TestName) for an effect that plans do not
 	// show.
 	test string
-	// fixed means that the API accepts only one value, or that the value appears only in
-	// the annotation that the kubelet sets on the container.
+	// fixed means that the API accepts only one value, or that the value appears only in the
+	// annotation that the kubelet sets on the container.
 	fixed bool
 }
 

@@ -1,5 +1,5 @@
-// Package fields checks the claims of docs/pod-fields.md about every field of a Pod: the
-// list of fields is derived from the API's Go types, and each claim is tested.
+// Package fields checks the claims of docs/pod-fields.md about every field of a Pod. It derives
+// the list of fields from the API's Go types, and tests each claim.
 package fields
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// whole are structs that are single values in a manifest.
+// whole are structs that are a single value in a manifest.
 var whole = []reflect.Type{
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
 	reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[metav1.LabelSelector](),
@@ -25,8 +25,8 @@ type leaf struct {
 	of   reflect.Type
 }
 
-// leaves lists every field of a Pod that has a value, except its status, which users do
-// not write.
+// leaves lists every field of a Pod that has a value, except the fields of its status, which
+// users do not write.
 func leaves() []leaf {
 	var out []leaf
 	walk("metadata", reflect.TypeFor[metav1.ObjectMeta](), &out)
@@ -59,7 +59,7 @@ func walk(path string, t reflect.Type, out *[]leaf) {
 	}
 }
 
-// below reports whether a field is equal to another or part of it.
+// below reports whether a field equals another one or is a part of it.
 func below(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

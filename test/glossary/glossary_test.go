@@ -1,6 +1,6 @@
-// Package glossary checks that the texts for users and maintainers use the terms of the
-// field: the documents, the comments, and the string literals of the program, of which
-// help, errors, hints and events are made.
+// Package glossary checks that the texts for users and maintainers use the terms of the field.
+// It checks the documents, the comments, and the string literals of the program: help, errors,
+// hints and events consist of these.
 package glossary
 
 import (
@@ -17,13 +17,13 @@ import (
 	"testing"
 )
 
-// term is a phrase that must not be used, and its replacement.
+// term is a phrase that must not be used, and the phrase that replaces it.
 type term struct {
 	not   *regexp.Regexp
 	write string
 }
 
-// terms are those of the glossary, and riddles: words that name no actor.
+// terms are those of the glossary, and words that name no actor.
 var terms = []term{
 	{phrase(`somebody|nobody|no one who`), "a process, a user, a supervisor; no process"},
 	{phrase(`who (watches|stays|waits)`), "supervisor, podrun serve, the command that"},
@@ -56,7 +56,8 @@ var terms = []term{
 
 func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + words + `)\b`) }
 
-// allowed lists places where a phrase is correct: "file: text around it". At most 20.
+// allowed lists places where a phrase is correct: "file: text around it". It has at most 20
+// entries. At most 20.
 var allowed = []string{
 	"run/start/sandbox.go: can't get final child",             // of runc
 	"volume/emptydir.go: can't be used if container requests", // of the kubelet
@@ -105,8 +106,8 @@ func isAllowed(file, around string, used []bool) bool {
 	return false
 }
 
-// documents passes on each line of the documents, without code. Texts of Kubernetes and
-// tables of other tools' commands are not podrun's.
+// documents passes on each line of the documents, except code. It omits texts of Kubernetes and
+// tables of other tools' commands, because they are not podrun's.
 func documents(t *testing.T, check func(place, file, text string)) {
 	t.Helper()
 	var pages []string
@@ -159,8 +160,8 @@ func literals(t *testing.T, check func(place, file, text string)) {
 	})
 }
 
-// comments passes on each line of the comments of all Go files, tests too, without code
-// in quotes.
+// comments passes on each line of the comments of all Go files, including tests, except code in
+// quotes.
 func comments(t *testing.T, check func(place, file, text string)) {
 	t.Helper()
 	quoted := regexp.MustCompile("`[^`]*`|\"[^\"]*\"|'[^' ]+ [^']*'")
@@ -173,8 +174,8 @@ func comments(t *testing.T, check func(place, file, text string)) {
 	})
 }
 
-// goFiles parses each Go file that is in none of the skipped directories; line returns
-// the file and line of a position.
+// goFiles parses each Go file, except those in the skipped directories. The function line
+// returns the file and line of a position.
 func goFiles(t *testing.T, skipped []string, visit func(file string, line func(token.Pos) string, syntax *ast.File)) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -204,7 +205,7 @@ func goFiles(t *testing.T, skipped []string, visit func(file string, line func(t
 	}
 }
 
-// TestTerms checks that the terms match the wrong phrases from which they are derived, and do
+// TestTerms checks that each term matches the wrong phrases from which it is derived, and does
 // not match correct texts.
 func TestTerms(t *testing.T) {
 	matches := func(text string) bool {

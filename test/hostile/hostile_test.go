@@ -1,6 +1,5 @@
-// Package hostile measures the resources that podrun's commands use to accept or reject
-// input that was crafted to be expensive. podrun runs as a process, so that its memory
-// can be measured.
+// Package hostile measures the resources that podrun's commands use to accept or reject input
+// that was crafted to be expensive. It runs podrun as a process to measure its memory.
 package hostile
 
 import (
@@ -19,11 +18,13 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
-	_ "github.com/podrun/podrun/internal/heap" // as in the binary
+	// The binary imports this package, too.
+	_ "github.com/podrun/podrun/internal/heap"
 )
 
-// childEnv makes a process of the test binary run podrun. It names the file for the
-// process's memory usage: the value of wait4(2) includes the process that forked it.
+// childEnv is an environment variable that makes a process of the test binary run podrun. It
+// names the file for the process's memory usage. (The value of wait4(2) would include the
+// process that forked it.)
 const childEnv = "PODRUN_HOSTILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
-	for _, v := range os.Environ() { // those of the tests' real runtime
+	// Skip the variables of the real runtime of the tests.
+	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
@@ -49,12 +51,12 @@ func TestMain(m *testing.M) {
 // limits are the limits for an input.
 type limits struct {
 	time   time.Duration
-	memory int // peak resident set, MB
+	memory int // peak resident set, in MB
 }
 
 var ofDocument, ofStream = limits{2 * time.Second, 150}, limits{6 * time.Second, 500}
 
-// slack is the factor by which the test relaxes the limits, for slow and busy machines.
+// slack is the factor by which the test raises the limits on slow and busy machines.
 const slack = 2
 
 func (in input) limits() limits {
@@ -64,8 +66,8 @@ func (in input) limits() limits {
 	return ofDocument
 }
 
-// commands are those that read manifests. None of them creates anything, because the cost
-// of accepted input is not measured here.
+// commands are the commands that read manifests. None of them creates anything, because the
+// test does not measure the cost of accepted input.
 var commands = [][]string{
 	{"plan"}, {"apply", "--dry-run=client"}, {"apply", "--dry-run=server"}, {"diff"}, {"delete"}, {"create", "--dry-run=client"}, {"run", "--dry-run=server"},
 }
@@ -80,7 +82,7 @@ type measured struct {
 	said    string
 }
 
-// serveFake serves a fake runtime in a new directory, on the socket that podrun uses.
+// serveFake serves a fake runtime on the socket that podrun uses, in a new directory.
 func serveFake(t *testing.T) (base string) {
 	t.Helper()
 	base = t.TempDir()
@@ -94,9 +96,9 @@ func serveFake(t *testing.T) (base string) {
 	return base
 }
 
-// TestLimits runs each command with each input. PODRUN_TORTURE=1 tries all combinations;
-// otherwise only plan is tried with some inputs. PODRUN_HOSTILE_ONLY selects inputs whose
-// names contain it.
+// TestLimits runs each command with each input. With PODRUN_TORTURE=1, it tries all
+// combinations; otherwise it tries only plan, with some inputs. PODRUN_HOSTILE_ONLY selects
+// inputs whose names contain it.
 func TestLimits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun plans nothing")
@@ -147,7 +149,8 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	c.WaitDelay = time.Second
 	c.Env = append(os.Environ(), childEnv+"="+memory, "CONTAINER_RUNTIME_ENDPOINT=unix://"+base+"/cri.sock", "PODRUN_CONFIG="+base+"/config.yaml", "PODRUN_EVICTION_HARD=",
 		"PODRUN_ROOT_DIR="+base+"/root", "PODRUN_POD_LOGS_DIR="+base+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+base+"/links", "PODRUN_ALLOW_KUBELET=true")
-	os.Remove(memory) // of the previous command
+	// This is the file of the previous command.
+	os.Remove(memory)
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	begun := time.Now()
@@ -156,7 +159,8 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
-	status, _ := os.ReadFile(memory) // missing if the process was killed, which its exit code shows
+	// The file is missing if the process was killed; the exit code shows that.
+	status, _ := os.ReadFile(memory)
 	if peak := vmHWM.FindSubmatch(status); peak != nil {
 		kb, err := strconv.Atoi(string(peak[1]))
 		if err != nil {
@@ -167,7 +171,7 @@ func measure(t *testing.T, base string, in input, command, input []string) measu
 	return m
 }
 
-// report prints the worst cases that docs/reliability.md quotes.
+// report prints the worst results. docs/reliability.md quotes them.
 func report(results []measured) {
 	over := 0
 	for _, m := range results {
@@ -189,7 +193,7 @@ func report(results []measured) {
 	}
 }
 
-// cost returns the greater of the fractions of the two limits.
+// cost returns the greater of two fractions: each is the usage divided by its limit.
 func cost(m measured) float64 {
 	most := m.input.limits()
 	return max(m.took.Seconds()/most.time.Seconds(), float64(m.memory)/float64(most.memory))

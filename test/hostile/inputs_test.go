@@ -13,7 +13,7 @@ type input struct {
 	// text is the content of a file or, if files is set, of each file in a directory.
 	text  func() string
 	files int
-	// stream is set if it has several documents, or exceeds the maximum size of one.
+	// stream is set if the text has several documents, or exceeds the maximum size of one.
 	stream bool
 	gate   bool // included in the short test
 }
@@ -33,12 +33,12 @@ func each(n int, format string) string {
 
 func text(s string) func() string { return func() string { return s } }
 
-// list is a pod with many items in one list of a container.
+// list is a pod in which one list of a container has many items.
 func list(name, entries string) string {
 	return podHead + "  - name: c\n    image: i\n    " + name + ":\n" + entries
 }
 
-// doubling returns variables, each of which has twice the size of the previous one.
+// doubling returns variables, each of which is twice as long as the previous one.
 func doubling(n int) string {
 	return list("env", "    - {name: V0, value: xxxxxxxxxxxxxxxx}\n"+func() string {
 		var b strings.Builder
@@ -51,7 +51,7 @@ func doubling(n int) string {
 
 const mib = 1 << 20
 
-// inputs are those in faults.md (F3), in attacks.md (D8), and others.
+// inputs are the inputs in faults.md (F3) and attacks.md (D8), and others.
 func inputs() []input {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n"
 	return []input{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestQuantities: a quantity with a huge exponent in the settings is rejected
-// immediately. Kubernetes' parser would compute each of its digits for minutes.
+// TestQuantities covers a quantity in the settings that has a huge exponent: podrun must reject
+// it immediately. Kubernetes' parser would take minutes, because it computes each digit.
 func TestQuantities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun reads no pods")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTokens: the credentials of a URL on the command line appear in no file and no
-// message of podrun, because other users can read lock files and logs of CI jobs.
+// TestTokens checks that the credentials of a URL on the command line appear in no file and no
+// message of podrun, because other users can read lock files and the logs of CI jobs.
 func TestTokens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun serve does not run")
@@ -47,7 +47,8 @@ func TestTokens(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, args := range [][]string{
-		{"serve", host + "?token=t0ken"}, // names the process that holds the lock
+		// This names the process that holds the lock.
+		{"serve", host + "?token=t0ken"},
 		{"get", "--sources"}, {"get", "--sources", "-o", "json"},
 		{"apply", remote}, {"apply", "-f", remote}, {"apply", "--filename=" + remote + "," + remote}, {"run", remote}, {"plan", remote}, {"delete", "-f", remote},
 		{"apply", remote, "-o", "json"}, {"serve", remote}, {"serve", "/nowhere/" + "a", host + "?token=t0ken"},

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// byHand lists pods that a standalone kubelet cannot run, with the lines that a kubelet with an
-// API server would produce for them, and the source of each line. The tests of the recorded pods
-// cover the lines that both share.
+// byHand lists pods that a standalone kubelet cannot run. For each, it has the lines that a
+// kubelet with an API server would produce, and the source of each line. The tests of the
+// recorded pods cover all other lines.
 var byHand = map[string]struct {
 	objects, pod string
 	want         []struct{ track, line, source string }

@@ -12,9 +12,9 @@ import (
 // name is that in docs/kubelet-differences.md.
 type cause struct {
 	name string
-	// goldens are the affected goldens; nil for any.
+	// goldens are the goldens that the cause affects; nil means any.
 	goldens []string
-	// lines are the differences that it explains, in the form of difference.String.
+	// lines are the differences that the cause explains, in the form of difference.String.
 	lines *regexp.Regexp
 }
 
@@ -23,8 +23,8 @@ type touch struct{ cause, golden string }
 
 const examples = "kubernetes__content__en__examples__pods__"
 
-// causes are all causes. There must be at most eleven; a difference without a cause is an
-// error.
+// causes are all causes of differences. There must be at most eleven. A difference without a
+// cause is an error.
 var causes = []cause{
 	{
 		name: "marks of static pods",
@@ -92,7 +92,7 @@ var causes = []cause{
 	},
 }
 
-// explained reports whether a cause explains a difference, and records which.
+// explained reports whether a cause explains a difference, and records which cause does.
 func (s *tally) explained(golden string, d difference) bool {
 	for _, c := range causes {
 		if (c.goldens == nil || slices.Contains(c.goldens, golden)) && c.lines.MatchString(d.String()) {

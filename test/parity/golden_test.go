@@ -18,7 +18,7 @@ import (
 // reproduce.
 type golden struct {
 	Sandboxes  []struct{ Config map[string]any }
-	Containers map[string][]map[string]any // by name, one for each attempt
+	Containers map[string][]map[string]any // configs by container name, one for each attempt
 	Files      map[string]struct{ Text string }
 }
 
@@ -45,8 +45,8 @@ func recordings(t *testing.T, dir, set string) []string {
 	return files
 }
 
-// manifestOf returns the recorded pod: goldens of the corpus are named after its file, in
-// lower case.
+// manifestOf returns the recorded pod. The goldens of the corpus are named after the pod's
+// file, in lower case.
 func manifestOf(t *testing.T, dir, set, name string) string {
 	t.Helper()
 	if set != "corpus" {
@@ -66,15 +66,15 @@ func manifestOf(t *testing.T, dir, set, name string) string {
 	return ""
 }
 
-// readGolden reads a recording, and replaces the words in angle brackets by this test's
-// values, if these are the same throughout the recording.
+// readGolden reads a recording. It replaces words in angle brackets by this test's values if
+// they have the same value throughout the recording.
 func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// JSON may escape the angle brackets of words <…>.
+	// JSON may escape the angle brackets of such words.
 	text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
 	var g golden
 	if err := json.Unmarshal([]byte(words.Replace(text)), &g); err != nil {
@@ -98,8 +98,8 @@ func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	return out
 }
 
-// containerAsRecorded makes variables readable and sorts them by name, because the
-// kubelet sends them in random order.
+// containerAsRecorded makes variables readable. It sorts them by name, because the kubelet
+// sends them in random order.
 func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[string]any {
 	t.Helper()
 	out := asRecorded(t, config)
@@ -116,8 +116,8 @@ func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[s
 	return out
 }
 
-// flatten lists the leaves of a tree by path; empty messages are leaves, too. DNS options
-// are sorted, as in the recordings, because the kubelet's are in random order.
+// flatten lists the leaves of a tree by path. Empty messages are leaves, too. It sorts DNS
+// options, as in the recordings, because the kubelet sends them in random order.
 func flatten(prefix string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:

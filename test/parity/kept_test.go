@@ -16,9 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata from the recordings")
 
-// TestKept compares with the recordings in testdata, so that parity is tested without the
-// other recordings. Each file has the pod and, one per line, the fields that a kubelet sent;
-// TestSent uses the rest of it.
+// TestKept compares with the recordings in testdata, so that parity is tested even without the
+// other recordings. Each file contains the pod and, one per line, the fields that a kubelet
+// sent. TestSent uses the rest of the file.
 func TestKept(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -56,8 +56,8 @@ func keepReal(t *testing.T, name, manifest string, sent tracks) {
 	}
 }
 
-// kept is a recording in testdata: the pod's file, the planned fields, and all requests
-// and created files, with the recording's words.
+// kept is a recording in testdata: the pod's file, the planned fields, and all requests and
+// created files. It contains the recording's words in angle brackets.
 type kept struct {
 	manifest string
 	planned  map[string]string
@@ -88,7 +88,7 @@ func readKept(t *testing.T, file string) kept {
 	return k
 }
 
-// writeKept stores a recording without the fields in which podrun differs on purpose.
+// writeKept stores a recording without the fields in which podrun intentionally differs.
 func writeKept(t *testing.T, name, manifest string, kubelets map[string]string, sent tracks) {
 	t.Helper()
 	pod, err := os.ReadFile(manifest)

@@ -33,7 +33,7 @@ func (r *rig) cgroup() map[string]string {
 
 var (
 	randomName = regexp.MustCompile(`(containers/[^/]+)/[0-9a-f]{8}$`)
-	hostID     = regexp.MustCompile(`"hostId":\d+`) // of a user namespace: any free range
+	hostID     = regexp.MustCompile(`"hostId":\d+`) // host ID of a user namespace; any free range is correct
 	atomicDir  = regexp.MustCompile(`\.\.[0-9]{4}_[0-9_.]+`)
 )
 

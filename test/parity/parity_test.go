@@ -1,5 +1,5 @@
-// Package parity compares podrun's requests to a runtime with a kubelet's for the same
-// pods, field by field. Every difference except those in documented is an error.
+// Package parity compares, field by field, the requests that podrun and a kubelet send to a
+// runtime for the same pods. Every difference that documented does not list is an error.
 package parity
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/dns"
 )
 
-// documented are the intended differences, by a part of the field's path.
+// documented lists the intended differences. field is a substring of the field's path.
 var documented = []struct{ field, why string }{
 	{".annotations.kubernetes.io/config.", "the kubelet marks static pods with where it read them; podrun's pods are not static pods"},
 	{".annotations.podrun.dev/", "podrun marks its sandboxes, to touch no others"},
@@ -44,7 +44,8 @@ func TestParity(t *testing.T) {
 					pod := readPod(t, manifestOf(t, dir, set, name))
 					g := readGolden(t, file, words(pod))
 					if len(g.Sandboxes) == 0 {
-						refused++ // refused by the kubelet: no requests to the runtime
+						// The kubelet refused the pod and sent no requests to the runtime.
+						refused++
 						return
 					}
 					compared++
@@ -68,15 +69,15 @@ func TestParity(t *testing.T) {
 	}
 }
 
-// words maps the recording's placeholders to this test's values. The name of a static pod
-// ends with the node's, unlike in podrun.
+// words maps the words in angle brackets of the recording to this test's values. The name of a
+// static pod ends with the name of the node; in podrun it does not.
 func words(pod *corev1.Pod) *strings.Replacer {
 	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
 	return strings.NewReplacer("<UID>", uid, "<POD>", pod.Name, "<POD:63>", name.Host,
 		"<PODIP>", podIP, "<HOSTIP>", hostIP, "<NODE>", node, "<RANDOM>", random, "<ROOT>", root, "<LOGS>", logs)
 }
 
-// kubelets lists the fields of a recording: "sandbox.labels.app".
+// kubelets lists the fields that a recording contains, such as "sandbox.labels.app".
 func (g golden) kubelets() map[string]string {
 	out := map[string]string{}
 	flatten("sandbox", g.Sandboxes[0].Config, out)

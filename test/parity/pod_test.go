@@ -22,7 +22,7 @@ import (
 	"github.com/podrun/podrun/sandbox"
 )
 
-// Words of the recordings with values in this test.
+// Words of the recordings that have values in this test.
 const (
 	uid    = "8b1c7c7e-0000-4000-8000-00000000aaaa"
 	podIP  = "127.88.0.1"
@@ -33,8 +33,8 @@ const (
 	logs   = "/pod-logs"
 )
 
-// facts are those of the recording host, according to the recordings' README; the memory
-// is derived from the oom_score_adj of the Burstable containers.
+// facts are the facts of the recording host, according to the recordings' README. Its memory is
+// derived from the oom_score_adj of the Burstable containers.
 func facts() host.Facts {
 	return host.Facts{
 		NodeName: node,
@@ -61,8 +61,8 @@ func settings() nodeconfig.Settings {
 	return s
 }
 
-// readPod decodes and defaults the pod in a manifest, as a kubelet does with a file. It
-// uses the first Pod of a stream.
+// readPod decodes the pod in a manifest and sets its defaults, as a kubelet does with a file.
+// If the file is a stream, it uses the first Pod.
 func readPod(t *testing.T, file string) *corev1.Pod {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -131,8 +131,8 @@ func cgroupParent(pod *corev1.Pod) string {
 	return parent + "pod" + uid
 }
 
-// container plans one attempt of a container, with the values of the recording's runtime
-// and kubelet for data that is known only at that time.
+// container plans one attempt of a container. Data that is known only at that time has the
+// values of the recording's runtime and kubelet.
 func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.ContainerConfig {
 	t.Helper()
 	s := settings()
@@ -202,7 +202,7 @@ func (p planned) mounts() map[string]container.MountSource {
 	return out
 }
 
-// tagged returns the name with which an image is pulled.
+// tagged returns the name under which the runtime pulls an image.
 func tagged(image string) string {
 	last := image[strings.LastIndex(image, "/")+1:]
 	if strings.ContainsAny(last, ":@") {
@@ -211,7 +211,8 @@ func tagged(image string) string {
 	return image + ":latest"
 }
 
-// imageOf returns an image as in the recording's runtime: its user is part of its name.
+// imageOf returns an image as the recording's runtime has it: the image's user is part of its
+// name.
 func imageOf(image string) *runtimeapi.Image {
 	switch {
 	case strings.Contains(image, "nonroot"):

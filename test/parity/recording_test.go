@@ -26,7 +26,7 @@ type recording struct {
 	Files  map[string]podFile
 	Cgroup map[string]string
 	Events []string
-	Log    []string // why the kubelet refused the pod
+	Log    []string // the reason for which the kubelet refused the pod
 }
 
 type sandboxRequest struct {
@@ -36,8 +36,8 @@ type sandboxRequest struct {
 
 type podFile struct{ Mode, Own, Text, Link, FS string }
 
-// tracks are the lines of a recording that must be equal, line by line. Concurrent calls
-// are on different tracks:
+// tracks are the lines of a recording that must be equal, in the same order on each track.
+// Concurrent calls are on different tracks:
 //
 //	calls              the calls that act on the pod, those about images left out
 //	image NAME         the calls about one image
@@ -54,7 +54,7 @@ func (r recording) tracks() tracks {
 		method, subject, _ := strings.Cut(call, " ")
 		if method == "ImageStatus" || method == "PullImage" {
 			name, failed, _ := strings.Cut(subject, " -> ")
-			// Calls for other images may be interleaved.
+			// Calls for other images may occur in between.
 			track, line := "image "+tagged(name), strings.TrimSpace(method+" "+failed)
 			if have := out[track]; len(have) == 0 || have[len(have)-1] != line {
 				out.add(track, line)
@@ -130,7 +130,7 @@ func eventTrack(e string) string {
 	return "events"
 }
 
-// filesystem returns a mount's type with the options that a pod chooses: other options
+// filesystem returns a mount's type and the options that a pod chooses, because other options
 // depend on the host's disks.
 func filesystem(fs string) string {
 	if kind, _, _ := strings.Cut(fs, " "); kind != "tmpfs" && kind != "hugetlbfs" && fs != "" {
@@ -139,8 +139,8 @@ func filesystem(fs string) string {
 	return fs
 }
 
-// compact writes a message on one line. It omits marks of static pods, which are in every
-// request about an image without being relevant there.
+// compact writes a message on one line. It omits marks of static pods: they are in every
+// request about an image, where they are irrelevant.
 func compact(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		if image, ok := m["image"].(map[string]any); ok {
@@ -159,8 +159,8 @@ func compact(v any) string {
 	return string(raw)
 }
 
-// dedupe repeats the recorder's treatment of calls: the number of a client's retries
-// depends on timing, so at most two of a kind are kept, and no two adjacent ones.
+// dedupe treats calls as the recorder does: because the number of a client's retries depends on
+// timing, it keeps at most two equal calls, and no two adjacent ones.
 func dedupe(calls []string) []string {
 	var out []string
 	seen := map[string]int{}
@@ -173,7 +173,7 @@ func dedupe(calls []string) []string {
 	return out
 }
 
-// difference is a line that only one side has.
+// difference is a line that only one of the two sides has.
 type difference struct {
 	track, line string
 	podruns     bool // podrun has the line and the kubelet does not
@@ -218,8 +218,7 @@ func diff(track string, kubelets, podruns []string) (equal int, out []difference
 	return equal, out
 }
 
-// write converts tracks to lines of "track
-// line", and readTracks does the reverse.
+// write converts tracks to lines of the form "track line". readTracks does the reverse.
 func (t tracks) write() []byte {
 	var out strings.Builder
 	for _, track := range slices.Sorted(maps.Keys(t)) {

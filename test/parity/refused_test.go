@@ -9,9 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// refusals are the pods that the kubelet refused: words of its reason, and words of
-// podrun's. If the latter are empty, podrun runs the pod, as the kubelet would if it were
-// not a static pod (the cause "marks of static pods").
+// refusals are the pods that the kubelet refused, each with words of the kubelet's reason and
+// words of podrun's. If podrun's are empty, podrun runs the pod, as the kubelet would if the
+// pod were not a static pod (the cause "marks of static pods").
 var refusals = map[string]struct{ kubelets, podruns string }{
 	"21-hostpath-wrong-type": {"hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file", "hostPath type check failed: /tmp/crioracle-host/file.txt is not a socket file"},
 	"31-config-refs":         {"static pods may not reference configmaps", `configmap "cm" not found`},
@@ -39,7 +39,7 @@ var refusals = map[string]struct{ kubelets, podruns string }{
 
 const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
 
-// TestRefused compares the reasons for refusing pods with the recordings in testdata.
+// TestRefused compares the reasons for which pods are refused with the recordings in testdata.
 func TestRefused(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
@@ -132,8 +132,8 @@ func compareRefusal(t *testing.T, name, manifest, said string) {
 	}
 }
 
-// thisHostRefuses reports whether the recorded reason for which the kubelet refused the pod
-// also applies on this host.
+// thisHostRefuses reports whether the kubelet's recorded reason for refusing the pod also
+// applies to this host.
 func thisHostRefuses(t *testing.T, reason string) bool {
 	t.Helper()
 	switch reason {

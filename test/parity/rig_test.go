@@ -28,19 +28,20 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// settle is the time without acting calls after which the pod is removed, as in the kubelet's
-// recordings.
+// settle is the time without acting calls after which the test removes the pod, as in the
+// kubelet's recordings.
 const settle = 3 * time.Second
 
-// rig is a host for one pod, with a runtime that responds like the one with which the
-// kubelet was recorded.
+// rig is a host for one pod. Its runtime responds like the one with which the kubelet was
+// recorded.
 type rig struct {
 	t        *testing.T
 	world    world
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
 	images   map[string]string // names by ID
-	uid      string            // the pod's, after the request for its sandbox
+	// UID of the pod, after the request for its sandbox
+	uid string
 
 	mu     sync.Mutex
 	events []string
@@ -81,8 +82,9 @@ func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 	return r
 }
 
-// addImages creates every image of the pod, with two exceptions: images named absent exist
-// only in a registry, and images named broken exist nowhere. The user is part of the name.
+// addImages creates every image of the pod. Two kinds are exceptions: images named absent exist
+// only in a registry, and images named broken exist nowhere. The user of an image is part of
+// its name.
 func (r *rig) addImages(pod *corev1.Pod) {
 	names := []string{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -140,8 +142,8 @@ func (r *rig) addSeccomp(pod *corev1.Pod) {
 	}
 }
 
-// script makes containers run until they are stopped, except those whose names begin with
-// init and those whose exit the pod's annotation specifies.
+// script determines how long containers run: until podrun stops them, except containers whose
+// names begin with init, and those whose exit the pod's annotation specifies.
 func (r *rig) script(pod *corev1.Pod) {
 	codes := map[string]string{}
 	for end := range strings.SplitSeq(pod.Annotations["crioracle/exits"], ",") {
@@ -188,12 +190,12 @@ func (r *rig) engine() *run.Engine {
 	}}
 }
 
-// eventNoise is the part in which two events of a kind differ.
+// eventNoise is the part of an event in which two events of the same kind differ.
 var eventNoise = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9.]+m?s\b`)
 
-// live applies the pod as `podrun apply --wait=completed` does, until it is settled, and
-// deletes it. It returns the requests and the created files. The error is apply's, for a
-// pod that could not be started.
+// live applies the pod as `podrun apply --wait=completed` does. It waits until no acting call
+// arrives any longer, and deletes the pod. It returns the requests and the created files. If
+// the pod could not be started, the error is apply's.
 func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
@@ -227,7 +229,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 
 var errSettled = errors.New("nothing more comes")
 
-// watch cancels the context when no acting call has been received for a while.
+// watch cancels the context when no acting call has arrived for a while.
 func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for last := time.Now(); time.Since(last) <= settle; {
 		select {
@@ -251,21 +253,21 @@ func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	cancel(errSettled)
 }
 
-// acting are the calls that a recording keeps. The others only read, or clean up.
+// acting are the calls that a recording keeps. The others only read or clean up.
 var acting = map[string]bool{
 	"RunPodSandbox": true, "StopPodSandbox": true, "CreateContainer": true, "StartContainer": true, "StopContainer": true,
 	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
 }
 
-// ofSandboxImage reports whether a call queries the runtime's own image, which concerns
-// the host rather than a pod.
+// ofSandboxImage reports whether a call queries the runtime's sandbox image. Such a call
+// concerns the host and not a pod.
 func ofSandboxImage(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetImage().GetImage() == critest.SandboxImage
 }
 
-// detailed reports whether a call queries an image's configuration, which is a fact for
-// admission and not part of starting a container.
+// detailed reports whether a call queries an image's configuration. Such a call reads a fact
+// for admission, and is not part of starting a container.
 func detailed(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetVerbose()
@@ -326,8 +328,8 @@ func (r *rig) sent(rec *recording) {
 	rec.Calls = dedupe(rec.Calls)
 }
 
-// sortAhead puts the start of a container before the creation of the next one if both begin at the same
-// instant: podrun sends both concurrently (run/start/ahead.go), so their order varies, whereas a kubelet
+// If the start of a container and the creation of the next one begin at the same instant, sortAhead puts
+// the start first. podrun sends both concurrently (run/start/ahead.go), so their order varies; a kubelet
 // sends the creation after the start. Each call is compared; test/engine.TestCreateAhead checks the
 // times of the calls.
 func sortAhead(calls []critest.Call) {
@@ -339,9 +341,9 @@ func sortAhead(calls []critest.Call) {
 	}
 }
 
-// sortStops sorts concurrent StopContainer calls by the names of the containers, because
-// their order varies. Calls that begin at the same instant are concurrent, however
-// quickly they return.
+// sortStops sorts concurrent StopContainer calls by the names of the containers, because their
+// order varies. Calls that begin at the same instant are concurrent, however quickly they
+// return.
 func sortStops(calls []critest.Call) {
 	for i := 0; i < len(calls); i++ {
 		j := i
@@ -358,8 +360,8 @@ func sortStops(calls []critest.Call) {
 	}
 }
 
-// normal replaces values for which the recordings have words, and that differ within the
-// pod.
+// normal replaces image names, random names and the cgroup root by what the recordings have in
+// their place.
 func (r *rig) normal(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -25,8 +25,8 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// TestSent runs the pods whose recordings are in testdata end to end, and compares the
-// requests to the runtime and the files on the host with those of the kubelet.
+// TestSent runs the pods whose recordings are in testdata end to end. It compares the requests
+// to the runtime and the files on the host with those of the kubelet.
 func TestSent(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
@@ -44,9 +44,9 @@ func TestSent(t *testing.T) {
 	total.report(t)
 }
 
-// TestSentKeptReal does the same with the recordings of a real containerd in testdata.
-// Only there can it be observed that a sidecar gets two seconds if the app containers
-// used the whole grace period, because the fake's containers exit immediately.
+// TestSentKeptReal does the same with the recordings of a real containerd in testdata. Only
+// these show that a sidecar gets two seconds if the app containers used the whole grace period,
+// because the fake's containers exit immediately.
 func TestSentKeptReal(t *testing.T) {
 	needsHost(t)
 	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.txtar"))
@@ -95,7 +95,7 @@ func sentSet(t *testing.T, set string) {
 	total.report(t)
 }
 
-// needsHost skips the test if the recordings' cgroups cannot be created.
+// needsHost skips the test if the test cannot create the recordings' cgroups.
 func needsHost(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -170,7 +170,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 	podruns, words, refused := sentOf(t, pod, asText(t, pod), w)
 	if words == nil {
 		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
-		// If podrun does not refuse the pod, its actions are compared, too.
+		// If podrun does not refuse the pod, the test also compares its actions.
 		if w.bare = false; name == invalidImage {
 			pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
 		}
@@ -208,8 +208,8 @@ func (s *tally) differs(t *testing.T, name string, d difference) {
 	t.Errorf("%s: %s", name, d)
 }
 
-// hostValues are values that depend on the recording host. TestParity compares them with
-// its facts.
+// hostValues are fields whose values depend on the recording host. TestParity compares them
+// with the facts of that host.
 var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
 	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
 
@@ -227,8 +227,8 @@ func recordedHere(t *testing.T) bool {
 	return runtime.NumCPU() == 2 && strings.Contains(string(memory), " 24684092 kB") && string(hosts) == facts().EtcHosts
 }
 
-// invalidImage is the golden with a container "invalid", whose image name makes podrun
-// refuse the pod.
+// invalidImage is a golden with a container "invalid". podrun refuses the pod because of the
+// name of the container's image.
 const invalidImage = "28-image-policies"
 
 // hugePages returns the number of free 2Mi pages.
@@ -245,7 +245,7 @@ func hugePages(t *testing.T) int {
 	return n
 }
 
-// sorted sorts lines without a fixed order after their words were replaced by values.
+// sorted sorts lines that have no fixed order, after their words were replaced by values.
 func sorted(track string, lines []string) []string {
 	if slices.Contains([]string{"images", "pulls", "probes", "files", "cgroup"}, track) {
 		slices.Sort(lines)
@@ -256,7 +256,8 @@ func sorted(track string, lines []string) []string {
 // recordedHost is the directory of the recorded pods' hostPath volumes.
 const recordedHost = "/tmp/crioracle-host"
 
-// sentFor runs a pod. The error is the reason if podrun did not start it.
+// sentFor runs a pod, and returns its tracks. If podrun did not start the pod, the error is the
+// reason.
 func sentFor(t *testing.T, pod *corev1.Pod) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
 	return sentOf(t, pod, asText(t, pod), world{})
@@ -273,14 +274,14 @@ func asText(t *testing.T, pod *corev1.Pod) []byte {
 
 // world describes the behavior of a recording's runtime.
 type world struct {
-	// real makes containers behave as their commands specify, as in containerd. Otherwise
-	// their names and the pod's annotation determine their behavior.
+	// real makes containers behave as their commands specify, as in containerd. Without it, the
+	// names of the containers and the pod's annotation determine their behavior.
 	real bool
-	// starts is the number of container starts after which the recording stops; 0 means that it
-	// stops when the pod is settled.
+	// starts is the number of container starts after which the recording stops. 0 means that it
+	// stops when no acting call arrives any longer.
 	starts int
-	// bare has none of the pod's seccomp profiles, and a runtime that declares in advance
-	// which images are present.
+	// bare means that the host has none of the pod's seccomp profiles, and that the runtime states
+	// in advance which images are present.
 	bare bool
 }
 
@@ -306,8 +307,8 @@ func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, w
 	return sent, words, refused
 }
 
-// hostDir creates the files for those volumes, on a shared mount, as on a host of
-// containers.
+// hostDir creates the files for the hostPath volumes. They are on a shared mount, as on a host
+// of containers.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -327,9 +328,9 @@ func hostDir(t *testing.T) string {
 	return dir
 }
 
-// prepared creates the pod's hostPath volumes below host. It removes the types in pods of
-// the corpus, whose directories may not exist on a machine: podrun would create them, and
-// the runtime does not receive the types.
+// prepared makes the pod's hostPath volumes directories below host. For pods of the corpus, it
+// removes the types of these volumes: their directories may not exist on this machine, and
+// podrun would create them. The runtime does not receive the types.
 func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -345,7 +346,7 @@ func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	return pod
 }
 
-// words maps the recordings' placeholders to their values in this run.
+// words maps the words of the recordings to their values in this run.
 func (r *rig) words(pod *corev1.Pod) *strings.Replacer {
 	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
 	return strings.NewReplacer("<UID>", r.uid, "<POD>", pod.Name, "<POD:63>", name.Host,

@@ -17,11 +17,11 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// TestHardened plans all pods in testdata/script on a host that supports user namespaces,
-// with and without the hardened profile, and compares the effect of the profile with
-// testdata/hardened.txt: each pod runs, with or without a user namespace, or is refused.
-// It omits pods that this host refuses without the profile. A pod that is not in the
-// file, such as one in a new script, may have any outcome.
+// TestHardened plans all pods in testdata/script with and without the hardened profile, on a
+// host that supports user namespaces. It compares the effect of the profile with
+// testdata/hardened.txt: each pod runs with a user namespace, runs without one, or is refused.
+// It omits pods that this host refuses without the profile. If a pod is not in the file, for
+// example because its script is new, it may have any outcome.
 func TestHardened(t *testing.T) {
 	const wanted = "testdata/hardened.txt"
 	f := facts(t, &txtar.Archive{})

@@ -1,5 +1,5 @@
-// Package plan has golden plans: each file has a pod, the facts of a host, and podrun's
-// plan including CRI messages.
+// Package plan has golden plans. Each file contains a pod, the facts of a host, and podrun's
+// plan including the CRI messages.
 package plan
 
 import (
@@ -24,9 +24,9 @@ import (
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")
 
-// TestGolden plans the pod.yaml of each file in testdata with the facts in facts.yaml
-// (those of the directory, overridden by the file's own) and the settings in
-// kubelet.yaml, and compares the plan with want.yaml.
+// TestGolden plans the pod.yaml of each file in testdata, and compares the plan with want.yaml.
+// The facts are those in facts.yaml of the directory, overridden by the file's own. The
+// settings are in kubelet.yaml.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

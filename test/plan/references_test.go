@@ -26,14 +26,15 @@ spec:
 `
 
 // references are the pods that a standalone kubelet refuses because it has no API server
-// (kubelet-golden 31 to 34 and 42, and 22), with the requests and files of a kubelet with
-// an API server, derived manually from its sources.
+// (kubelet-golden 31 to 34 and 42, and 22). Each has the requests and files of a kubelet with
+// an API server, which were derived manually from the kubelet's source.
 var references = map[string]struct {
 	manifest string
 	env      []string // as sent
-	mounts   []string // container path, path below the pod's directory, and ro
+	// container path, path below the pod's directory, and ro if it is read-only
+	mounts   []string
 	files    []string // volume: mode path bytes
-	problems []string // problems that refuse the pod
+	problems []string // problems for which podrun refuses the pod
 }{
 	"22-downward": {
 		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: downward, labels: {b: two, a: one}, annotations: {note: "quoted \"text\""}},
@@ -112,7 +113,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// view is the part of a printed plan that is compared.
+// view is the part of a printed plan that the test compares.
 type view struct {
 	Volumes struct {
 		Volumes []struct {

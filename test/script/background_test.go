@@ -19,7 +19,7 @@ type background struct {
 	done           chan error
 }
 
-// buffer can be read while a command writes to it.
+// buffer can be read while a command is writing to it.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -38,12 +38,13 @@ func (b *buffer) String() string {
 }
 
 func (b *background) kill() {
-	_ = b.cmd.Process.Kill() // it may have exited
+	// It may have exited.
+	_ = b.cmd.Process.Kill()
 	<-b.done
 }
 
-// start NAME COMMAND [ARG...] starts a command in the background. Unlike with
-// testscript's own &, scripts can wait for its output and check its exit code.
+// start NAME COMMAND [ARG...] starts a command in the background. Unlike after testscript's own
+// &, a script can wait for the command's output and check its exit code.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "start NAME COMMAND [ARG...]")
 	c, err := commandOf(ts, args[1], args[2:])
@@ -88,8 +89,8 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }
 
-// finish NAME CODE|SIGNAL waits until a command exits or is killed by a signal; stdout
-// and stderr are then its output.
+// finish NAME CODE|SIGNAL waits until a command exits or a signal kills it. After that, stdout
+// and stderr are the command's output.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
 	b := started(ts, args[0])
@@ -104,8 +105,8 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until PATTERN COMMAND [ARG...] repeats a command until its output matches, at
-// increasing intervals, because each run takes time from the process that it waits for.
+// until PATTERN COMMAND [ARG...] repeats a command until its output matches. The intervals
+// increase, because each run takes processor time from the process for which it waits.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])

@@ -33,8 +33,8 @@ import (
 	"github.com/podrun/podrun/internal/workflow/workflowtest"
 )
 
-// patience is the time limit for an expected event. An emulated machine (test/guest) is
-// slower and specifies a factor.
+// patience is the time limit for an event that a test expects. An emulated machine (test/guest)
+// is slower, and specifies a factor.
 var patience = 2 * time.Minute * slowness
 
 var slowness = func() time.Duration {
@@ -45,7 +45,7 @@ var slowness = func() time.Duration {
 	return time.Duration(max(n, 1))
 }()
 
-// commands are the additional commands of scripts.
+// commands are the commands of scripts that this package adds to those of testscript.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"exits":       exits,
 	"as":          as,
@@ -74,7 +74,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"mounted":     mounted,
 }
 
-// want checks the number of arguments of a command and whether it is negated.
+// want checks the number of arguments of a command, and whether the script negates the command.
 func want(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
 	if neg || len(args) < n {
 		ts.Fatalf("usage: %s", usage)
@@ -93,7 +93,8 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	if errors.As(err, &exit) {
 		got = exit.ExitCode()
 		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-			// As in a shell: a signal may arrive before podrun handles it.
+			// If a signal terminates podrun before podrun handles signals, the code is 128 plus the
+			// signal, as in a shell.
 			if got = 128 + int(w.Signal()); w.Signal() == signals[want] {
 				return
 			}
@@ -106,14 +107,14 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	}
 }
 
-// as UID CODE COMMAND [ARG...] is exits, as another user.
+// as UID CODE COMMAND [ARG...] does what exits does, as another user.
 func as(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "as UID CODE COMMAND [ARG...]")
 	uid, err := strconv.ParseUint(args[0], 10, 32)
 	ts.Check(err)
 	c, err := commandOf(ts, args[2], args[3:])
 	ts.Check(err)
-	// Both were created only for the user that runs the tests.
+	// Both directories were created only for the user that runs the tests.
 	ts.Check(os.Chmod(filepath.Dir(filepath.Dir(c.Path)), 0o711))
 	ts.Check(os.Chmod(filepath.Dir(of(ts).work), 0o711))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
@@ -135,7 +136,8 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 			c.Env = append(c.Env, name+"="+v)
 		}
 	}
-	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} { // empty is a value: it disables the default
+	// The empty value is significant: it disables the default.
+	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} {
 		c.Env = append(c.Env, name+"="+ts.Getenv(name))
 	}
 	return c, nil
@@ -145,7 +147,7 @@ var faults = map[string]critest.When{"before": critest.Before, "after": critest.
 	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
 
 // fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls of
-// the fake fail; none removes the faults of the method. Before is an outage, during which podrun
+// the fake fail. none removes the faults of the method. before is an outage, during which podrun
 // may retry the call; error is an error of the call itself.
 func fault(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "fault METHOD before|error|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
@@ -175,8 +177,8 @@ func fault(ts *testscript.TestScript, neg bool, args []string) {
 	s.faults[args[0]] = append(s.faults[args[0]], s.fake.Fault(args[0], f))
 }
 
-// calls [METHOD...] prints the fake's calls of these methods since the last use of calls;
-// without a method, those that change something.
+// calls [METHOD...] prints the fake's calls of these methods since the last use of calls.
+// Without a method, it prints the calls that change something.
 func calls(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "calls [METHOD...]")
 	names := of(ts).fake.Changes()
@@ -184,7 +186,8 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 		names = of(ts).fake.CallNames(args...)
 	}
 	of(ts).fake.ForgetCalls()
-	ts.Stdout() // clear the previous output, even if nothing is printed
+	// This clears the previous output, even if nothing is printed.
+	ts.Stdout()
 	for _, n := range names {
 		fmt.Fprintln(ts.Stdout(), n)
 	}
@@ -220,7 +223,7 @@ func sandboxID(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), newest.Id)
 }
 
-// httpget URL waits for a response and prints its body; ! httpget expects no response.
+// httpget URL waits for a response and prints its body. httpget expects no response.
 func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 1, "httpget URL")
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -242,9 +245,9 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
-// lastPort is below the kernel's ephemeral range (ip_local_port_range), in which a port
-// could be in use when a pod requires it. It is also below the ports of the documents'
-// recipes, 18080 and up, which run concurrently.
+// lastPort is below the kernel's range of ephemeral ports (ip_local_port_range): another
+// process could use a port of that range when a pod requires it. It is also below the ports of
+// the recipes in the documents, 18080 and up, which run at the same time.
 var lastPort atomic.Int32
 
 func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
@@ -260,9 +263,9 @@ func freePort() (string, error) {
 	return "", errors.New("no free port")
 }
 
-// listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix
-// socket, until the script ends. It responds to HTTP requests with the script's files and
-// with "hello" at /hook, serves gRPC without services, or does not respond.
+// listen ADDRESS http|grpc|silent listens on a TCP address, or on the path of a unix socket,
+// until the script ends. With http, it responds with the script's files, and with "hello" at
+// /hook. With grpc, it serves gRPC without services. With silent, it does not respond.
 func listen(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "listen ADDRESS http|grpc|silent")
 	network := "tcp"
@@ -330,7 +333,7 @@ func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), string(data))
 }
 
-// longbackoff increases the back-off of failed images as after many failures.
+// longbackoff increases the back-off of failed images to what it would be after many failures.
 func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "longbackoff")
 	files, err := filepath.Glob(filepath.Join(ts.Getenv("PODRUN_ROOT_DIR"), "image-backoff", "*.json"))
@@ -405,7 +408,7 @@ func save(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// unstable are the values that differ between runs, and their replacements.
+// unstable are the values that differ between runs, with their replacements.
 var unstable = []struct {
 	pattern *regexp.Regexp
 	word    string
@@ -416,8 +419,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
 }
 
-// stable FILE TO writes FILE to TO, with values that differ between runs replaced, and
-// values of variables replaced by their names.
+// stable FILE TO writes FILE to TO. It replaces values that differ between runs, and replaces
+// values of variables by the names of the variables.
 func stable(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "stable FILE TO")
 	text := ts.ReadFile(args[0])
@@ -430,12 +433,12 @@ func stable(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
-// cgroup FILE UID prints a file in the pod's cgroup, in the hierarchy that has it.
+// cgroup FILE UID prints a file in the pod's cgroup, from the hierarchy that has the file.
 func readGroup(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "cgroup FILE UID")
 	for _, dir := range of(ts).groups() {
 		data, err := os.ReadFile(filepath.Join(dir, args[0]))
-		// A slice's name has dashes only between its levels.
+		// In a slice's name, dashes only separate its levels.
 		name := filepath.Base(dir)
 		if (strings.Contains(name, args[1]) || strings.Contains(name, strings.ReplaceAll(args[1], "-", "_"))) && err == nil {
 			fmt.Fprintf(ts.Stdout(), "%s", data)
@@ -451,7 +454,8 @@ func mounted(ts *testscript.TestScript, neg bool, args []string) {
 	mounts, err := of(ts).mounts()
 	ts.Check(err)
 	slices.Sort(mounts)
-	ts.Stdout() // clear the previous output, even if nothing is mounted
+	// This clears the previous output, even if nothing is mounted.
+	ts.Stdout()
 	for _, m := range mounts {
 		fmt.Fprintln(ts.Stdout(), m)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// checkLeaks fails a script that leaves anything of its pods behind, and removes the
-// leftovers, so that they do not affect the next run.
+// checkLeaks fails a script that leaves objects of its pods behind. It removes these, so that
+// they do not affect the next run.
 func (s *script) checkLeaks(t testscript.T) {
 	for _, b := range s.background {
 		b.kill()
@@ -39,7 +39,8 @@ func (s *script) checkLeaks(t testscript.T) {
 	s.client.Close()
 	failed, ok := t.(interface{ Failed() bool })
 	if len(left) == 0 || ok && failed.Failed() {
-		return // a failed script has leftovers
+		// A failed script has leftovers.
+		return
 	}
 	t.Log("left behind:\n\t" + strings.Join(left, "\n\t"))
 	t.FailNow()
@@ -52,8 +53,8 @@ func note(err error) []string {
 	return []string{err.Error()}
 }
 
-// leftOnRuntime lists the sandboxes of the script's namespaces and of its root directory
-// and, as text, all leftovers including containers.
+// leftOnRuntime lists the sandboxes that remain in the script's namespaces and of its root
+// directory. As text, it also lists all leftovers, including containers.
 func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	all, err := s.client.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	return sandboxes, left
 }
 
-// leftInDirs lists pods' directories and logs.
+// leftInDirs lists directories and logs of pods.
 func (s *script) leftInDirs() []string {
 	var left []string
 	for _, dir := range []string{"root/pods", "logs/pods", "logs/containers"} {
@@ -104,8 +105,8 @@ func (s *script) leftInDirs() []string {
 // script's pods.
 func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
 
-// mounts lists the mount points below the script's directory, and that of its Secrets,
-// the last first.
+// mounts lists the mount points below the script's directory and below the directory of its
+// Secrets, the last one first.
 func (s *script) mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *script) mounts() ([]string, error) {
 	return found, nil
 }
 
-// groups lists the cgroups at and below the script's root, the deepest first. With the
+// groups lists the script's cgroup root and the cgroups below it, the deepest first. With the
 // systemd driver, /a/b is the slice a-b below the slice a.
 func (s *script) groups() []string {
 	outer, inner := filepath.Split(s.cgroupRoot)
@@ -137,7 +138,8 @@ func (s *script) groups() []string {
 			if err == nil && d.IsDir() {
 				found = append(found, path)
 			}
-			return nil // another process has removed it
+			// Another process has removed it.
+			return nil
 		})
 		found = append(found, note(err)...)
 	}
@@ -145,7 +147,7 @@ func (s *script) groups() []string {
 	return found
 }
 
-// clean removes leftovers. It ignores errors, because the leftovers were reported before.
+// clean removes leftovers. It ignores errors, because the leftovers have already been reported.
 func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) {
 	for _, id := range sandboxes {
 		_ = s.client.StopPodSandbox(ctx, id)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLiveView: on a terminal, get -w and top -w are live views, which keys sort; q, Ctrl-C and
-// SIGTERM end them and restore the terminal.
+// TestLiveView checks that on a terminal, get -w and top -w are live views that keys can sort,
+// and that q, Ctrl-C and SIGTERM end them and restore the terminal.
 func TestLiveView(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -47,7 +47,8 @@ func TestLiveView(t *testing.T) {
 	}
 }
 
-// TestLiveViewResizes: the view follows the size of the terminal, and truncates lines.
+// TestLiveViewResizes checks that the view follows the size of the terminal, and truncates
+// lines.
 func TestLiveViewResizes(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -67,7 +68,8 @@ func TestLiveViewResizes(t *testing.T) {
 	w.run("get -w", "exit code 0")
 }
 
-// TestWatchWithoutTerminal: without a terminal, --watch prints lines without control sequences.
+// TestWatchWithoutTerminal checks that without a terminal, --watch prints lines without control
+// sequences.
 func TestWatchWithoutTerminal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root")
@@ -94,14 +96,16 @@ func TestWatchWithoutTerminal(t *testing.T) {
 		if text := out.String(); !pattern.MatchString(text) {
 			t.Errorf("podrun %s: no %q in:\n%q", command, want, text)
 		}
-		_ = c.Process.Signal(syscall.SIGINT) // it may have exited
+		// It may have exited.
+		_ = c.Process.Signal(syscall.SIGINT)
 		if err := c.Wait(); c.ProcessState.ExitCode() != 130 {
 			t.Errorf("podrun %s: %v", command, err)
 		}
 	}
 }
 
-// signal signals podrun in the terminal: the child of its shell.
+// signal sends a signal to the podrun in the terminal, which is the child of the terminal's
+// shell.
 func (w *terminal) signal(sig syscall.Signal) {
 	w.t.Helper()
 	shell := strings.TrimSpace(w.tmux("display-message", "-p", "#{pane_pid}"))

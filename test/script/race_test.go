@@ -19,9 +19,9 @@ import (
 // racers is the number of concurrent podrun processes.
 const racers = 16
 
-// TestProcessesRaceForReservations: of sixteen processes that apply one pod each, as many
-// succeed as fit, and the others are refused with the reason: admission and reservation
-// are atomic across processes.
+// TestProcessesRaceForReservations starts sixteen processes that apply one pod each. As many
+// must succeed as fit on the host, and the others must be refused with the reason: admission
+// and reservation are atomic across processes.
 func TestProcessesRaceForReservations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -32,7 +32,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 		room            int
 		reason          string
 	}{
-		// 600m of each CPU of the host: a second pod does not fit.
+		// Each pod requests 600m for each CPU of the host, so a second pod does not fit.
 		{"the last CPU", fmt.Sprintf(`resources: {requests: {cpu: %dm}}`, 600*onlineCPUs(t)), nil, 1, "Node didn't have enough resource: cpu"},
 		{"a port", `ports: [{containerPort: 80, hostPort: 31997}]`, nil, 1, "port 31997/TCP of the host is taken by pod default/racer-"},
 		{"the number of pods", `resources: {}`, []string{"--max-pods=5"}, 5, "Node didn't have enough resource: pods"},
@@ -64,8 +64,8 @@ func TestProcessesRaceForReservations(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForReservationsAgain: existing pods that are restarted or replaced by
-// larger ones are also admitted one after the other.
+// TestProcessesRaceForReservationsAgain does the same with existing pods: they are restarted,
+// or replaced by larger ones, and must be admitted one after the other.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -116,8 +116,8 @@ func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	}
 }
 
-// TestProcessesInOppositeOrder: two commands with the same pods in opposite order do not
-// deadlock.
+// TestProcessesInOppositeOrder checks that two commands with the same pods in opposite order do
+// not deadlock.
 func TestProcessesInOppositeOrder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
@@ -165,7 +165,8 @@ func newRace(t *testing.T) *race {
 		t.Fatal(err)
 	}
 	r := &race{t: t, runtime: critest.New(), program: filepath.Join(dir, "podrun")}
-	if err := os.Symlink(self, r.program); err != nil { // podrun under that name, by TestMain
+	// This is podrun under that name, because of TestMain.
+	if err := os.Symlink(self, r.program); err != nil {
 		t.Fatal(err)
 	}
 	r.runtime.AddImage(critest.Image{Name: "registry.example/app:1", Entrypoint: []string{"/server"}})
@@ -173,7 +174,7 @@ func newRace(t *testing.T) *race {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The environment is empty: it could select the tests' real runtime.
+	// The environment is empty, because it could select the real runtime of the tests.
 	r.env = append(r.env, "PATH="+os.Getenv("PATH"), "CONTAINER_RUNTIME_ENDPOINT=unix://"+filepath.Join(dir, "cri.sock"),
 		fmt.Sprintf("PODRUN_CGROUP_ROOT=/podrunrace%d", os.Getpid()),
 		"PODRUN_ROOT_DIR="+filepath.Join(dir, "root"), "PODRUN_POD_LOGS_DIR="+filepath.Join(dir, "logs"),
@@ -196,7 +197,8 @@ func (r *race) apply(i int, container string, flags []string) (output string, co
 
 // run runs podrun as a separate process.
 func (r *race) run(stdin string, args ...string) (output string, code int) {
-	const limit = 4 // times the patience, because many processes share the CPUs
+	// a multiple of patience, because many processes share the CPUs
+	const limit = 4
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit*patience)
 	if r.t.Context().Err() != nil { // in a cleanup
 		ctx, cancel = context.WithTimeout(context.Background(), limit*patience)

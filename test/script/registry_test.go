@@ -28,9 +28,9 @@ import (
 // registryUser is the user of the private registries in scripts.
 const registryUser, registryPassword, registryToken = "puller", "pa55w0rd-of-puller", "t0ken-of-puller"
 
-// privateRegistries starts two registries that require credentials as proxies for the
-// test registry: $BASIC with a password, $TOKEN with a token that requires a password.
-// The fake runtime has no registry, and instead has images that require the password.
+// privateRegistries starts two proxies for the test registry. They are registries that require
+// credentials: $BASIC requires a password, and $TOKEN a token, which in turn requires a
+// password. The fake runtime has no registry; it has images that require the password.
 func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[string]string) error {
 	vars["REGISTRY_USER"], vars["REGISTRY_PASSWORD"] = registryUser, registryPassword
 	vars["ENCODED_AUTH"] = base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
@@ -49,15 +49,16 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 	return nil
 }
 
-// serveHTTP serves on loopback until the script ends.
+// serveHTTP serves a handler on loopback until the script ends.
 func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
 	var l net.Listener
 	for tries := 0; l == nil; tries++ {
-		port, err := freePort() // one for which hack/crio configures CRI-O
+		// This is a port for which hack/crio configures CRI-O.
+		port, err := freePort()
 		if err != nil {
 			return "", err
 		}
-		// Another process may have taken the port just now.
+		// Another process may have just taken the port.
 		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err != nil && tries == 10 {
 			return "", err
 		}
@@ -104,8 +105,8 @@ func byToken(next http.Handler) http.Handler {
 	})
 }
 
-// saveImage IMAGE NAME FILE writes an image from a registry to a docker-archive with
-// another name and a changed config, so that it is a different image.
+// saveImage IMAGE NAME FILE writes an image from a registry to a docker-archive. The copy has
+// another name and a changed config, so it is a different image.
 func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "saveimage IMAGE NAME FILE")
 	from, err := name.ParseReference(args[0], name.Insecure)
@@ -120,8 +121,8 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // saveOCI IMAGE NAME DIR [PLATFORM] writes an image from a registry to an OCI layout with
-// another name; its index lists platforms that the layout does not contain. If PLATFORM is
-// given, the image is labeled as an image for that platform.
+// another name. The layout's index lists platforms that the layout does not contain. If
+// PLATFORM is given, the layout labels the image as one for that platform.
 func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")
@@ -141,7 +142,7 @@ func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: is}})
 	dir, err := layout.Write(ts.MkAbs(args[2]), empty.Index)
 	ts.Check(err)
-	// This variant for another machine is missing in the layout.
+	// The layout does not contain this variant for another machine.
 	other, err := random.Image(10, 1)
 	ts.Check(err)
 	more := mutate.AppendManifests(index, mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}})

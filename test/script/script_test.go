@@ -23,8 +23,8 @@ import (
 	"github.com/podrun/podrun/internal/heap"
 )
 
-// TestMain lets scripts run podrun as a separate process: the test binary under the name
-// podrun.
+// TestMain lets scripts run podrun as a separate process: it is the test binary, started under
+// the name podrun.
 func TestMain(m *testing.M) {
 	// In a guest, testdata is in the directory of the test binary.
 	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 }
 
 // runAtOnce sets the default of -parallel to three scripts per CPU instead of one, because
-// scripts mostly wait. On an emulated machine, scripts use the CPU most of the time, so it
-// remains one script per CPU.
+// scripts mostly wait. On an emulated machine, scripts use the CPU most of the time, so the
+// default remains one per CPU.
 func runAtOnce() {
 	if slowness > 1 {
 		return
@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
-			// Not after each script, because another one may be creating a cgroup below
+			// Do not do this after each script, because another script may be creating a cgroup below
 			// it.
 			t.Cleanup(func() {
 				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
@@ -81,8 +81,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O,
-// for which `make test`, hack/with-runtime or `hack/crio up` set the environment.
+// TestScriptsOnRuntime runs the same scripts with a real runtime, containerd or CRI-O. `make
+// test`, hack/with-runtime or `hack/crio up` set the environment for that.
 func TestScriptsOnRuntime(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
@@ -101,12 +101,13 @@ func TestScriptsOnRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.profile.Name = v.GetRuntimeName()
-	t.Parallel() // with those of the fake
+	// in parallel with the scripts on the fake
+	t.Parallel()
 	testscript.Run(t, h.params())
 }
 
 // TestScriptsOnEmbedded runs the scripts with the runtime of the podrun-bundle in
-// PODRUN_TEST_BUNDLE; images come from the registry of hack/with-runtime.
+// PODRUN_TEST_BUNDLE. Images come from the registry of hack/with-runtime.
 func TestScriptsOnEmbedded(t *testing.T) {
 	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
 	h := &harness{
@@ -129,20 +130,21 @@ func TestScriptsOnEmbedded(t *testing.T) {
 	t.Cleanup(func() { podrun("runtime", "down", "--force") })
 	h.endpoint = podrun("runtime", "up")
 	podrun("image", "pull", h.image, h.httpImage, h.registry+"/busybox:nonroot", h.registry+"/busybox:username")
-	// Subtests run after the group function returns, but before the cleanup.
+	// Parallel subtests run after the group's function has returned, but before the cleanup.
 	t.Run("script", func(t *testing.T) { testscript.Run(t, h.params()) })
 }
 
 // harness is the state that the scripts of one run share. Without an endpoint, each
 // script gets a fake runtime.
 type harness struct {
-	profile                    critest.Profile // of the fake; for a real runtime only the name
+	// profile of the fake; on a real runtime, it has only the name
+	profile                    critest.Profile
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 }
 
-// smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
-// that depend most on the runtime. `make test-scripts` runs all.
+// smoke are the scripts that depend most on the runtime. If PODRUN_TEST_SCRIPTS is smoke, only
+// these run on real runtimes. `make test-scripts` runs all.
 var smoke = []string{
 	"apply-hello", "configmap", "container-ids", "create", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run", "run-image",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
@@ -161,8 +163,8 @@ func (h *harness) params() testscript.Params {
 	return p
 }
 
-// condition evaluates [fake], [real], [crio], which is true on CRI-O and on the fake with
-// its profile, and [cgroup1], which is true on cgroup v1.
+// condition evaluates the conditions [fake], [real], [crio] and [cgroup1]. [crio] is true on
+// CRI-O, and on the fake with CRI-O's profile; [cgroup1] is true on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
@@ -183,17 +185,19 @@ type script struct {
 	name, work string
 	cgroupRoot string
 	fake       *critest.Runtime // nil on a real runtime
-	client     *cri.Client      // the harness's own client
+	// a client that only the harness uses
+	client     *cri.Client
 	background map[string]*background
-	faults     map[string][]func() // by method, functions that end the faults
-	words      *strings.Replacer   // replaces ${NAME} in the archive
+	// functions that end the faults, by method
+	faults map[string][]func()
+	words  *strings.Replacer // replaces ${NAME} in the archive
 }
 
 type scriptKey struct{}
 
 func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// setup prepares a runtime, directories and variables for a script. Pods use a namespace
+// setup prepares a runtime, directories and variables for a script. The pods use a namespace
 // with the script's name, by which checkLeaks finds leftovers.
 func (h *harness) setup(env *testscript.Env) error {
 	s := &script{
@@ -245,8 +249,8 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is enough, even on a busy machine, to start the first container of a pod, to
-	// run a command in one, or for a pull to fail.
+	// LIMIT is enough for three operations, even on a busy machine: to start the first container
+	// of a pod, to run a command in one, and for a pull to fail.
 	vars["LIMIT"] = (4 * time.Second * slowness).String()
 	// No registry listens at DOWN.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
@@ -260,13 +264,13 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 	return vars, nil
 }
 
-// stuckRegistry starts a registry that never responds, and stops with the script.
+// stuckRegistry starts a registry that never responds. It stops with the script.
 func stuckRegistry(env *testscript.Env) (address string, err error) {
 	return serveHTTP(env, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 }
 
-// serveFake serves a fake runtime on a socket, with the images that hack/images builds
-// for the real one.
+// serveFake serves a fake runtime on a socket. The runtime has the images that hack/images
+// builds for a real one.
 func (s *script) serveFake(env *testscript.Env, vars map[string]string, p critest.Profile) error {
 	rt := critest.New(critest.As(p))
 	busybox := func(tag string) critest.Image {
@@ -292,7 +296,7 @@ func (s *script) serveFake(env *testscript.Env, vars map[string]string, p crites
 	return nil
 }
 
-// fillIn replaces ${NAME} in the script's files, but only for the names in vars: other
+// fillIn replaces ${NAME} in the script's files, but only the names in vars, because other
 // dollar signs are for containers.
 func (s *script) fillIn(vars map[string]string) error {
 	var pairs []string

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// longPod has a name, a label and an image that exceed 40 columns.
+// longPod has a name, a label and an image that are longer than 40 columns.
 const longPod = `apiVersion: v1
 kind: Pod
 metadata: {name: a-pod-with-a-name-that-is-longer-than-a-narrow-terminal, labels: {app.example.com/component: a-value-that-is-long-as-well}}
@@ -24,8 +24,8 @@ spec:
   containers: [{name: app, image: "registry.example/some/where/in/a/deep/path/app:1"}, {name: other, image: "registry.example/app:1"}]
 `
 
-// TestTerminalWidths runs commands in terminals of three widths: no line is wider than
-// the terminal, which would wrap it.
+// TestTerminalWidths runs commands in terminals of three widths. No line may be wider than the
+// terminal, because the terminal would wrap it.
 func TestTerminalWidths(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -69,8 +69,8 @@ func TestTerminalWidths(t *testing.T) {
 	})
 }
 
-// TestPruneAsks: on a terminal, image prune lists the images and removes them only after a
-// yes; any other answer, the end of the input and Ctrl-C keep them.
+// TestPruneAsks checks that on a terminal, image prune lists the images and removes them only
+// after a yes. After any other answer, the end of the input or Ctrl-C, it must keep them.
 func TestPruneAsks(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil || os.Geteuid() != 0 {
 		t.Skip("no tmux, or not root")
@@ -90,7 +90,8 @@ func TestPruneAsks(t *testing.T) {
 		{[]string{"C-c"}, "exit code 130", true},
 		{[]string{"y", "Enter"}, `unused:1 removed[\s\S]* freed\s+exit code 0`, false},
 	} {
-		w.last = "" // the same command line again
+		// Run the same command line again.
+		w.last = ""
 		screen := w.run("image prune --all", `\[y/N\]`)
 		w.contains(screen, unused, "5.0MB", "Remove 2 images, ")
 		w.tmux(append([]string{"send-keys"}, answer.keys...)...)
@@ -105,7 +106,7 @@ func TestPruneAsks(t *testing.T) {
 	}
 }
 
-// terminal is a terminal of a certain width, in its own tmux.
+// terminal is a terminal of a certain width, in a separate tmux.
 type terminal struct {
 	t     *testing.T
 	race  *race
@@ -113,7 +114,7 @@ type terminal struct {
 	width int
 	env   []string
 	began bool
-	last  string // the current or last command line
+	last  string // the current command line, or the last one
 }
 
 func newTerminal(t *testing.T, width int) *terminal {
@@ -146,9 +147,9 @@ func (w *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// run runs podrun in the terminal until the screen matches; with the same command line
-// again, it continues to wait. It returns the screen without line breaks by the terminal,
-// and fails if there are any.
+// run runs podrun in the terminal until the screen matches. If the command line is the same as
+// before, run does not start it again, and continues to wait. It returns the screen without
+// line breaks that the terminal made, and fails if the terminal made any.
 func (w *terminal) run(line, until string) string {
 	w.t.Helper()
 	if w.last != line {
@@ -185,7 +186,7 @@ func (w *terminal) capture(how string) string {
 	return w.tmux("capture-pane", "-p", how, "-S", "-1000")
 }
 
-// contains checks the screen, ignoring line breaks.
+// contains checks whether the screen contains a text. It ignores line breaks.
 func (w *terminal) contains(text string, parts ...string) {
 	w.t.Helper()
 	joined := strings.Join(strings.Fields(text), " ")

@@ -44,7 +44,7 @@ func readUserLines(t *testing.T) []userLine {
 	return out
 }
 
-// shellWords splits a line as a shell does; it knows quotes only.
+// shellWords splits a line as a shell does. It supports quotes only.
 func shellWords(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -69,8 +69,8 @@ func shellWords(line string) []string {
 	return append(words, word.String())
 }
 
-// TestUsersLines checks that podrun prints in one line what to use instead of commands
-// that it does not have, and that docs/kubectl-users.md lists all of them.
+// TestUsersLines covers commands that podrun does not have: podrun must print in one line what
+// to use instead, and docs/kubectl-users.md must list them all.
 func TestUsersLines(t *testing.T) {
 	dir := t.TempDir()
 	rt := critest.New()
@@ -126,7 +126,7 @@ accepts the names NAME, pod/NAME, pod NAME and po NAME for a pod. An unsupported
 command fails with exit code 120 and prints what to use instead.
 `
 
-// suggestionFor runs a line that podrun refuses, and returns its suggestion.
+// suggestionFor runs a line that podrun refuses, and returns podrun's suggestion.
 func suggestionFor(t *testing.T, line string) string {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -136,7 +136,8 @@ func suggestionFor(t *testing.T, line string) string {
 	if code != cmd.ExitUsage || out.Len() > 0 || !ok || strings.Contains(hint, "\n") || strings.Contains(said, "\n") {
 		t.Errorf("podrun %s: exit code %d, %q %q; want %d, an error and a hint of one line each", line, code, out.String(), text, cmd.ExitUsage)
 	}
-	if strings.HasPrefix(hint, "see '") { // the error itself is the answer
+	// The error itself is the answer.
+	if strings.HasPrefix(hint, "see '") {
 		hint = strings.TrimPrefix(said, "podrun: ")
 	}
 	return hint

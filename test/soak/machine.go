@@ -20,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// uptime returns the machine's uptime, which the containers read, too.
+// uptime returns the machine's uptime. The containers read the same value.
 func uptime() (time.Duration, error) {
 	data, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -30,13 +30,14 @@ func uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// supervisor is a `podrun serve` process that is killed and started again.
+// supervisor is a `podrun serve` process that the soak kills and starts again.
 type supervisor struct {
 	podrun, manifests string
 	log               *os.File
 	cmd               *exec.Cmd
-	ended             chan struct{} // closed when cmd has exited; err is then its result
-	err               error
+	// closed when cmd has exited; err is then cmd's result
+	ended chan struct{}
+	err   error
 }
 
 func (s *supervisor) start() error {
@@ -70,7 +71,8 @@ func (s *supervisor) kill() error {
 	return s.start()
 }
 
-// stop terminates the process with SIGTERM if it has been started; that is not a failure.
+// stop terminates the process with SIGTERM, if the process has been started. It does not count
+// this as a failure.
 func (s *supervisor) stop() error {
 	if s.cmd == nil {
 		return nil
@@ -120,7 +122,7 @@ func placeFromEnv() (place, error) {
 	return p, nil
 }
 
-// left lists the remaining objects of pods: sandboxes, containers, shims, cgroups,
+// left lists the objects of pods that remain: sandboxes, containers, shims, cgroups,
 // directories, logs and mounts.
 func (p place) left(ctx context.Context) ([]string, error) {
 	records, err := p.records(ctx)
@@ -189,7 +191,7 @@ func (p place) mounts() ([]string, error) {
 	return out, nil
 }
 
-// shims lists the runtime's shim processes, identified by its socket in their arguments.
+// shims lists the runtime's shim processes. Their arguments contain the runtime's socket.
 func (p place) shims() ([]string, error) {
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -215,7 +217,8 @@ func (p place) groups() []string {
 	for _, base := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		for _, root := range []string{p.cgroup, p.cgroup + ".slice"} {
 			for _, below := range []string{"/*/pod*", "/*/*/pod*", "/*/*-pod*.slice", "/*/*/*-pod*.slice"} {
-				found, _ := filepath.Glob(base + root + below) // the patterns are valid
+				// The patterns are valid.
+				found, _ := filepath.Glob(base + root + below)
 				out = append(out, found...)
 			}
 		}

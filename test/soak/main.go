@@ -1,8 +1,8 @@
-// Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills
-// podrun and the runtime, and checks every start of every container with a model of its
-// restart policy and back-off (model.go). The model is written from docs/serve.md; its
-// input is the containers' own records. Finally, Soak removes the manifests, after which
-// nothing may remain.
+// Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills podrun
+// and the runtime. It checks every start of every container with a model of the container's
+// restart policy and back-off (model.go). The model is written from docs/serve.md. Its input is
+// the records that the containers write. At the end, Soak removes the manifests, and nothing
+// may remain.
 //
 //	make soak                               30 pods, 20 minutes
 //	make soak SOAK_PODS=6 SOAK_MINUTES=1    the short form
@@ -48,7 +48,7 @@ func main() {
 	flag.DurationVar(&o.startTimeout, "start-timeout", 2*time.Minute, "how long all pods may take to start")
 	flag.DurationVar(&o.slack, "slack", 20*time.Second, "how late a restart may be: kills included")
 	flag.Parse()
-	// A short soak includes kills, too.
+	// Even a short soak includes kills.
 	o.killServe = cmp.Or(o.killServe, min(20*time.Second, o.lasts/9))
 	o.killRuntime = cmp.Or(o.killRuntime, min(time.Minute, o.lasts*2/5))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// run executes the soak, and always removes everything that it created.
+// run executes the soak. It always removes everything that the soak created.
 func (o *options) run(ctx context.Context) (err error) {
 	if o.place, err = placeFromEnv(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	return os.RemoveAll(o.dir)
 }
 
-// soak starts the pods, kills podrun and the runtime, judges the containers and removes the
+// soak starts the pods, kills podrun and the runtime, judges the containers, and removes the
 // pods.
 func (o *options) soak(ctx context.Context, s *supervisor) error {
 	pods := soakPods(o.pods, o.image, o.records)
@@ -112,7 +112,7 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
-	// Kept for examining a verdict later.
+	// Keep this to examine a verdict later.
 	times := fmt.Sprintf("podrun serve: %s\ncontainerd: %s\n", kills, crashes)
 	if err := os.WriteFile(filepath.Join(o.dir, "kills"), []byte(times), 0o600); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	return errors.Join(err, o.removeAll(ctx, s, pods))
 }
 
-// allStarted waits until every container has been started once.
+// allStarted waits until every container has been started at least once.
 func (o *options) allStarted(ctx context.Context, pods []soakPod) error {
 	deadline := time.Now().Add(o.startTimeout)
 	for {
@@ -146,8 +146,8 @@ func (o *options) allStarted(ctx context.Context, pods []soakPod) error {
 	}
 }
 
-// killing repeatedly kills podrun and the runtime for the duration of the soak, and returns the
-// times at which each was killed.
+// killing repeatedly kills podrun and the runtime for the duration of the soak. It returns the
+// times of the kills of each.
 func (o *options) killing(ctx context.Context, s *supervisor) (kills, crashes []time.Duration, err error) {
 	over := time.After(o.lasts)
 	serve, runtime := time.NewTicker(o.killServe), time.NewTicker(o.killRuntime)

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// run is one run of a container, from the container's own record. Times are relative to the
-// boot of the machine.
+// run is one run of a container, as the container itself recorded it. Its times are relative to
+// the boot of the machine.
 type run struct {
 	start, end time.Duration
 	ended      bool
 	code       int
 }
 
-// parseRuns reads a container's record: lines "start SECONDS" and "end SECONDS CODE".
+// parseRuns reads the record of a container. Its lines are "start SECONDS" and "end SECONDS
+// CODE".
 func parseRuns(record string) ([]run, error) {
 	var runs []run
 	for line := range strings.Lines(record) {
@@ -45,14 +46,15 @@ func parseRuns(record string) ([]run, error) {
 	return runs, nil
 }
 
-// The kubelet's back-off (docs/serve.md): none before the first restart, then 10 s,
-// doubling up to 5 minutes. No run of the soak is as long as the 10 minutes that reset it.
+// The kubelet's back-off (docs/serve.md): none before the first restart, then 10 s, doubling up
+// to 5 minutes. A run of 10 minutes resets it, but no run of the soak is that long.
 const (
 	firstDelay = 10 * time.Second
 	lastDelay  = 5 * time.Minute
 )
 
-// delayBefore returns the back-off before a container's n-th restart, starting at 1.
+// delayBefore returns the back-off before the n-th restart of a container. The first restart is
+// 1.
 func delayBefore(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -64,18 +66,19 @@ func delayBefore(n int) time.Duration {
 	return d
 }
 
-// tolerance is how much earlier than its back-off a container may start: the resolution of
-// its record is a hundredth of a second.
+// tolerance is how much earlier than its back-off a container may start, because the resolution
+// of its record is a hundredth of a second.
 const tolerance = 50 * time.Millisecond
 
 // verdict is the model's verdict on one container.
 type verdict struct {
 	starts int
-	late   []time.Duration // for each restart, the delay after the end of its back-off
-	// podrun or the runtime may be killed during StartContainer: the runtime then undoes the
-	// start, or does not record it. If the program had already started, its record contains the
-	// start but not the end, and the start is hidden. Otherwise, the start is cut. Both count as
-	// runs, with a back-off.
+	// for each restart, how long after the end of its back-off it happened
+	late []time.Duration
+	// If podrun or the runtime is killed during StartContainer, the runtime undoes the start, or
+	// does not record it. If the program had already started, its record contains the start but
+	// not the end: the start is hidden. Otherwise, the start is cut. Both count as runs with a
+	// back-off.
 	hidden, cut int
 	faults      []string
 }
@@ -84,17 +87,18 @@ func (v *verdict) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// conditions are the inputs for judging a container.
+// conditions are the inputs with which the model judges a container.
 type conditions struct {
 	policy string
 	now    time.Duration
-	slack  time.Duration // maximum delay of a restart, including all times without podrun or runtime
-	// crashes are the times at which the runtime was killed, and kills those at which
-	// podrun was.
+	// the maximum delay of a restart, including all times during which podrun or the runtime is down
+	slack time.Duration
+	// crashes are the times at which the runtime was killed. kills are the times at which podrun
+	// was killed.
 	crashes, kills []time.Duration
 }
 
-// judge compares a container's runs with its restart policy and the back-off.
+// judge compares the runs of a container with its restart policy and the back-off.
 func judge(runs []run, c conditions) verdict {
 	v := verdict{starts: len(runs)}
 	if len(runs) == 0 {
@@ -146,24 +150,26 @@ func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) 
 	}
 }
 
-// again reports whether another run must follow a run.
+// again reports whether another run must follow the given run.
 func (c conditions) again(r run) bool {
 	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
 }
 
-// startTime is the maximum duration of a start: a kill within this time may interrupt the
-// start, or prevent it from being observed.
+// startTime is the maximum duration of a start. If a kill follows within this time, it may
+// interrupt the start, or prevent podrun from observing it.
 const startTime = 5 * time.Second
 
-// hidden reports whether a kill may have terminated a started program: one during
-// StartContainer, after the start. An earlier kill is no excuse.
+// hidden reports whether a kill may have terminated a program that had started. This is
+// possible if the kill was during StartContainer and after the start of the program. An earlier
+// kill is no excuse.
 func (c conditions) hidden(r run) bool {
 	return slices.ContainsFunc(slices.Concat(c.kills, c.crashes), func(at time.Duration) bool {
 		return at > r.start-tolerance && at < r.start+startTime
 	})
 }
 
-// cut reports whether a kill may have cut a start that was due, and when.
+// cut reports whether a kill may have cut a start that was due, and returns the time of the
+// kill.
 func (c conditions) cut(due time.Duration) (at time.Duration, was bool) {
 	for _, at := range slices.Concat(c.kills, c.crashes) {
 		if at >= due-tolerance && at < due+startTime {

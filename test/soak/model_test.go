@@ -19,9 +19,10 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name, record, policy string
 		now                  int
-		kill                 int    // time at which podrun and the runtime were killed; 0 for none
-		fault                string // substring of the only fault; empty for none
-		hidden, cut          int
+		// the time at which podrun and the runtime are killed; 0 if they are not
+		kill        int
+		fault       string // substring of the only fault; "" if there is none
+		hidden, cut int
 	}{
 		{"healthy", "start 5\n", "Always", 900, 0, "", 0, 0},
 		{"never started", "", "Always", 900, 0, "never started", 0, 0},

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// subject is a container that is judged.
+// subject is a container that the model judges.
 type subject struct {
 	pod, container string
 	policy         string // "Always", "OnFailure" or "Never"
-	starts         int    // total number of starts; 0 if the back-off determines it
+	// the total number of starts; 0 if the back-off determines it
+	starts int
 }
 
 // soakPod is a pod of the soak.
@@ -18,8 +19,8 @@ type soakPod struct {
 	subjects   []subject
 }
 
-// Scripts of containers. Each one writes to its own file when it starts and ends, with the
-// machine's clock, which neither podrun nor the runtime can change.
+// Scripts of containers. Each container writes to its own file when it starts and ends. It uses
+// the machine's uptime, which neither podrun nor the runtime can change.
 const (
 	noteStart = `read u _ </proc/uptime; echo start $u >>/out/%[1]s; `
 	noteEnd   = `read u _ </proc/uptime; echo end $u $code >>/out/%[1]s; exit $code`
@@ -33,12 +34,12 @@ func exiting(container string, seconds, code int) string {
 	return fmt.Sprintf(noteStart+"sleep %[2]d; code=%[3]d; "+noteEnd, container, seconds, code)
 }
 
-// failing returns a script that fails until it has been started the given number of times.
+// failing returns a script that fails until it has been started as often as the given number.
 func failing(container string, starts int) string {
 	return fmt.Sprintf(noteStart+`sleep 2; code=1; [ $(grep -c start /out/%[1]s) -lt %[2]d ] || code=0; `+noteEnd, container, starts)
 }
 
-// soakPods returns n pods whose containers write their records below dir.
+// soakPods returns n pods. Their containers write their records below dir.
 func soakPods(n int, image, dir string) []soakPod {
 	kinds := []func(name string, i int) soakPod{healthy, probed, withSidecar, crashing, retried, once}
 	var all []soakPod
@@ -64,7 +65,7 @@ spec:
   volumes: [{name: out, hostPath: {path: OUT, type: DirectoryOrCreate}}, {name: scratch, emptyDir: {}}]
 `
 
-// container returns the entry of one container in a list.
+// container returns a container as an entry of a list.
 func container(name, script, more string) string {
 	return fmt.Sprintf("  - name: %s\n    image: IMAGE\n    command: [sh, -c, '%s']\n    volumeMounts: [{name: out, mountPath: /out}, {name: scratch, mountPath: /scratch}]\n    resources: {requests: {cpu: 1m, memory: 1Mi}}\n%s",
 		name, script, more)

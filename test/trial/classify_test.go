@@ -9,31 +9,34 @@ import (
 	"testing"
 )
 
-// class rates the result of a command for its user.
+// class is a rating of the result of a command from the user's point of view.
 type class string
 
 const (
-	works     class = "works"     // it did what was expected
-	helpful   class = "helpful"   // it was refused, and the message has the command to type
-	bare      class = "bare"      // it was refused without help
-	confusing class = "confusing" // its result is wrong, or its message misleads
+	works class = "works" // the command did what was expected
+	// podrun refused the command, and its message contains the command to type
+	helpful class = "helpful"
+	// podrun refused the command and offered no help
+	bare class = "bare"
+	// the result is wrong, or the message is misleading
+	confusing class = "confusing"
 )
 
-// classes are the names of the first trial.
+// classes maps the names that the first trial used for classes.
 var classes = map[string]class{
 	"works as expected": works, "helpful refusal": helpful, "bare refusal": bare, "confusing or wrong": confusing,
 	"works": works, "helpful": helpful, "bare": bare, "confusing": confusing,
 }
 
-// mark is a class that a reader chose for the output of a command.
+// mark is the class that a reader chose for the output of a command.
 type mark struct {
 	class  class
-	output string // fingerprint of the output that was read
+	output string // fingerprint of the output that the reader rated
 }
 
-// judge returns the class of a command's result: the mark, if the output is still the one that
-// was marked; otherwise the class that follows from the exit code and the messages; otherwise the
-// class of the first trial, which only a reader can change.
+// judge returns the class of a command's result. If a reader marked this output, it is the mark.
+// Otherwise, it is the class that follows from the exit code and the messages or, if none
+// follows, the class of the first trial, which only a reader can change.
 func judge(c command, r result, m mark) class {
 	errors := messages(r.output)
 	switch {
@@ -51,24 +54,26 @@ func judge(c command, r result, m mark) class {
 	return c.class
 }
 
-// unknown matches messages that offer no help, even if a reader found help in an earlier version.
+// unknown matches messages that offer no help, even if a reader found help in an earlier version
+// of them.
 var unknown = regexp.MustCompile(`^podrun: (unknown (shorthand )?flag|"[^"]*" is not a command)`)
 
-// refused reports whether podrun did not do what the command asks: its exit codes for usage, definitions and
-// admission, or a message about the command line itself.
+// refused reports whether podrun refused to do what the command requests. The exit codes for usage,
+// definitions and admission show that, and so does a message about the command line itself.
 func refused(r result, errors []string) bool {
 	return r.code == 120 || r.code == 121 || r.code == 122 || strings.Contains(strings.Join(errors, "\n"), "unknown ")
 }
 
-// message is an error of podrun and its hint.
+// message is an error that podrun printed, with its hint.
 var message = regexp.MustCompile(`(?m)^podrun: .*(?:\n(?:hint|      ).*)*`)
 
 func messages(output string) []string { return message.FindAllString(output, -1) }
 
-// pointsAtHelp matches a hint that refers to the help and fits every command.
+// pointsAtHelp matches a hint that only refers to the help, and therefore fits every command.
 var pointsAtHelp = regexp.MustCompile(`hint: see 'podrun[a-z -]* --help'\s*$`)
 
-// anyBare reports whether a message has neither a remedy, in parentheses or as a hint, nor a hint of its own.
+// anyBare reports whether one of the messages offers no help: it has no remedy in parentheses, and no hint of
+// its own.
 func anyBare(errors []string) bool {
 	for _, e := range errors {
 		own := pointsAtHelp.ReplaceAllString(e, "")
@@ -86,25 +91,26 @@ var (
 	suffixes = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 )
 
-// fingerprint returns a command's exit code and messages, without the parts that differ between
-// two runs.
+// fingerprint returns a fingerprint of a command's exit code and messages. It ignores the parts
+// that differ between two runs.
 func fingerprint(r result) string {
 	text := strings.Join(messages(r.output), " ")
 	return strconv.Itoa(r.code) + " " + flat(numbers.ReplaceAllString(suffixes.ReplaceAllString(identifiers.ReplaceAllString(text, "ID"), "-ID"), "N"), 160)
 }
 
-// flat returns at most n bytes of a text on one line.
+// flat returns a text on one line, and at most n bytes of it.
 func flat(text string, n int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return text[:min(n, len(text))]
 }
 
-// readCommands reads a file of ID, audience, command, exit code and class.
+// readCommands reads a file with the columns ID, audience, command, exit code and class.
 func readCommands(path string) (out []command, err error) {
 	err = readTable(path, 5, func(f []string) error {
 		code, err := strconv.Atoi(f[3])
 		if err != nil {
-			code = -1 // typed into a terminal
+			// No exit code was recorded, because the command was typed into a terminal.
+			code = -1
 		}
 		c, ok := classes[f[4]]
 		if !ok {
@@ -116,7 +122,8 @@ func readCommands(path string) (out []command, err error) {
 	return out, err
 }
 
-// readMarks reads a file of ID, class and fingerprint, * for any.
+// readMarks reads a file with the columns ID, class and fingerprint. The fingerprint * matches
+// any output.
 func readMarks(path string) (map[string]mark, error) {
 	out := map[string]mark{}
 	return out, readTable(path, 3, func(f []string) error {
@@ -129,7 +136,8 @@ func readMarks(path string) (map[string]mark, error) {
 	})
 }
 
-// readTable calls row for each line of a file of fields that are separated by tabs, except the first line.
+// readTable reads a file whose fields are separated by tabs. It calls row for each line except the first
+// one.
 func readTable(path string, fields int, row func([]string) error) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

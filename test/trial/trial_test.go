@@ -18,32 +18,36 @@ import (
 	"github.com/podrun/podrun/test/binary"
 )
 
-// program is the path of the podrun under test; empty without a container runtime.
+// program is the path of the podrun under test; it is empty without a container runtime.
 var program string
 
 func TestMain(m *testing.M) { binary.Main(m, &program) }
 
 // Environment variables of `make trial`.
 const (
-	enabled = "PODRUN_TRIAL"        // runs the trial
-	only    = "PODRUN_TRIAL_ONLY"   // a list of IDs, separated by commas: runs these and keeps no counts
-	report  = "PODRUN_TRIAL_REPORT" // the file that receives one line for each command, with the fingerprint for testdata/marks.tsv
+	enabled = "PODRUN_TRIAL" // runs the trial
+	// a list of IDs, separated by commas: the trial runs only these, and does not compare the counts
+	only = "PODRUN_TRIAL_ONLY"
+	// the file to which the trial writes one line for each command, with the fingerprint for
+	// testdata/marks.tsv
+	report = "PODRUN_TRIAL_REPORT"
 )
 
 // maxReported is the number of bytes of a command's output in the report.
 const maxReported = 2000
 
-// commandsFile is third-party data, which is not part of the project; ownCommands has those that were added to it.
+// commandsFile is data of a third party, which is not part of the project. ownCommands contains the commands
+// that were added to it.
 const (
 	commandsFile = "../../../shared/research/commands.tsv"
 	ownCommands  = "testdata/commands.tsv"
 )
 
-// commandTimeout terminates commands that do not exit by themselves, such as port-forward; most
-// users press Ctrl-C earlier.
+// commandTimeout terminates commands that do not exit by themselves, such as port-forward.
+// (Most users press Ctrl-C earlier.)
 const commandTimeout = 25 * time.Second
 
-// command is one line of a commands file.
+// command is one line of a file of commands.
 type command struct {
 	id, audience, line string
 	code               int   // its exit code in the first trial
@@ -56,16 +60,17 @@ type result struct {
 	output string
 }
 
-// The limits for the number of commands in each class. A commit that relaxes a limit must explain why. On
-// 2026-11-26, of 925 commands 533 worked, 390 were refused with help, 1 without, and 1 was confusing; on a
-// busy machine, the output of a few commands differs from the one that was marked.
+// The limits for the number of commands in each class. If a commit relaxes a limit, it must explain why.
+// On 2026-11-26, 533 of 925 commands worked, 390 were refused with help, 1 was refused without help, and 1
+// was confusing. On a busy machine, the output of a few commands differs from the marked one.
 const (
 	minWorks     = 530
 	maxBare      = 3
 	maxConfusing = 3
 )
 
-// TestTrial runs all commands of the trial in their order, since they act on the same pods, and counts their classes.
+// TestTrial runs all commands of the trial, and counts their classes. It runs them in their order, because they
+// act on the same pods.
 func TestTrial(t *testing.T) {
 	switch {
 	case os.Getenv(enabled) == "":
@@ -100,7 +105,8 @@ func TestTrial(t *testing.T) {
 		}
 		w.before(t, c.id)
 		r := result{code: c.code}
-		if !strings.HasPrefix(c.id, "t") { // t1 and so on were typed into a terminal; only their marks are counted
+		// t1, t2 and so on were typed into a terminal. Only their marks count.
+		if !strings.HasPrefix(c.id, "t") {
 			r = w.run(t, c.line)
 		}
 		judged := judge(c, r, marks[c.id])
@@ -117,7 +123,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// table logs the counts of each audience and returns their sum.
+// table logs the counts for each audience, and returns their sum.
 func table(t *testing.T, counts map[string]map[class]int) map[class]int {
 	total := map[class]int{}
 	t.Logf("%-20s %6s %8s %5s %10s", "audience", works, helpful, bare, confusing)
@@ -162,7 +168,7 @@ func reportFile(t *testing.T) *os.File {
 	return f
 }
 
-// run runs a command as a user's shell would, without a terminal.
+// run runs a command as the shell of a user would, but without a terminal.
 func (w *workspace) run(t *testing.T, line string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	defer cancel()
@@ -182,7 +188,8 @@ func (w *workspace) run(t *testing.T, line string) result {
 		t.Fatalf("%s: %v", line, err)
 	}
 	if shell.Process != nil {
-		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // background jobs of the line
+		// These are background jobs of the line.
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
 	}
 	return result{code, w.plain(output.String())}
 }

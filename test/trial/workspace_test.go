@@ -16,14 +16,15 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// workspace is the directory that the commands run in: @W@/w, with the repository's examples beside it.
+// workspace is the directory @W@/w, in which the commands run. The repository's examples are next to
+// it.
 type workspace struct {
 	dir string
 	env []string
 }
 
-// setup contains the commands that users ran in another terminal, or between two listed commands.
-// The key is the ID of the next listed command.
+// setup contains commands that users ran in another terminal, or between two of the listed
+// commands. The key is the ID of the listed command that follows.
 var setup = map[string]string{
 	"196": "podrun apply -q ../podrun/examples/hello.yaml",
 	"219": "podrun apply -q ../podrun/examples/hello.yaml",
@@ -122,20 +123,21 @@ func (w *workspace) write(t *testing.T, name string, data []byte) {
 	}
 }
 
-// setupTimeout ends a setup that waits for something that an earlier command removed.
+// setupTimeout ends a setup that waits for something that a previous command removed.
 const setupTimeout = time.Minute
 
 // loadImage loads the image of the pods.
 const loadImage = "podrun image load -q $PODRUN_TEST_ARCHIVES/busybox-1.36.tar"
 
-// before runs the setup of a command. Its processes may outlive it.
+// before runs the setup of a command. The processes of the setup may outlive it.
 func (w *workspace) before(t *testing.T, id string) {
 	line, ok := setup[id]
 	if !ok {
 		return
 	}
 	if strings.Contains(line, "podrun apply") {
-		line = loadImage + "; " + line // earlier commands may have removed the image
+		// Previous commands may have removed the image.
+		line = loadImage + "; " + line
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()

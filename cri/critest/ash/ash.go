@@ -1,14 +1,16 @@
-// Package ash is a small shell for the containers of tests: an interpreter that uses the
-// syntax and expand packages of mvdan.cc/sh, with the few busybox programs that tests run.
-// That module's own interpreter is not used: it connects pipelines with kernel pipes, for
-// which testing/synctest cannot wait, and does not support a trap for TERM.
+// Package ash is a small shell for the containers of tests. It interprets scripts with the
+// packages syntax and expand of mvdan.cc/sh, and has the few busybox programs that tests run.
+// It does not use the interpreter of that module, for two reasons: the interpreter connects
+// pipelines with kernel pipes, for which testing/synctest cannot wait, and it does not support
+// a trap for TERM.
 //
-// The shell uses only the resources that its Process provides, and every wait in it is a timer
+// The shell uses only the resources that its Process provides. Every wait in it is for a timer
 // or a channel, so it can run inside testing/synctest.
 //
-// Signals work as for a container's process: TERM runs the trap, between two commands or
-// immediately during a wait; without a trap, it terminates the process, except process 1 of
-// a PID namespace, which the kernel protects from signals without a handler.
+// Signals work as for a container's process. TERM runs the trap: immediately during a wait,
+// otherwise between two commands. Without a trap, TERM terminates the process, unless the
+// process is process 1 of a PID namespace: the kernel protects that from signals without a
+// handler.
 package ash
 
 import (
@@ -24,8 +26,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Files is the file system that a process sees. Paths are absolute and clean; the text of
-// an error is the part that follows the path in a message.
+// Files is the file system that a process sees. Paths are absolute and clean. The text of an
+// error is the part of a message that follows the path.
 type Files interface {
 	Read(path string) ([]byte, error)
 	Write(path string, data []byte, appending bool) error
@@ -37,10 +39,11 @@ type Files interface {
 
 // Process is a program to run, with its environment, streams and files.
 type Process struct {
-	Args     []string
-	Env      []string  // KEY=value
-	Dir      string    // "" is /
-	Stdin    io.Reader // nil is empty; a blocked read must return when the process has exited
+	Args []string
+	Env  []string // KEY=value
+	Dir  string   // "" is /
+	// nil means empty; a read that is blocked must return when the process has exited
+	Stdin    io.Reader
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Files    Files
@@ -49,11 +52,11 @@ type Process struct {
 
 	// Init means that the process is process 1 of its PID namespace.
 	Init bool
-	// TERM delivers the signal; if nil, none is delivered.
+	// TERM delivers the signal; nil if the process never receives it.
 	TERM <-chan struct{}
 }
 
-// Known reports whether args name an existing program.
+// Known reports whether the first of args names a program that exists.
 func Known(args []string) bool {
 	name, _ := program(args)
 	return name == "sh" || programs[name] != nil
@@ -102,7 +105,7 @@ func Run(ctx context.Context, p Process) int {
 	return 137
 }
 
-// exec runs a program; sh -c runs its script in this shell.
+// exec runs a program. If the program is sh -c, it runs the script in this shell.
 func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	name, rest := program(args)
 	if name == "sh" {
@@ -114,8 +117,7 @@ func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	return sh.complain(127, "sh: %s: not found", name)
 }
 
-// script runs sh -c SCRIPT [NAME [ARG...]]; without arguments, it reads the script from
-// stdin.
+// script runs sh -c SCRIPT [NAME [ARG...]]. Without arguments, it reads the script from stdin.
 func (sh *shell) script(ctx context.Context, args []string) (int, error) {
 	if sh.main {
 		sh.set("PWD", sh.dir, true)
@@ -154,7 +156,7 @@ func (sh *shell) fail(format string, args ...any) error {
 	return exited{2}
 }
 
-// complain prints why a program fails, and returns the exit code.
+// complain prints why a program fails, and returns the program's exit code.
 func (sh *shell) complain(code int, format string, args ...any) (int, error) {
 	fmt.Fprintf(sh.stderr, format+"\n", args...)
 	return code, nil
@@ -165,7 +167,7 @@ type exited struct{ code int }
 
 func (e exited) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
-// locked serializes the writes of concurrent jobs to one stream.
+// locked makes concurrent jobs write to a stream one after the other.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer

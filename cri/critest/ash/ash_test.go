@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// An unsupported construct ends the shell, so that no script continues without it.
+// An unsupported construct ends the shell, because a script must not continue without it.
 func TestUnsupported(t *testing.T) {
 	for script, stderr := range map[string]string{
 		"for x in a; do echo $x; done": "sh: *syntax.ForClause is not supported\n",
@@ -129,7 +129,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A TERM arrives after 1.5 s; whether and how the process exits depends on its PID and its
+// A TERM arrives after 1.5 s. Whether the process exits, and how, depends on its PID and its
 // trap.
 func TestTERM(t *testing.T) {
 	loop := "while :; do sleep 1; done"
@@ -177,7 +177,7 @@ func TestKillSelf(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves no goroutine behind; otherwise, the bubble would hang.
+// A killed process must leave no goroutine behind; otherwise the bubble would hang.
 func TestCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

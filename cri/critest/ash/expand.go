@@ -18,13 +18,14 @@ func (sh *shell) fields(ctx context.Context, words []*syntax.Word) ([]string, er
 	return fields, sh.expanded(ctx, err)
 }
 
-// text expands a word to one string, without splitting: for assignments and redirections.
+// text expands a word to one string without splitting it. Assignments and redirections require
+// this.
 func (sh *shell) text(ctx context.Context, w *syntax.Word) (string, error) {
 	s, err := expand.Literal(sh.expansion(ctx), w)
 	return s, sh.expanded(ctx, err)
 }
 
-// expansion returns the configuration of one expansion; expansions share no state.
+// expansion returns the configuration of one expansion. Expansions share no state.
 func (sh *shell) expansion(ctx context.Context) *expand.Config {
 	return &expand.Config{
 		Env: sh,
@@ -36,7 +37,8 @@ func (sh *shell) expansion(ctx context.Context) *expand.Config {
 	}
 }
 
-// expanded distinguishes an error in the script from the end of a substitution.
+// expanded returns the error of an expansion. It distinguishes an error in the script from the
+// end of a substitution.
 func (sh *shell) expanded(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errTerminated) {
 		return err
@@ -60,7 +62,7 @@ func (sh *shell) environ() []string {
 	return env
 }
 
-// Get implements expand.Environ: variables and parameters.
+// Get implements expand.Environ. It returns variables and parameters.
 func (sh *shell) Get(name string) expand.Variable {
 	v := expand.Variable{Set: true, Kind: expand.String}
 	switch name {

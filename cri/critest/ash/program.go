@@ -18,8 +18,7 @@ import (
 type command = func(ctx context.Context, sh *shell, args []string) (int, error)
 
 // programs are the programs of busybox; builtins are the commands that change the shell itself.
-// init sets both, because exec refers to them through the shell, which would be an initialization
-// cycle.
+// init sets both. An initializer would be a cycle, because exec refers to them through the shell.
 var programs, builtins map[string]command
 
 func init() {
@@ -43,7 +42,7 @@ func returns(code int) command {
 	return func(context.Context, *shell, []string) (int, error) { return code, nil }
 }
 
-// print writes all lines with one write, like a program with a buffer.
+// print writes all lines with one write, as a program that buffers its output does.
 func (sh *shell) print(lines ...string) (int, error) {
 	if len(lines) == 0 {
 		return 0, nil
@@ -101,8 +100,8 @@ func read(ctx context.Context, sh *shell, names []string) (int, error) {
 	return statusOf(!errors.Is(end, io.EOF)), nil
 }
 
-// replace implements exec: the program that replaces the shell does not inherit its traps,
-// but still ignores the signals that the shell ignored.
+// replace implements exec. The program that replaces the shell does not inherit the shell's
+// traps, but ignores the signals that the shell ignores.
 func replace(ctx context.Context, sh *shell, args []string) (int, error) {
 	if sh.main && sh.signals.handler != "" {
 		*sh.signals = signals{}
@@ -162,7 +161,7 @@ func (sh *shell) input(ctx context.Context, name string) ([]byte, error) {
 	return data, end
 }
 
-// blocking waits for a read of stdin, unless the process ends first.
+// blocking waits for a read of stdin, or until the process ends.
 func (sh *shell) blocking(ctx context.Context, read func()) error {
 	done := make(chan struct{})
 	go func() {

@@ -13,8 +13,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell is one shell: the main shell of a process, or a copy that runs ( ), $( ), a part of
-// a pipeline or a job.
+// shell is one shell: either the main shell of a process, or a copy that runs ( ), $( ), a part
+// of a pipeline, or a job.
 type shell struct {
 	process    *Process
 	signals    *signals
@@ -41,8 +41,8 @@ func (sh *shell) child() *shell {
 	return &c
 }
 
-// contain returns the error of the subshell sub to its parent: an exit in the subshell does not
-// exit the parent.
+// contain converts the error of a subshell to the error for its parent: if the subshell exits,
+// the parent does not.
 func (sh *shell) contain(sub *shell, err error) error {
 	if e, ok := errors.AsType[exited](err); ok {
 		sub.status, err = e.code, nil
@@ -66,7 +66,8 @@ func (sh *shell) stmts(ctx context.Context, list []*syntax.Stmt) error {
 		if s.Background {
 			job := sh.child()
 			job.background = true
-			sh.jobs.start(func() { _ = job.stmt(ctx, s) }) // no script checks the exit code of a job
+			// No script checks the exit code of a job.
+			sh.jobs.start(func() { _ = job.stmt(ctx, s) })
 			sh.status = 0
 		} else if err := sh.stmt(ctx, s); err != nil {
 			return err
@@ -83,8 +84,8 @@ func (sh *shell) stmt(ctx context.Context, s *syntax.Stmt) error {
 	return err
 }
 
-// redirected runs a statement's command with its redirections; if a file cannot be opened,
-// it prints the reason, and the status is 1.
+// redirected runs a statement's command with its redirections. If it cannot open a file, it
+// prints the reason, and the status is 1.
 func (sh *shell) redirected(ctx context.Context, s *syntax.Stmt) error {
 	if len(s.Redirs) > 0 {
 		stdin, stdout, stderr := sh.stdin, sh.stdout, sh.stderr
@@ -180,7 +181,7 @@ func (sh *shell) command(ctx context.Context, c syntax.Command) error {
 	return sh.fail("%T is not supported", c)
 }
 
-// pipe runs two commands concurrently; the first is stopped when the second exits.
+// pipe runs two commands concurrently. When the second one exits, it stops the first one.
 func (sh *shell) pipe(ctx context.Context, c *syntax.BinaryCmd) error {
 	upstream, stop := context.WithCancel(ctx)
 	defer stop()
@@ -190,14 +191,16 @@ func (sh *shell) pipe(ctx context.Context, c *syntax.BinaryCmd) error {
 	from.background, from.stdout, to.stdin = true, w, r
 	sh.jobs.all.Go(func() {
 		defer w.Close()
-		_ = from.stmt(upstream, c.X) // the status of a pipeline is that of its second command
+		// The status of a pipeline is the status of its second command.
+		_ = from.stmt(upstream, c.X)
 	})
 	return sh.contain(to, to.stmt(ctx, c.Y))
 }
 
 func (sh *shell) branch(ctx context.Context, c *syntax.IfClause) error {
 	for ; c != nil; c = c.Else {
-		sh.status = 0 // an else has no condition
+		// An else has no condition.
+		sh.status = 0
 		if err := sh.stmts(ctx, c.Cond); err != nil {
 			return err
 		}
@@ -248,7 +251,8 @@ func (sh *shell) call(ctx context.Context, c *syntax.CallExpr) error {
 	return err
 }
 
-// assign sets variables; the status is that of the last substitution, or 0.
+// assign sets variables. The status is that of the last substitution; without a substitution,
+// it is 0.
 func (sh *shell) assign(ctx context.Context, assigns []*syntax.Assign) error {
 	sh.status = 0
 	for _, a := range assigns {

@@ -6,14 +6,14 @@ type Script struct {
 	Code                 int
 }
 
-// ScriptEnv and ScriptFiles are the environment of Scripts, which also requires a read-only
-// directory /ro.
+// ScriptEnv and ScriptFiles are the environment that Scripts require. Scripts also require a
+// read-only directory /ro.
 var (
 	ScriptEnv   = []string{"NAME=ada", "EMPTY="}
 	ScriptFiles = map[string]string{"/etc/motd": "hello\nworld\n"}
 )
 
-// Scripts behave in the same way in this shell and in busybox's; only the text on stderr
+// Scripts have the same results in this shell and in busybox's shell; only the text on stderr
 // may differ.
 var Scripts = []Script{
 	{Text: `echo a  b; echo 'a  b' "c $NAME" \$NAME`, Stdout: "a b\na  b c ada $NAME\n"},

@@ -15,15 +15,15 @@ var errTerminated = errors.New("terminated")
 // errInterrupted interrupts a wait so that a trap can run.
 var errInterrupted = errors.New("interrupted")
 
-// signals is the TERM handling of a process. Only the foreground of the process accesses
-// it.
+// signals is what a process knows about TERM. Only the foreground of the process accesses it.
 type signals struct {
 	trapped bool
 	handler string // "" ignores it
-	pending bool   // the handler has not run yet
+	// a TERM has arrived, and its handler has not run yet
+	pending bool
 }
 
-// receive handles a TERM; it returns nil if the process continues.
+// receive handles a TERM. It returns nil if the process continues.
 func (sh *shell) receive() error {
 	if !sh.signals.trapped && !sh.process.Init {
 		return errTerminated
@@ -57,8 +57,9 @@ func (sh *shell) check(ctx context.Context) error {
 	return err
 }
 
-// until waits for a channel. A trapped TERM interrupts the wait with errInterrupted, but only if
-// interruptible is true: a shell waits until the program that it runs exits.
+// until waits for a channel. If TERM has a trap and interruptible is true, a TERM interrupts the
+// wait with errInterrupted. (While a shell runs a program, interruptible is false: the shell
+// waits until the program exits.)
 func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool) error {
 	term := sh.process.TERM
 	if sh.background {
@@ -81,8 +82,8 @@ func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool
 	}
 }
 
-// trap sets TERM's handler in the main shell: trap 'commands' TERM, or
-// trap "" TERM to ignore it.
+// trap sets the handler of TERM in the main shell: trap 'commands' TERM, or trap "" TERM to
+// ignore the signal.
 func trap(_ context.Context, sh *shell, args []string) (int, error) {
 	if len(args) != 2 || args[0] == "-" || args[1] != "TERM" {
 		return 2, sh.fail("trap %s is not supported", strings.Join(args, " "))
@@ -93,8 +94,8 @@ func trap(_ context.Context, sh *shell, args []string) (int, error) {
 	return 0, nil
 }
 
-// kill sends KILL to the process itself; the kernel protects process 1 of a PID namespace from
-// that.
+// kill sends KILL to the process itself. If the process is process 1 of a PID namespace, the
+// kernel protects it from that.
 func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	if strings.Join(args, " ") != "-9 "+strconv.Itoa(sh.pid()) {
 		return 2, sh.fail("kill %s is not supported", strings.Join(args, " "))
@@ -105,7 +106,8 @@ func kill(_ context.Context, sh *shell, args []string) (int, error) {
 	return 137, exited{137}
 }
 
-// pid returns the process ID: 1 or, outside of a PID namespace of its own, an arbitrary ID.
+// pid returns the process ID. In its own PID namespace, this is 1; otherwise it is an arbitrary
+// ID.
 func (sh *shell) pid() int {
 	if sh.process.Init {
 		return 1
@@ -115,9 +117,10 @@ func (sh *shell) pid() int {
 
 // jobs are the background commands of a process.
 type jobs struct {
-	all  sync.WaitGroup // including the parts of pipelines
-	mu   sync.Mutex
-	each []chan struct{} // closed when the job has exited
+	all sync.WaitGroup // all jobs, including the parts of pipelines
+	mu  sync.Mutex
+	// for each job, a channel that is closed when the job has exited
+	each []chan struct{}
 }
 
 func (j *jobs) start(run func()) {
@@ -131,7 +134,7 @@ func (j *jobs) start(run func()) {
 	})
 }
 
-// wait waits for all jobs; a trapped TERM interrupts the wait.
+// wait waits for all jobs. If TERM has a trap, a TERM interrupts the wait.
 func wait(ctx context.Context, sh *shell, args []string) (int, error) {
 	if len(args) > 0 {
 		return 2, sh.fail("wait %s is not supported", args[0])

@@ -9,7 +9,7 @@ import (
 	"path"
 )
 
-// pack implements `tar cf - -C DIR NAME`, and unpack `tar xmf - -C DIR`, which podrun cp
+// pack implements `tar cf - -C DIR NAME`. unpack implements `tar xmf - -C DIR`, which podrun cp
 // runs.
 func pack(ctx context.Context, sh *shell, args []string) (int, error) {
 	switch {

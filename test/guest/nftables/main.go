@@ -1,5 +1,5 @@
-// Nftables prints a line for each nftables table of the host, for guests without nft: the
-// checks in test/guest use it to find leftovers.
+// Nftables prints a line for each nftables table of the host. It is for guests that lack nft:
+// the checks in test/guest use it to find leftovers.
 package main
 
 import (
