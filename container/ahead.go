@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreatesAfter reports whether the container may be created early: before the previous app container has
-// started, or before the previous init container has completed. This requires that neither podrun nor
-// containerd, when it creates the container, reads anything that the previous container or its start may
+// CreatesAfter reports whether podrun may create the container early: before the previous app container
+// has started, or before the previous init container has completed. Both podrun and containerd read data
+// when they create the container. Neither may read anything that the previous container or its start can
 // change. containerd prepares mounts and processes only when it starts a container.
 func (p Plan) CreatesAfter(previous Plan) bool {
 	switch previous.Kind {
@@ -24,7 +24,7 @@ func (p Plan) CreatesAfter(previous Plan) bool {
 	default:
 		return false
 	}
-	// The next container is created after a postStart hook has finished (k/k#81450).
+	// podrun creates the next container only after a postStart hook has finished (k/k#81450).
 	if l := previous.container.Lifecycle; l != nil && l.PostStart != nil {
 		return false
 	}
@@ -32,9 +32,9 @@ func (p Plan) CreatesAfter(previous Plan) bool {
 }
 
 // confined reports whether the container can only change its own files, the pod's volumes and the pod's
-// network: neither its start nor its processes change anything on the host that is read when another
-// container is created. On a host with SELinux, the runtime labels the files of volumes when it creates
-// a container.
+// network. Neither its start nor its processes may change anything on the host that is read when
+// another container is created. On a host with SELinux, the result is false, because the runtime labels
+// the files of volumes when it creates a container.
 func (p Plan) confined() bool {
 	if p.in.Facts.SELinux || p.in.Pod.Spec.HostPID || len(p.container.VolumeDevices) > 0 || p.base == nil || len(p.base.CDIDevices) > 0 || p.base.Linux.SecurityContext.GetPrivileged() {
 		return false
@@ -50,15 +50,15 @@ func (p Plan) confined() bool {
 	return true
 }
 
-// ownVolume reports whether the source of a volume is a directory that podrun creates for this pod, which
-// a container cannot replace.
+// ownVolume reports whether the source of a volume is a directory that podrun creates for this pod. A
+// container cannot replace such a directory.
 func (p Plan) ownVolume(name string) bool {
 	source, ok := p.in.Mounts[name]
 	return ok && strings.HasPrefix(source.HostPath, p.in.Layout.Pod(p.in.ID.UID)+"/")
 }
 
-// fixed reports whether the container's request, and the files that it refers to, are independent of the
-// contents of volumes and of the host's security profiles.
+// fixed reports whether the container's request, and the files to which it refers, depend neither on the
+// contents of volumes nor on the host's security profiles.
 func (p Plan) fixed() bool {
 	for _, m := range p.container.VolumeMounts {
 		if m.SubPath != "" || m.SubPathExpr != "" {

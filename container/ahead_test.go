@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCreatesAfter: a container may be created before the previous one has started or completed, unless
-// the previous one can change anything that is read when the container is created.
+// TestCreatesAfter checks that podrun may create a container before the previous one has started or
+// completed, unless the previous one can change something that is read when the container is created.
 func TestCreatesAfter(t *testing.T) {
 	type change func(in *Input, c *corev1.Container)
 	none := func(*Input, *corev1.Container) {}
@@ -63,7 +63,8 @@ func TestCreatesAfter(t *testing.T) {
 			plan := func(f change) Plan {
 				in := input(corev1.Container{})
 				f(&in, &in.Pod.Spec.Containers[0])
-				p, _ := New(in) // a test's profile does not exist
+				// The profile of a test does not exist.
+				p, _ := New(in)
 				return p
 			}
 			if got := plan(test.c).CreatesAfter(plan(test.previous)); got != test.want {

@@ -8,9 +8,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// appArmor returns the container's AppArmor profile: the one in its own field, otherwise in the
-// deprecated annotation, otherwise in the pod's field. It returns nil if none is set; the runtime
-// then chooses.
+// appArmor returns the container's AppArmor profile. It is the profile in the container's own
+// field, or else the one in the deprecated annotation, or else the one in the pod's field. If
+// none is set, it returns nil, and the runtime chooses.
 func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	profile := p.appArmorProfile()
 	if profile == nil {
@@ -52,7 +52,7 @@ func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
 	return nil
 }
 
-// oldAppArmor returns the profile in the format that runtimes read before CRI had a message
+// oldAppArmor returns the profile in the format that runtimes read before the CRI had a message
 // for it.
 func oldAppArmor(profile *runtimeapi.SecurityProfile) string {
 	switch {

@@ -21,7 +21,7 @@ import (
 )
 
 // fakeRuntime keeps containers in memory. Its calls of CreateContainer fail with errs, one
-// after the other, but still create the container if makesAnyway is set.
+// after the other. If makesAnyway is set, they still create the container.
 type fakeRuntime struct {
 	runtimeapi.RuntimeServiceClient
 	containers  []*runtimeapi.Container
@@ -77,7 +77,7 @@ func TestApply(t *testing.T) {
 		left    []string
 	}{
 		{name: "plain", id: "c1", left: []string{"old", "c1"}},
-		// containerd issue 4604: created after the call timed out.
+		// containerd issue 4604: the container was created after the call had timed out.
 		{name: "made after a deadline", fake: fakeRuntime{errs: []error{deadline}, makesAnyway: true}, id: "c2", left: []string{"old", "c2"}},
 		{name: "not made after a deadline", fake: fakeRuntime{errs: []error{deadline}}, wantErr: "deadline", left: []string{"old"}},
 		{name: "refused", fake: fakeRuntime{errs: []error{errors.New("no such image")}}, wantErr: "no such image", left: []string{"old"}},
@@ -111,7 +111,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Apply does not retry after an interrupt.
+// After an interrupt, Apply must not retry.
 func TestApplyStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,10 +13,11 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Late contains the values that are known only after the sandbox, the image and the volumes
+// Late contains the values that are known only when the sandbox, the image and the volumes
 // exist.
 type Late struct {
-	PodIPs  []string // in the order of status.podIPs; empty in the host network, where HostIPs replace them
+	// in the order of status.podIPs; empty if the pod uses the host's network, where HostIPs replace them
+	PodIPs  []string
 	HostIPs []string // nil means the node IPs in the facts
 
 	ImageID       string // the runtime's ID of the image
@@ -27,22 +28,24 @@ type Late struct {
 
 	Attempt uint32 // the restart count: 0 for the first container of that name
 
-	// TerminationLogPath is a file on the host with mode 0666, in Layout.Container, whose
-	// name is 8 random hex digits. "" means that it is not mounted.
+	// TerminationLogPath is a file on the host with mode 0666. It is in Layout.Container, and its
+	// name is 8 random hex digits. "" means that the container does not mount such a file.
 	TerminationLogPath string
-	EtcHostsPath       string                 // on the host; "" means that it is not mounted
-	Mounts             map[string]MountSource // by volume name
-	// SubpathPaths are paths on the host, by index in volumeMounts, for the mounts in
-	// Subpaths that podrun prepares.
+	// on the host; "" means that the container does not mount it
+	EtcHostsPath string
+	Mounts       map[string]MountSource // by volume name
+	// SubpathPaths are paths on the host for those mounts in Subpaths that podrun prepares. The
+	// keys are indexes in volumeMounts.
 	SubpathPaths map[int]string
-	FileValues   map[FileKey]string // values of fileKeyRefs; a missing key has no entry
+	// values of fileKeyRefs; if a key is missing, there is no entry
+	FileValues map[FileKey]string
 }
 
 // FileKey identifies a variable in a file in a volume (KEP-3721).
 type FileKey struct{ Volume, Path, Key string }
 
-// Config returns the configuration to send to the runtime. The error is a *problem.Error
-// with the text of the kubelet's CreateContainerConfigError.
+// Config returns the configuration that podrun sends to the runtime. The error is a
+// *problem.Error with the text of the kubelet's CreateContainerConfigError.
 func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	if err := p.VerifyUser(late.ImageUID, late.ImageUsername); err != nil {
 		return nil, err
@@ -54,7 +57,7 @@ func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	return config, nil
 }
 
-// config implements Config, Preview and New; New uses only the problems and the size of the text.
+// config implements Config, Preview and New. New uses only the problems and the size of the text.
 // It may return both a config and problems.
 func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	if late.HostIPs == nil {
@@ -84,8 +87,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	return config, append(problems, more...)
 }
 
-// setImageUser sets the image's user if the pod sets none. An image without a user runs as
-// root, which the kubelet sets explicitly.
+// If the pod sets no user, setImageUser sets the image's. An image without a user runs as root,
+// and the kubelet sets that explicitly.
 func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if sc.RunAsUser != nil {
 		return
@@ -100,7 +103,7 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// setTarget assigns an ephemeral container to the PID namespace of its target, unless it already
+// setTarget puts an ephemeral container into the PID namespace of its target, unless it already
 // shares the PID namespace of the pod or the host (generateLinuxContainerConfig in
 // pkg/kubelet/kuberuntime).
 func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
@@ -122,7 +125,8 @@ func (p Plan) expand(field string, words []string, env *environ) ([]string, prob
 	return out, nil
 }
 
-// placeholders returns placeholders for values that are not known yet, for a printed plan.
+// placeholders returns placeholders for values that are not known yet. They are for a printed
+// plan.
 func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",

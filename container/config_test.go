@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// The hashes that a kubelet v1.36.3 sent.
+// These are hashes that a kubelet v1.36.3 sent.
 func TestHash(t *testing.T) {
 	for name, want := range map[string]string{"app": "7737e450", "sidecar": "c38a5e92", "none": "16eadf01"} {
 		if got := Hash(&corev1.Container{Name: name, Image: "127.0.0.1:5000/busybox:1.36"}); got != want {
@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The same plan is used for every restart: late values must not remain in it.
+// podrun uses the same plan for every restart, so late values must not remain in it.
 func TestConfigDoesNotChangeThePlan(t *testing.T) {
 	p := mustPlan(t, input(corev1.Container{Env: []corev1.EnvVar{{Name: "IP", ValueFrom: field("status.podIP")}}}))
 	first, err := p.Config(Late{Attempt: 1, PodIPs: []string{"10.0.0.1"}, ImageUsername: "app", ImageID: "x"})
@@ -127,8 +127,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// KEP-2400: a container gets the fraction of the host's swap that it requests of the host's
-// memory.
+// KEP-2400: a container gets the same fraction of the host's swap that it requests of the
+// host's memory.
 func TestLimitedSwap(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources corev1.ResourceRequirements
@@ -167,9 +167,11 @@ func TestMemoryQoS(t *testing.T) {
 		want           string
 	}{
 		{"limit", "50Mi", "100Mi", "99614720"}, // 95 MiB
-		{"no limit", "50Mi", "", "971608064"},  // 50 MiB + 0.9 × 974 MiB, of the node's 1 GiB
-		{"guaranteed", "100Mi", "100Mi", ""},   // nothing to throttle
-		{"best effort", "", "", ""},            // as in the kubelet: request equals limit
+		// This is 50 MiB + 0.9 × 974 MiB, of the node's 1 GiB.
+		{"no limit", "50Mi", "", "971608064"},
+		{"guaranteed", "100Mi", "100Mi", ""}, // nothing to throttle
+		// As in the kubelet, the request equals the limit.
+		{"best effort", "", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := input(corev1.Container{Resources: memory(tt.request, tt.limit)})

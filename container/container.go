@@ -1,6 +1,6 @@
-// Package container plans a pod's containers, that is, the CRI config of each container, in
-// two pure steps: New computes everything that is known in advance, and Plan.Config adds the values
-// that are known only later, such as the pod's addresses. Apply then creates the container.
+// Package container plans a pod's containers: it computes the CRI config of each container in two
+// pure steps. New computes everything that is known in advance. Plan.Config adds the values that
+// are known only later, such as the pod's addresses. Apply then creates the container.
 package container
 
 import (
@@ -45,8 +45,8 @@ type Input struct {
 	Facts    host.Facts
 	Handler  string // the runtime handler of the sandbox
 
-	// Allocatable contains the node's allocatable resources, which resourceFieldRef uses as
-	// default limits. nil means Facts.Capacity.
+	// Allocatable contains the node's allocatable resources. resourceFieldRef uses them as default
+	// limits. nil means Facts.Capacity. nil means Facts.Capacity.
 	Allocatable corev1.ResourceList
 	// Namespaces are the sandbox's namespaces (sandbox.Plan.Namespaces).
 	Namespaces *runtimeapi.NamespaceOption
@@ -55,13 +55,13 @@ type Input struct {
 	// SwapLimits is true if the kernel limits swap: memory.memsw.limit_in_bytes on cgroup
 	// v1, memory.swap.max on v2.
 	SwapLimits bool
-	// ThermalPaths lists the /sys/devices/system/cpu/cpu<n>/thermal_throttle directories of
-	// the host, which are hidden from containers.
+	// ThermalPaths lists the /sys/devices/system/cpu/cpu<n>/thermal_throttle directories of the
+	// host. podrun hides them from containers.
 	ThermalPaths []string
 
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
-	// Mounts contains the known mounts of the pod's volumes, by name.
+	// Mounts contains the mounts of the pod's volumes that are known, by name.
 	Mounts map[string]MountSource
 }
 
@@ -69,20 +69,23 @@ type Input struct {
 type Plan struct {
 	Name      string
 	Kind      Kind
-	Image     string // as written in the pod
+	Image     string // the name as written in the pod
 	Policy    corev1.PullPolicy
 	FieldPath string // spec.containers{app}, as in events
-	Target    string // the container whose processes an ephemeral container can see; "" for none
-	Text      int    // size of the variables, command, arguments and groups, in bytes
+	// the container whose processes an ephemeral container can see; "" if there is none
+	Target string
+	// total size of the variables, command, arguments and groups, in bytes
+	Text int
 
 	in        Input
 	container *corev1.Container
-	field     string                      // spec.containers[0], as in problems
-	base      *runtimeapi.ContainerConfig // everything that is known in advance
+	field     string // spec.containers[0], as in problems
+	// everything in the config that is known in advance
+	base *runtimeapi.ContainerConfig
 }
 
-// New plans the container with the name in.Name. It returns all problems that are known
-// before the sandbox exists; warnings among them become events of the pod.
+// New plans the container with the name in.Name. It returns all problems that are known before
+// the sandbox exists. Those that are warnings become events of the pod.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -90,8 +93,8 @@ func New(in Input) (Plan, problem.List) {
 	if in.Allocatable == nil {
 		in.Allocatable = in.Facts.Capacity
 	}
-	// The plan exists as long as the container is supervised, and does not need the facts about
-	// other pods: with these, the memory for n plans grew with n².
+	// The plan exists as long as podrun supervises the container, and does not need the facts
+	// about other pods. If it kept them, the memory for n plans would grow with n².
 	f := &in.Facts
 	f.Pods, f.Images, f.UserNS, f.Listeners, f.Unreadable = nil, nil, nil, nil, nil
 	p, ok := find(in)
@@ -125,7 +128,8 @@ func New(in Input) (Plan, problem.List) {
 }
 
 func textOf(config *runtimeapi.ContainerConfig) int {
-	const each = 64 // overhead per variable, or size of a group, in a printed plan
+	// overhead of each variable, or the size of a group, in a printed plan
+	const each = 64
 	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
 	for _, e := range config.Envs {
 		n += len(e.Key) + len(e.Value) + each
@@ -143,8 +147,8 @@ func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfi
 	return config, problem.Refuse(problem.Manifest, problems)
 }
 
-// find finds the container in the pod, and returns its plan with the fields that come from
-// the pod.
+// find finds the container in the pod, and returns a plan with the fields that come from the
+// pod.
 func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		if c := &in.Pod.Spec.InitContainers[i]; c.Name == in.Name {
@@ -178,11 +182,11 @@ func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan
 	}
 }
 
-// ImageName returns the image as written in the pod, which is also user_specified_image.
+// ImageName returns the image as written in the pod. user_specified_image has the same value.
 // Package imagepull adds the tag.
 func ImageName(c *corev1.Container) string { return c.Image }
 
-// node returns the node's properties for resource calculations.
+// node returns the properties of the node that the calculation of resources requires.
 func (p Plan) node() resource.Node {
 	return resource.Node{
 		CFSQuota:     p.in.Settings.CPUCFSQuota,
@@ -191,7 +195,7 @@ func (p Plan) node() resource.Node {
 	}
 }
 
-// problem returns a problem with a field whose path is relative to the container.
+// problem returns a problem with a field. The field's path is relative to the container.
 func (p Plan) problem(field, reason, format string, args ...any) problem.Problem {
 	if field != "" {
 		field = "." + field
@@ -202,7 +206,7 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 	}
 }
 
-// reference returns the problem for a reference to a missing object, which is an error in the
+// reference returns the problem for a reference to a missing object. This is an error in the
 // manifest.
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// WithDevices returns the plan with CDI devices, given by their fully qualified names.
+// WithDevices returns the plan with CDI devices. Their names are fully qualified.
 func (p Plan) WithDevices(names []string) Plan {
 	if len(names) == 0 || p.base == nil {
 		return p

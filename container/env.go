@@ -14,25 +14,25 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxExpanded limits the total size of one container's variables, command, arguments and
-// subPathExprs, in bytes, after the expansion of $(VAR). It is the maximum size of an object
-// that an API server stores (etcd's --max-request-bytes). The size of a chain of variables, each of
-// which refers twice to the previous one, doubles with every variable (CVE-2019-11253 is the same
-// problem in YAML). execve(2) accepts 2 MiB with the usual stack.
+// maxExpanded limits the total size, in bytes, of one container's variables, command, arguments and
+// subPathExprs after the expansion of $(VAR). It is the maximum size of an object that an API
+// server stores (etcd's --max-request-bytes). Without a limit, if each variable of a chain refers
+// twice to the previous one, the size doubles with every variable. (CVE-2019-11253 is the same
+// problem in YAML.) execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
-// environ is an environment whose variables are in the order of their first declaration; the
+// environ is an environment. Its variables are in the order of their first declaration; the
 // kubelet sends variables in random order.
 type environ struct {
 	names  []string
 	values map[string]string
-	// spent is the size of all expansions so far, in bytes. It includes overwritten
-	// variables, because expanding them took time too.
+	// spent is the size of all expansions so far, in bytes. It includes variables that were
+	// overwritten, because it took time to expand them, too.
 	spent int
 }
 
-// set declares a variable, and reports whether it fits. A variable that already exists keeps
-// its position and gets the new value.
+// set declares a variable, and reports whether the variable fits into the limit. If the
+// variable already exists, it keeps its position and gets the new value.
 func (e *environ) set(name, value string) bool {
 	if !e.spend(len(name) + len(value)) {
 		return false
@@ -44,7 +44,7 @@ func (e *environ) set(name, value string) bool {
 	return true
 }
 
-// spend adds to the size of all expansions, and reports whether it still does not exceed
+// spend adds to the size of all expansions, and reports whether the size is still within
 // maxExpanded.
 func (e *environ) spend(bytes int) bool {
 	if bytes > maxExpanded-e.spent {
@@ -54,8 +54,8 @@ func (e *environ) spend(bytes int) bool {
 	return true
 }
 
-// expand replaces $(VAR) in a text, if the result fits, which it checks before it builds the
-// result. The caller must call spend for the result.
+// expand replaces $(VAR) in a text if the result fits into the limit. It checks that before it
+// builds the result. The caller must call spend for the result.
 func (e *environ) expand(text string) (string, bool) {
 	if e.lengthOf(text) > maxExpanded-e.spent {
 		return "", false
@@ -63,7 +63,7 @@ func (e *environ) expand(text string) (string, bool) {
 	return expansion.Expand(text, expansion.MappingFuncFor(e.values)), true
 }
 
-// lengthOf returns the length of a text after its expansion.
+// lengthOf returns the length that a text has after its expansion.
 func (e *environ) lengthOf(text string) int {
 	n := 0
 	literal := expansion.Expand(text, func(name string) string {
@@ -97,8 +97,8 @@ func (e environ) keyValues() []*runtimeapi.KeyValue {
 // reasonConfig is the kubelet's reason for a container that cannot be configured.
 const reasonConfig = "CreateContainerConfigError"
 
-// environment returns the container's variables: those from envFrom, then those from env,
-// which override them. $(VAR) refers to variables declared earlier.
+// environment returns the container's variables: first those from envFrom, then those from env,
+// which have precedence. $(VAR) can refer only to variables that are declared earlier.
 func (p Plan) environment(late Late) (environ, problem.List) {
 	env := environ{values: map[string]string{}}
 	var problems problem.List
@@ -135,8 +135,8 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 	return env, problems
 }
 
-// envFrom returns all keys of a ConfigMap or Secret, or nothing if the object is optional
-// and missing.
+// envFrom returns all keys of a ConfigMap or Secret. If the object is optional and missing, it
+// returns nothing.
 func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	switch {
 	case from.ConfigMapRef != nil:
@@ -157,10 +157,10 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	return nil, nil
 }
 
-// addFrom adds variables in the order of their names, and reports whether they fit. It skips keys
-// that cannot be the name of a variable, with a warning. Since Kubernetes 1.34, only names that
-// corrupt the environment itself are invalid: an empty name, =, or bytes that are not printable
-// (KEP-4369).
+// addFrom adds variables in the order of their names, and reports whether they fit into the
+// limit. If a key cannot be the name of a variable, it skips the key with a warning. Since
+// Kubernetes 1.34, the only invalid names are those that would corrupt the environment: an empty
+// name, and names with =, or with bytes that are not printable (KEP-4369).
 func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -190,7 +190,8 @@ func (m missing) Error() string {
 	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
 }
 
-// configMap returns a ConfigMap, or nil and no error if it is optional and missing.
+// configMap returns a ConfigMap. If it is optional and missing, the result is nil without an
+// error.
 func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
 	if cm := p.in.ConfigMaps[name]; cm != nil {
 		return cm, nil
@@ -211,8 +212,8 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	return nil, missing{"Secret", name}
 }
 
-// secretText returns the Secret's data as text. stringData, which an API server would have
-// merged into data, takes precedence.
+// secretText returns the Secret's data as text. stringData has precedence; an API server would
+// have merged it into data.
 func secretText(s *corev1.Secret) map[string]string {
 	out := map[string]string{}
 	for k, v := range s.Data {
@@ -222,7 +223,7 @@ func secretText(s *corev1.Secret) map[string]string {
 	return out
 }
 
-// secretValue returns the value of one key as in secretText.
+// secretValue returns the value of one key, by the rules of secretText.
 func secretValue(s *corev1.Secret, key string) (string, bool) {
 	if text, ok := s.StringData[key]; ok {
 		return text, true

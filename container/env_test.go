@@ -68,7 +68,8 @@ func TestEnvOrder(t *testing.T) {
 	}
 }
 
-// All missing references are reported together, with their fields, before any side effect.
+// podrun must report all missing references together, with their fields, before any side
+// effect.
 func TestMissingReferences(t *testing.T) {
 	in := refs(input(corev1.Container{
 		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
@@ -143,10 +144,11 @@ func TestResourceFieldRefs(t *testing.T) {
 		return &corev1.EnvVarSource{ResourceFieldRef: r}
 	}
 	in := input(corev1.Container{Env: []corev1.EnvVar{
-		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},           // from the node
-		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")},     // from the pod
-		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},      // no request
-		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},  // from the other container
+		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},       // from the node
+		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")}, // from the pod
+		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},  // no request
+		// This is a field of the other container.
+		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},
 		{Name: "UP", ValueFrom: ref("other", "limits.memory", "1Gi")}, // rounded up
 	}})
 	in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "other", Resources: corev1.ResourceRequirements{
@@ -179,8 +181,8 @@ func TestFileKeys(t *testing.T) {
 	}
 }
 
-// F3: with 40 variables that each refer twice to the previous one, plan used 23 GB. The expansion
-// of a container's text is limited by its length, before it is built.
+// F3: with 40 variables that each refer twice to the previous one, plan used 23 GB of memory.
+// podrun must limit the length of the expansion before it builds the text.
 func TestF3ExpansionBounded(t *testing.T) {
 	doubling := []corev1.EnvVar{{Name: "V0", Value: "xxxxxxxxxxxxxxxx"}}
 	for i := 1; i < 40; i++ {
@@ -214,7 +216,7 @@ func TestF3ExpansionBounded(t *testing.T) {
 	}
 }
 
-// FuzzLengthOf: lengthOf returns the length of the expansion.
+// FuzzLengthOf checks that lengthOf returns the length of the expansion.
 func FuzzLengthOf(f *testing.F) {
 	for _, seed := range []string{"$(A)", "$$(A)$(NONE)$(", "$(A$(B))", "$", "$$", "a$(Ü)$é"} {
 		f.Add(seed, "value")

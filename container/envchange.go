@@ -8,8 +8,8 @@ import (
 )
 
 // EnvChanges returns the names of the variables whose values would differ with the previous
-// ConfigMaps and Secrets, including added and removed variables. A running container keeps the
-// values with which it was created.
+// ConfigMaps and Secrets. It includes variables that were added or removed. A running container
+// keeps the values with which it was created.
 func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
 	before := p
 	before.in.ConfigMaps, before.in.Secrets = configMaps, secrets
@@ -26,15 +26,15 @@ func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[st
 	return out
 }
 
-// redacted replaces the values of Secrets in output.
+// redacted is the text that replaces values of Secrets in output.
 const redacted = "<redacted>"
 
-// shortestSecret is the minimum length, in bytes, of a value that Redact replaces: a shorter value
+// shortestSecret is the minimum length, in bytes, of a value that Redact replaces. A shorter value
 // reveals little, and may be part of any word.
 const shortestSecret = 6
 
-// Redact replaces the values of the container's Secrets in a message: a runtime that cannot
-// start a program reports the program's arguments.
+// Redact replaces the values of the container's Secrets in a message. For example, if a runtime
+// cannot start a program, its error contains the program's arguments.
 func (p Plan) Redact(message string) string {
 	for _, s := range p.in.Secrets {
 		for _, value := range secretText(s) {
@@ -46,8 +46,8 @@ func (p Plan) Redact(message string) string {
 	return message
 }
 
-// Redacted returns the plan with all values of Secrets replaced, including in the variables,
-// arguments and paths that contain them.
+// Redacted returns the plan without values of Secrets. It also replaces the values in
+// variables, arguments and paths that contain them.
 func (p Plan) Redacted() Plan {
 	secrets := make(map[string]*corev1.Secret, len(p.in.Secrets))
 	for name, s := range p.in.Secrets {

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// An ephemeral container's config is like that of an app container with the same definition,
-// except for the target's PID namespace (generateLinuxContainerConfig in
-// pkg/kubelet/kuberuntime). The kubelet's recordings contain none, because it refuses them
-// in static pods.
+// The config of an ephemeral container must be like that of an app container with the same
+// definition, except for the target's PID namespace (generateLinuxContainerConfig in
+// pkg/kubelet/kuberuntime). The kubelet's recordings contain no ephemeral containers, because
+// the kubelet refuses them in static pods.
 func TestEphemeral(t *testing.T) {
 	common := corev1.EphemeralContainerCommon{
 		Image: "busybox", Command: []string{"sh"}, Stdin: true, TTY: true,

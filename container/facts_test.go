@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// TestPlanKeepsNoOtherPods checks that a plan, which a supervisor keeps for as long as
-// the pod exists, does not keep the node's facts about all other pods.
+// TestPlanKeepsNoOtherPods checks that a plan does not keep the node's facts about other pods.
+// A supervisor keeps the plan as long as the pod exists.
 func TestPlanKeepsNoOtherPods(t *testing.T) {
 	in := input(corev1.Container{})
 	in.Facts.Pods, in.Facts.Listeners = make([]host.Pod, 100), make([]host.Listener, 100)

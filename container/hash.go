@@ -9,8 +9,8 @@ import (
 	hashutil "k8s.io/kubernetes/pkg/util/hash"
 )
 
-// Hash returns, in hexadecimal, the hash of the fields whose change requires a new
-// container: name and image (the kubelet's HashContainer since v1.31).
+// Hash returns a hash, in hexadecimal, of the fields whose change requires a new container:
+// name and image (the kubelet's HashContainer since v1.31).
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
 	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))

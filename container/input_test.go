@@ -17,7 +17,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// input returns the input for container app of pod default/web with UID u. test/parity
+// input returns the input for the container app of the pod default/web with UID u. test/parity
 // compares the settings that all pods have with a kubelet's recordings.
 func input(c corev1.Container) Input {
 	c.Name = "app"

@@ -8,16 +8,16 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 )
 
-// labels returns the labels that identify a container. The pod's own labels are only on the
-// sandbox.
+// labels returns the labels that identify a container. The labels of the pod itself are only on
+// the sandbox.
 func labels(id identity.Pod, name string) map[string]string {
 	out := id.Labels()
 	out[identity.LabelContainerName] = name
 	return out
 }
 
-// annotations returns data about a container that a later process may need, if the pod's definition
-// is no longer available then. Config adds the restart count.
+// annotations returns data about a container that a later process may need, because the pod's
+// definition may no longer be available then. Config adds the restart count.
 func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	out := map[string]string{
 		identity.AnnotationHash:                     Hash(c),

@@ -19,15 +19,18 @@ const etcHosts = "/etc/hosts"
 
 // MountSource is the source of a mount, from a volume.
 type MountSource struct {
-	HostPath       string
-	ReadOnly       bool                  // regardless of the mount: configMap, secret, downwardAPI…
-	SELinuxRelabel bool                  // true if podrun manages the files, and the file system supports labels
-	Image          *runtimeapi.ImageSpec // for an image volume, instead of HostPath
-	Device         string                // for a block volume: the host's device, used only by volumeDevices
+	HostPath string
+	// whatever the mount specifies: configMap, secret, downwardAPI…
+	ReadOnly       bool
+	SELinuxRelabel bool // true if podrun manages the files, and the file system supports labels
+	// source of an image volume, in place of HostPath
+	Image *runtimeapi.ImageSpec
+	// source of a block volume: the host's device. Only volumeDevices use it.
+	Device string
 }
 
-// mounts returns the volumes in the order of volumeMounts, then the hosts file, then the
-// termination log.
+// mounts returns the mounts of the volumes in the order of volumeMounts, then that of the hosts
+// file, then that of the termination log.
 func (p Plan) mounts(late Late, env *environ) ([]*runtimeapi.Mount, problem.List) {
 	var out []*runtimeapi.Mount
 	subpaths, problems := p.subpaths(env)
@@ -95,7 +98,7 @@ func (p Plan) mount(index int, m corev1.VolumeMount, late Late, subpath string) 
 	return mount, nil
 }
 
-// absolute prepends / to a relative path.
+// absolute adds / to the beginning of a relative path.
 func absolute(p string) string {
 	if path.IsAbs(p) {
 		return p
@@ -118,9 +121,9 @@ func propagationOf(m corev1.VolumeMount) (runtimeapi.MountPropagation, error) {
 	return 0, fmt.Errorf("invalid mountPropagation %q", *m.MountPropagation)
 }
 
-// recursiveReadOnly resolves IfPossible according to the features of the runtime's handler
-// (KEP-3857). podrun must not request the feature from a runtime that does not advertise it:
-// containerd 1.6 accepts the request and mounts non-recursively.
+// recursiveReadOnly resolves IfPossible. The result depends on the features of the runtime's
+// handler (KEP-3857). podrun must not request the feature if the runtime does not report it:
+// containerd 1.6 accepts the request, and mounts non-recursively.
 func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return false, nil
@@ -138,9 +141,9 @@ func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	return able, nil
 }
 
-// Subpaths returns the expanded subPath or subPathExpr of each mount that has one, by index in
-// volumeMounts. It is a path inside the volume. podrun need not prepare the subpaths of image
-// volumes, because the runtime resolves them.
+// Subpaths returns the expanded subPath or subPathExpr of each mount that has one. The keys are
+// indexes in volumeMounts. Each value is a path inside the volume. For image volumes, podrun
+// need not prepare the subpaths, because the runtime resolves them.
 func (p Plan) Subpaths(late Late) (map[int]string, error) {
 	env, problems := p.environment(late)
 	paths, more := p.subpaths(&env)
@@ -166,8 +169,8 @@ func (p Plan) subpaths(env *environ) (map[int]string, problem.List) {
 	return out, problems
 }
 
-// subpath expands the expression. A missing or empty variable is an error: otherwise podrun
-// would mount a parent of the intended directory.
+// subpath expands the expression. If a variable is missing or empty, this is an error.
+// Otherwise podrun would mount a parent of the intended directory.
 func subpath(m corev1.VolumeMount, env *environ) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {

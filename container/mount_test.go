@@ -78,12 +78,12 @@ func TestMountProblems(t *testing.T) {
 	}{
 		{"recursive but writable", corev1.VolumeMount{RecursiveReadOnly: always}, "it is not read-only"},
 		{"recursive and propagated", corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: always, MountPropagation: ptr(corev1.MountPropagationHostToContainer)}, "not compatible with propagation"},
-		// The runtime in these facts does not advertise the feature, like containerd 1.6,
-		// which would mount non-recursively.
+		// The runtime in these facts does not report the feature, like containerd 1.6, which would
+		// mount non-recursively.
 		{"recursive on an old runtime", corev1.VolumeMount{ReadOnly: true, RecursiveReadOnly: always}, "not supported by the runtime"},
 		{"propagation", corev1.VolumeMount{MountPropagation: ptr(corev1.MountPropagationMode("Odd"))}, `invalid mountPropagation "Odd"`},
 		{"absolute subPath", corev1.VolumeMount{SubPath: "/etc"}, "must not be an absolute path"},
-		// CVE-2017-1002101: a subPath must stay in its volume.
+		// CVE-2017-1002101: a subPath must not lead out of its volume.
 		{"subPath that backs out", corev1.VolumeMount{SubPath: "a/../../etc"}, "must not contain '..'"},
 		{"expression that backs out", corev1.VolumeMount{SubPathExpr: "$(UP)/x"}, "must not contain '..'"},
 		{"expression with nothing", corev1.VolumeMount{SubPathExpr: "$(EMPTY)/$(NOPE)/$(NOPE)"}, "missing value for EMPTY, NOPE"},

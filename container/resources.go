@@ -18,8 +18,8 @@ import (
 // Resources returns the new resources of a running container for a resize (KEP-1287).
 func (p Plan) Resources() *runtimeapi.LinuxContainerResources { return p.resources() }
 
-// resources returns the container's resources. If the container lacks a limit, the pod's
-// limit applies, if there is one (KEP-2837).
+// resources returns the container's resources. If the container lacks a limit and the pod has
+// one, the pod's limit applies (KEP-2837).
 func (p Plan) resources() *runtimeapi.LinuxContainerResources {
 	own := p.container.Resources
 	r := resource.Linux(p.node(),
@@ -44,9 +44,9 @@ func (p Plan) limit(own *apiresource.Quantity, name corev1.ResourceName) *apires
 	return own
 }
 
-// hugepages returns a limit for every page size of the host: the container's limit,
-// otherwise the pod's, otherwise 0. On a host without the controller, containerd ignores
-// these limits, but CRI-O fails to create a container that has one.
+// hugepages returns a limit for every page size of the host: the container's limit, or else the
+// pod's, or else 0. If the host does not have the controller, containerd ignores these limits,
+// but CRI-O fails to create a container that has one.
 func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
 	if p.in.Facts.Runtime.IsCRIO() && !p.in.Facts.Cgroup.Has("hugetlb") {
 		return nil
@@ -82,8 +82,8 @@ func pageSize(name corev1.ResourceName) (string, error) {
 	return v1helper.HugePageUnitSizeFromByteSize(q.Value())
 }
 
-// swap limits the container's swap, if the kernel can limit it. The kubelet's default is no
-// swap (NoSwap, KEP-2400). On cgroup v1, the limit for memory and swap together is then equal to
+// swap limits the container's swap, provided that the kernel can limit it. The kubelet's default
+// is no swap (NoSwap, KEP-2400). On cgroup v1, the limit for memory and swap together is then
 // the memory limit.
 func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	switch {
@@ -96,9 +96,8 @@ func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 }
 
 // swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of a
-// Burstable pod gets the fraction of the host's swap that corresponds to the fraction of the
-// host's memory that it requests. Containers of critical pods, and containers whose memory request
-// equals their limit, get no swap.
+// Burstable pod gets the same fraction of the host's swap that it requests of the host's memory. A
+// container gets no swap if its pod is critical, or if its memory request equals its limit.
 func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
 	capacity := p.in.Facts.Capacity.Memory().Value()
@@ -110,8 +109,8 @@ func (p Plan) swapShare() int64 {
 	return int64(float64(request.Value()) / float64(capacity) * float64(p.in.Facts.SwapTotal))
 }
 
-// From KEP-2570: the kubelet's default memoryThrottlingFactor, and the page size to which
-// memory.high is rounded down.
+// From KEP-2570: the kubelet's default memoryThrottlingFactor, and the page size. memory.high
+// is rounded down to a page.
 const (
 	throttlingFactor = 0.9
 	kernelPage       = 4096

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot read
-// or write unless its procMount is Unmasked; the kubelet takes them from moby. podrun also sends
-// them for privileged containers, although the runtime then ignores them.
+// maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot read, or
+// cannot write to, unless its procMount is Unmasked. The kubelet takes them from moby. podrun
+// also sends them for privileged containers, although the runtime then ignores them.
 var (
 	maskedPaths = []string{
 		"/proc/asound",
@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// securityContext returns the container's security context. The container's settings take
+// securityContext returns the container's security context. The container's settings have
 // precedence over the pod's. Config adds the image's user.
 func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
 	var problems problem.List
@@ -73,7 +73,8 @@ func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, prob
 	if out.Apparmor, err = p.appArmor(); err != nil {
 		problems = append(problems, p.problem("securityContext.appArmorProfile", reasonConfig, "%s", err))
 	}
-	out.ApparmorProfile = oldAppArmor(out.Apparmor) // older runtimes read only this field
+	// Older runtimes read only this field.
+	out.ApparmorProfile = oldAppArmor(out.Apparmor)
 	return out, problems
 }
 
@@ -91,7 +92,7 @@ func capabilities(c *corev1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-// setGroups adds the pod's groups. The sandbox's plan reports an unknown policy.
+// setGroups adds the pod's groups. If the policy is unknown, the sandbox's plan reports that.
 func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
 		if sc.FSGroup != nil {
@@ -105,9 +106,10 @@ func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
 	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
 }
 
-// seccomp returns the container's seccomp profile, otherwise the pod's, otherwise the one that the
-// node's settings select. It refuses a Localhost profile that has no name, with which the container
-// would run unconfined (CVE-2023-2431), or that is outside of the directory for profiles.
+// seccomp returns the container's seccomp profile, or else the pod's, or else the one that the
+// node's settings select. It refuses two kinds of Localhost profiles: one without a name, because
+// the container would run unconfined (CVE-2023-2431), and one that is outside of the directory for
+// profiles.
 func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
 	var profile *corev1.SeccompProfile
 	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {

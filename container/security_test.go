@@ -59,7 +59,7 @@ func TestAppArmor(t *testing.T) {
 		name       string
 		pod, own   *corev1.AppArmorProfile
 		annotation string
-		want       string // type, profile, the deprecated format
+		want       string // type and profile, in the deprecated format
 		problem    string
 	}{
 		{name: "none", want: ""},
@@ -117,8 +117,8 @@ func TestVerifyRunAsNonRoot(t *testing.T) {
 			if tt.pod != nil {
 				in.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: tt.pod.RunAsNonRoot, RunAsUser: tt.pod.RunAsUser}
 			}
-			// CVE-2019-11245: runAsNonRoot is checked at every start, whether or not the image
-			// was just pulled.
+			// CVE-2019-11245: podrun must check runAsNonRoot at every start, whether or not it has just
+			// pulled the image.
 			_, err := mustPlan(t, in).Config(Late{ImageUID: tt.uid, ImageUsername: tt.username})
 			if tt.want == "" {
 				if err != nil {

@@ -7,9 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stopSignal returns the signal that stops the container (KEP-4960, gate
-// ContainerStopSignals). RUNTIME_DEFAULT means the image's signal. The API names real-time signals
-// SIGRTMIN+1, CRI names them SIGRTMINPLUS1.
+// stopSignal returns the signal that stops the container (KEP-4960, gate ContainerStopSignals).
+// RUNTIME_DEFAULT means the image's signal. The API names real-time signals SIGRTMIN+1; the CRI
+// names them SIGRTMINPLUS1.
 func stopSignal(c *corev1.Container) runtimeapi.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT

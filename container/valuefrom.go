@@ -10,8 +10,8 @@ import (
 	"k8s.io/kubernetes/pkg/fieldpath"
 )
 
-// valueFrom reads a variable's value from its source. set is false if an optional source is
-// missing: the variable is then not declared at all.
+// valueFrom reads a variable's value from its source. If an optional source is missing, set is
+// false, and the variable must not be declared.
 func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -64,8 +64,9 @@ func first(list []string) string {
 	return list[0]
 }
 
-// resourceField returns a request or a limit of this container or of the named one. For a limit
-// that is not set, it returns the pod's limit, otherwise the node's allocatable amount.
+// resourceField returns a request or a limit of this container, or of the container that is
+// named. If a limit is not set, it returns the pod's limit, or else the node's allocatable
+// amount.
 func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {
@@ -116,8 +117,8 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	return value, ok, nil
 }
 
-// fileKey returns the value that was read from the file. As in the kubelet, an empty value
-// counts as missing.
+// fileKey returns the value that podrun has read from the file. As in the kubelet, an empty
+// value counts as missing.
 func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
 	value := late.FileValues[FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key}]
 	if value == "" && (ref.Optional == nil || !*ref.Optional) {
@@ -126,8 +127,8 @@ func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, err
 	return value, value != "", nil
 }
 
-// FileKeys returns the variables that must be read from files in volumes immediately before
-// the container is created (KEP-3721).
+// FileKeys returns the variables that podrun must read from files in volumes immediately before
+// it creates the container (KEP-3721).
 func (p Plan) FileKeys() []FileKey {
 	var out []FileKey
 	for _, v := range p.container.Env {

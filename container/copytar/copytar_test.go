@@ -130,8 +130,9 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackHostile: no name or link in a container's stream leads outside the destination
-// (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251).
+// TestUnpackHostile checks that no name or link in a container's stream leads out of the
+// destination (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249,
+// CVE-2019-11251).
 func TestUnpackHostile(t *testing.T) {
 	for name, entries := range map[string][]tar.Header{
 		"..":                         {{Name: "./d/../../evil"}},
@@ -163,7 +164,7 @@ func TestUnpackHostile(t *testing.T) {
 	}
 }
 
-// TestUnpackCut: a truncated stream is an error, and so is one that ctx ends.
+// TestUnpackCut checks that a truncated stream is an error, and that the end of ctx is, too.
 func TestUnpackCut(t *testing.T) {
 	whole := archive(t, tar.Header{Name: "./f"}).Bytes()
 	for _, n := range []int{0, 100, 512, 515} {

@@ -1,9 +1,9 @@
 // Package copytar writes local files to a tar stream, and extracts a stream that a container
-// produced. Such a stream may be hostile: copytar never writes outside the destination,
-// regardless of the names and links in the stream (CVE-2018-1002100, CVE-2019-1002101,
-// CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), and never more bytes than the stream contains.
-// Local files may belong to a user who changes them during the copy: copytar reads nothing outside
-// the directory.
+// produced. Such a stream may be hostile. Whatever names and links are in the stream, copytar
+// never writes outside the destination (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246,
+// CVE-2019-11249, CVE-2019-11251), and never writes more bytes than the stream contains. Local
+// files may belong to a user who changes them during the copy. copytar then still reads nothing
+// outside the directory.
 package copytar
 
 import (
@@ -35,7 +35,7 @@ func checkPath(name string) error {
 	return nil
 }
 
-// warnings reports skipped files: the names of the first ones, then the number of the
+// warnings reports files that were skipped: first the names of some, and then the number of the
 // others.
 type warnings struct {
 	warn func(string)
@@ -54,8 +54,8 @@ func (w *warnings) end() {
 	}
 }
 
-// within returns the name of an entry relative to the requested entry top, "." for top
-// itself. ok is false if the entry is not below top.
+// within returns the name of an entry relative to top, the requested entry. The name of top
+// itself is ".". ok is false if the entry is not below top.
 func within(name, top string) (rel string, ok bool) {
 	name, top = path.Clean("/"+name), path.Clean("/"+top)
 	switch {

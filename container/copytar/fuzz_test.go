@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// FuzzUnpack: unpacking arbitrary bytes writes nothing outside the destination, creates only
-// files and directories without special bits, and writes no more bytes than were sent.
+// FuzzUnpack checks that whatever bytes are unpacked, nothing is written outside the
+// destination, only files and directories without special bits are created, and no more bytes
+// are written than were sent.
 func FuzzUnpack(f *testing.F) {
 	seed := func(entries ...tar.Header) []byte {
 		var out bytes.Buffer
@@ -56,12 +57,14 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.Symlink("../../../outside", at("here/d/out")); err != nil {
 			t.Fatal(err)
 		}
-		_ = Unpack(t.Context(), bytes.NewReader(data), "d", at("here/d"), func(string) {}) // most inputs are not archives
+		// Most inputs are not archives.
+		_ = Unpack(t.Context(), bytes.NewReader(data), "d", at("here/d"), func(string) {})
 		checkUnpacked(t, base, len(data))
 	})
 }
 
-// checkUnpacked checks a tree to which Unpack has written a stream of sent bytes.
+// checkUnpacked checks a tree into which Unpack has written a stream with the given number of
+// bytes.
 func checkUnpacked(t *testing.T, base string, sent int) {
 	written, seen := 0, map[uint64]bool{}
 	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
@@ -76,7 +79,8 @@ func checkUnpacked(t *testing.T, base string, sent int) {
 		switch {
 		case err != nil:
 			return err
-		case rel == "here/d/out" || rel == "outside/secret": // created before the test
+		// This was created before the test.
+		case rel == "here/d/out" || rel == "outside/secret":
 		case info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 || !d.IsDir() && !info.Mode().IsRegular():
 			t.Errorf("%s is %s", rel, info.Mode())
 		case d.IsDir():

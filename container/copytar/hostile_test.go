@@ -53,8 +53,8 @@ func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
 	}
 }
 
-// TestS4PackSwapped: another user, who owns a directory, swaps its files and directories
-// while root copies it. Pack includes nothing from outside the directory, and does not wait
+// TestS4PackSwapped covers a user who owns a directory, and swaps its files and directories
+// while root copies it. Pack must include nothing from outside the directory, and must not wait
 // for a FIFO.
 func TestS4PackSwapped(t *testing.T) {
 	const secret = "s3cret of root"
@@ -97,7 +97,7 @@ func TestS4PackSwapped(t *testing.T) {
 	}
 }
 
-// TestPackDeep: a tree that is deeper than any realistic one is an error.
+// TestPackDeep checks that a tree that is deeper than any realistic one causes an error.
 func TestPackDeep(t *testing.T) {
 	base := t.TempDir()
 	root, err := os.OpenRoot(base)
@@ -114,8 +114,8 @@ func TestPackDeep(t *testing.T) {
 	}
 }
 
-// sparse returns an archive whose only entry is a hole of size bytes, in PAX format 0.0, 0.1
-// or 1.0, or in the format of old GNU tars.
+// sparse returns an archive with only one entry, which is a hole of size bytes. It is in PAX
+// format 0.0, 0.1 or 1.0, or in the format of old GNU tars.
 func sparse(t testing.TB, format string, size int64) []byte {
 	t.Helper()
 	header := func(name string, typeflag byte, size int64) []byte {
@@ -128,7 +128,8 @@ func sparse(t testing.TB, format string, size int64) []byte {
 		copy(b[257:], "ustar\x0000")
 		if typeflag == tar.TypeGNUSparse {
 			copy(b[257:], "ustar  \x00")
-			b[386], b[483] = 0x80, 0x80 // in base 256: the offset of the only part, and the real size
+			// These are the offset of the only part and the real size, in base 256.
+			b[386], b[483] = 0x80, 0x80
 			for i := range 8 {
 				b[397-i], b[494-i] = byte(size>>(8*i)), byte(size>>(8*i))
 			}
@@ -167,7 +168,7 @@ func sparse(t testing.TB, format string, size int64) []byte {
 	return append(append(append(out, header("./f", tar.TypeReg, int64(len(content)))...), content...), end...)
 }
 
-// TestS3Sparse: an entry that is a hole of 1 TiB does not fill the disk.
+// TestS3Sparse checks that an entry that is a hole of 1 TiB does not fill the disk.
 func TestS3Sparse(t *testing.T) {
 	for _, format := range []string{"0.0", "0.1", "1.0", "old"} {
 		data := sparse(t, format, 1<<40)
@@ -177,7 +178,7 @@ func TestS3Sparse(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "f")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := within20s(t, "Unpack", func() error {
-			// If Unpack wrote the hole, the limit on file sizes would keep the disk from filling.
+			// If Unpack wrote the hole, the limit on file sizes would protect the disk.
 			var before, limit unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 				return err
@@ -199,19 +200,20 @@ func TestS3Sparse(t *testing.T) {
 	}
 }
 
-// endless is an archive with a file of 1 TiB that is completely sent.
+// endless is an archive with a file of 1 TiB. All bytes of the file are sent.
 type endless struct{ head *bytes.Reader }
 
 func (e endless) Read(p []byte) (int, error) {
 	if e.head.Len() > 0 {
 		return e.head.Read(p)
 	}
-	time.Sleep(time.Millisecond) // 32 MB/s: the test is not about disks
+	// This limits the rate to 32 MB/s, because the test is not about disks.
+	time.Sleep(time.Millisecond)
 	return min(len(p), 32<<10), nil
 }
 
-// TestS3EndsWithContext: unpacking an endless file ends with the context, which the first
-// SIGINT cancels.
+// TestS3EndsWithContext checks that the end of the context, which the first SIGINT causes, also
+// ends the unpacking of an endless file.
 func TestS3EndsWithContext(t *testing.T) {
 	var head bytes.Buffer
 	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "./f", Typeflag: tar.TypeReg, Mode: 0o644, Size: 1 << 40, Format: tar.FormatGNU}); err != nil {
@@ -230,8 +232,8 @@ func TestS3EndsWithContext(t *testing.T) {
 	}
 }
 
-// TestS3Deep: an entry 250,000 directories deep, and a long name, are refused quickly and
-// create nothing.
+// TestS3Deep checks that an entry 250,000 directories deep, and a long name, are quickly
+// refused and create nothing.
 func TestS3Deep(t *testing.T) {
 	for name, entry := range map[string]tar.Header{
 		"a file":      {Name: "./d/" + strings.Repeat("a/", 250000) + "f"},
@@ -256,8 +258,8 @@ func TestS3Deep(t *testing.T) {
 	}
 }
 
-// TestUnpackWarnings: the number of warnings about a million links is limited, and so is the
-// memory.
+// TestUnpackWarnings covers a million links: the number of warnings about them must be limited,
+// and so must the memory.
 func TestUnpackWarnings(t *testing.T) {
 	r, w := io.Pipe()
 	go func() {
@@ -282,8 +284,8 @@ func TestUnpackWarnings(t *testing.T) {
 	}
 }
 
-// TestUnpackOntoPipe: Unpack does not wait for a FIFO that another user puts into the
-// destination.
+// TestUnpackOntoPipe checks that Unpack does not wait for a FIFO that another user puts into
+// the destination.
 func TestUnpackOntoPipe(t *testing.T) {
 	base := t.TempDir()
 	file, pipe := filepath.Join(base, "f"), filepath.Join(base, "p")
@@ -292,7 +294,7 @@ func TestUnpackOntoPipe(t *testing.T) {
 	}
 	stop := swapAgainAndAgain(t, file, pipe)
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
-		// Unpack may either succeed or report that the FIFO is not a regular file.
+		// Unpack may succeed, or report that the FIFO is not a regular file.
 		_ = within20s(t, "Unpack", func() error {
 			return Unpack(t.Context(), archive(t, tar.Header{Name: "./f"}), "f", file, func(string) {})
 		})

@@ -15,13 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pack writes a file or directory as a tar stream, in which the names of entries begin with name.
-// It packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first
-// of them. The memory that it uses depends on the largest directory, not on the size of the tree.
+// Pack writes a file or directory as a tar stream. The names of the entries begin with name. It
+// packs symlinks as symlinks. It skips devices, sockets and pipes, and calls warn for the first
+// few. The memory that it uses depends on the largest directory, not on the size of the tree.
 //
-// Another user may own the tree and change it while it is packed: Pack follows no symlink
-// below from, opens only files and directories, and packs exactly the file that it has
-// examined.
+// Another user may own the tree, and change it while Pack runs. So below from, Pack follows no
+// symlink, opens only files and directories, and packs exactly the file that it has examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
 	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}
 	defer p.end()
@@ -42,8 +41,9 @@ type packer struct {
 	warnings
 }
 
-// examine opens a file with O_PATH, which neither waits for a FIFO nor accesses a device. It opens
-// a symlink itself, not the link's target. at is the file's path for messages.
+// examine opens a file with O_PATH, so that it neither waits for a FIFO nor accesses a device. If
+// the file is a symlink, it opens the link itself, and not the link's target. at is the file's
+// path for messages.
 func examine(dir int, name, at string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,7 +109,8 @@ func (p *packer) file(examined *os.File, info fs.FileInfo, name string) error {
 		return err
 	}
 	if _, err := io.CopyN(p.out, endsWith{p.ctx, f}, info.Size()); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF means that the file became shorter
+		// EOF means that the file has become shorter.
+		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ErrEmpty reports that a stream has no entries: the requested path does not exist.
+// ErrEmpty reports that a stream has no entries, which means that the requested path does not
+// exist.
 var ErrEmpty = errors.New("the archive is empty")
 
 // ErrLink reports that the requested entry itself is a symbolic link, so that nothing was copied.
@@ -105,7 +106,7 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 	mode := fs.FileMode(entry.Mode) & 0o777
 	switch entry.Typeflag {
 	case tar.TypeDir:
-		// Make the directory writable, so that files can be added; an existing directory keeps its
+		// Make the directory writable, so that files can be added. An existing directory keeps its
 		// mode.
 		return u.root.MkdirAll(name, mode|0o700)
 	case tar.TypeReg:
@@ -134,7 +135,7 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 }
 
 // isSparse reports whether an entry has holes, in one of GNU tar's formats. archive/tar fills holes
-// with zeros that were never sent: a header of 1 KiB can cause up to 1 TiB.
+// with zeros that the stream does not contain: a header of 1 KiB can cause up to 1 TiB.
 func isSparse(entry *tar.Header) bool {
 	for key := range entry.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -158,7 +159,7 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a regular file", name)
 	}
-	// Another user may replace the file with a FIFO: do not block on it.
+	// Another user may replace the file with a FIFO, so do not block on it.
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
 	if err != nil {
 		return err

@@ -12,11 +12,13 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// Target is the container in which a hook runs, and how to reach it.
+// Target is the container in which a hook runs, and how podrun reaches it.
 type Target struct {
 	ContainerID string
-	PodIP       string // empty in the host network, as in the kubelet
-	// Exec runs a command in the container, without a time limit, and waits until it exits.
+	// empty if the pod uses the host's network, as in the kubelet
+	PodIP string
+	// Exec runs a command in the container, and waits until the command exits. It has no time
+	// limit.
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
 }
 
@@ -24,14 +26,13 @@ type Target struct {
 type HookError struct {
 	Plan Plan
 	// Output is the first 10 KiB of the output of an exec hook, stdout first. It may contain
-	// secrets: the kubelet does not include it in events, because only the pod's author may
-	// see it.
+	// secrets, so the kubelet does not include it in events. Only the pod's author may see it.
 	Output string
 	Err    error
 }
 
 // maxOutput is the maximum number of bytes that podrun keeps of the hook's output and of the
-// runtime's error message. It is the same as for probes.
+// runtime's error message. The limit is the same as for probes.
 const maxOutput = 10 << 10
 
 // Error returns the kubelet's message for the failure.
@@ -52,8 +53,8 @@ func (e *HookError) Error() string {
 // Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// Event returns the message of the kubelet's FailedPostStartHook or FailedPreStopHook event,
-// which never contains the hook's output.
+// Event returns the message of the kubelet's FailedPostStartHook or FailedPreStopHook event. It
+// never contains the hook's output.
 func (e *HookError) Event() string {
 	if e.Plan.Hook == PreStop {
 		return "PreStopHook failed"
@@ -61,9 +62,9 @@ func (e *HookError) Event() string {
 	return "PostStartHook failed"
 }
 
-// Apply runs the hook and waits until it has finished. Only ctx limits its duration. The error is a
-// *problem.Error that wraps a *HookError. Its kind is Deadline if ctx's deadline interrupted the
-// hook, otherwise Failed.
+// Apply runs the hook, and waits until the hook has finished. Only ctx limits its duration. The
+// error is a *problem.Error that wraps a *HookError. If ctx's deadline interrupted the hook, its
+// kind is Deadline; otherwise it is Failed.
 func Apply(ctx context.Context, p Plan, t Target) error {
 	output, err := run(ctx, p, t)
 	if err == nil {
@@ -111,8 +112,8 @@ func runSleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Cause returns the HookError that err wraps, without the context that callers added, or err
-// itself if there is none.
+// Cause returns the HookError that err wraps, without the context that callers have added. If
+// err wraps none, Cause returns err itself.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e
@@ -120,8 +121,8 @@ func Cause(err error) error {
 	return err
 }
 
-// EventOf returns the event message of a failed hook. The argument otherwise is the result if err
-// does not wrap a HookError.
+// EventOf returns the event message of a failed hook. If err does not wrap a HookError, it
+// returns the argument otherwise.
 func EventOf(err error, otherwise string) string {
 	if e, ok := errors.AsType[*HookError](err); ok {
 		return e.Event()

@@ -110,7 +110,8 @@ func TestHTTPGetSendsWhatTheKubeletSends(t *testing.T) {
 		if err := Apply(t.Context(), plan, Target{PodIP: ip}); err != nil {
 			t.Fatalf("%s: a status of 500 must not count: %v", test.name, err)
 		}
-		got.Header.Del("Accept-Encoding") // added by Go's client
+		// Go's client has added this.
+		got.Header.Del("Accept-Encoding")
 		if diff := cmp.Diff(test.want, got.Header); diff != "" || got.Method != "GET" || got.RequestURI != "/hook?x=1" {
 			t.Errorf("%s: %s %s %s", test.name, got.Method, got.RequestURI, diff)
 		}

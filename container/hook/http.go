@@ -14,24 +14,25 @@ import (
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 )
 
-// maxBody is how much of a response to read before closing the connection, in bytes.
+// maxBody is the number of bytes of a response that podrun reads before it closes the
+// connection.
 const maxBody = 10 << 10
 
-// userAgent is the user agent of the v1.36 kubelet for hooks, by which a server may distinguish its
-// clients. It is a constant because k8s.io/kubernetes contains its version only in binaries whose
-// linker flags set it.
+// userAgent is the user agent that the v1.36 kubelet sends for hooks. A server may distinguish its
+// clients by it. It is a constant, because k8s.io/kubernetes contains its version only in binaries
+// whose linker flags set the version.
 const userAgent = "kube-lifecycle/1.36"
 
-// runHTTP sends the hook's request. Every response is a success, regardless of its status,
-// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is configured like
-// the one that the kubelet uses for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS
-// request with HTTP, runHTTP repeats the request over HTTP, without its Authorization header.
+// runHTTP sends the hook's request. Every response is a success, whatever its status. So runHTTP
+// does not use the prober of k8s.io/kubernetes/pkg/probe/http, but a client that is configured
+// like the kubelet's client for hooks (pkg/kubelet/kubelet.go). If a server answers an HTTPS
+// request with HTTP, runHTTP repeats the request over HTTP, without the Authorization header.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
 		return err
 	}
-	// Certificates of pods are rarely issued for their IP, so the kubelet does not verify
+	// Certificates of pods are rarely issued for the pods' IPs, so the kubelet does not verify
 	// them. The client uses no proxy and no credentials.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
@@ -50,7 +51,7 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	return nil
 }
 
-// request builds the hook's request as the kubelet does: the hook's headers replace the defaults,
+// request builds the hook's request as the kubelet does. The hook's headers replace the defaults,
 // an empty Accept header removes the default one, and the header Host sets the virtual host.
 func (h HTTP) request(podIP string) (*http.Request, error) {
 	if h.Host == "" && podIP == "" {
@@ -74,8 +75,8 @@ func send(client *http.Client, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// Ignore the content of the response; a server that closes the connection early is not
-	// an error.
+	// Ignore the content of the response. If a server closes the connection early, that is not an
+	// error.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody)
 	return nil
 }

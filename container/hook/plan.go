@@ -1,7 +1,7 @@
 // Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and the
-// messages for their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go): exec
-// runs in the container, httpGet and sleep run in podrun, and tcpSocket, which the API
-// accepts, always fails. Hooks have no timeout.
+// messages about their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go): exec
+// runs in the container, and httpGet and sleep run in podrun. The API also accepts tcpSocket,
+// which always fails. Hooks have no timeout.
 package hook
 
 import (
@@ -41,7 +41,7 @@ type Plan struct {
 	Command   []string     `json:"command,omitempty"` // if Kind is Exec
 	HTTP      *HTTP        `json:"http,omitempty"`
 	Seconds   int64        `json:"seconds,omitempty"` // if Kind is Sleep
-	// Problem is the reason why the hook will always fail: an unknown port name, a
+	// Problem is the reason why the hook will always fail, such as an unknown port name or a
 	// tcpSocket. As in the kubelet, the hook fails only when it runs.
 	Problem string `json:"problem,omitempty"`
 }
@@ -52,12 +52,12 @@ type HTTP struct {
 	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec; repeated headers are all sent.
+	// Headers are in the order of the spec. If a header is repeated, each one is sent.
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
-// New plans a container's postStart or preStop hook; ok is false if the container does not have
-// that hook.
+// New plans a container's postStart or preStop hook. If the container does not have that hook,
+// ok is false.
 func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
 	handler := handlerOf(c, which)
 	if handler == nil {
@@ -104,7 +104,7 @@ func planHTTP(get *corev1.HTTPGetAction, c *corev1.Container) (*HTTP, string) {
 	return request, ""
 }
 
-// resolvePort returns the number of a port, given as a number, the name of a container port,
+// resolvePort returns the number of a port. The port is a number, the name of a container port,
 // or a number in quotes.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (int, error) {
 	number := port.IntValue()

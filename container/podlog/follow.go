@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// lookWatched and lookUnwatched are the intervals at which a log is checked, with and
-// without notifications of changes. askAlive is the interval of calls to Alive. settle is
-// how long a rotated file is still read, because the runtime may write buffered data to it
-// after it has created the new file. linger is how long the log of an exited container is still
-// read if Source.Last is nil.
+// lookWatched and lookUnwatched are the intervals at which podrun checks a log, with and
+// without notifications of changes. askAlive is the interval of calls to Alive. settle is how
+// long podrun still reads a rotated file, because the runtime may write buffered data to it
+// after it has created the new file. linger is how long podrun still reads the log of an exited
+// container if Source.Last is nil.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -25,14 +25,15 @@ const (
 )
 
 // open opens the log. A log that is followed may not exist yet, or may be missing for a moment
-// during a rotation: as long as the container runs, the runtime will create it.
+// during a rotation. As long as the container runs, the runtime will create it.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
 		if err == nil {
 			s.f = f
 			if s.path, err = filepath.EvalSymlinks(s.src.Path); err != nil {
-				s.path = s.src.Path // the log has just been renamed: the runtime will create it again
+				// The log has just been renamed, and the runtime will create it again.
+				s.path = s.src.Path
 			}
 			return nil
 		}
@@ -44,7 +45,8 @@ func (s *stream) open(ctx context.Context) error {
 			return s.wrap(err)
 		}
 		if ended {
-			continue // the log may have been created just before the container exited
+			// The log may have been created just before the container exited.
+			continue
 		}
 		if err := s.pause(ctx, nil, lookUnwatched); err != nil {
 			return s.wrap(err)
@@ -60,8 +62,8 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 		look = min(look, askAlive)
 	}
 	for {
-		// Check for the end before reading, so that everything that was written before the end is
-		// read.
+		// Check for the end before reading. Otherwise the last read could miss what was written
+		// before the end.
 		ended, err := s.ended(ctx)
 		if err != nil {
 			return err
@@ -116,7 +118,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 	return s.w.flush()
 }
 
-// ended reports whether the container is known to have exited. It limits the rate of calls
+// ended reports whether it is known that the container has exited. It limits the rate of calls
 // to Alive.
 func (s *stream) ended(ctx context.Context) (bool, error) {
 	select {
@@ -144,7 +146,8 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	exited := s.src.Exited
 	select {
 	case <-exited:
-		exited = nil // the exit is already known: do not return immediately because of it
+		// The exit is already known, so do not return immediately because of it.
+		exited = nil
 	default:
 	}
 	timer := time.NewTimer(limit)
@@ -159,9 +162,9 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	return nil
 }
 
-// rotated switches to the new file if the log was rotated or truncated, and reports whether
-// there is more to read. Before it switches, the old file is read to its end once more, after a
-// pause.
+// rotated switches to the new file if the log was rotated or truncated. It reports whether
+// there is more to read. Before it switches, it reads the old file once more to its end, after
+// a pause.
 func (s *stream) rotated(ctx context.Context) (bool, error) {
 	mine, err := s.f.Stat()
 	if err != nil {
@@ -184,8 +187,8 @@ func (s *stream) rotated(ctx context.Context) (bool, error) {
 	return true, s.switchTo(ctx, next, mine)
 }
 
-// successor opens the file that has replaced the current one, or returns nil if none has. If
-// no file exists at the path, the runtime has not created it yet.
+// successor opens the file that has replaced the current one. If none has, it returns nil. If
+// no file exists at the path, the runtime has not created the new one yet.
 func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	there, err := os.Stat(s.path)
 	if err == nil && !os.SameFile(mine, there) {
@@ -200,9 +203,9 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	return nil, err
 }
 
-// switchTo switches to the current file, after reading the files that were rotated since
-// mine. A line that the runtime split into records may continue in the next file, but a record
-// never does.
+// switchTo switches to the current file. Before that, it reads the files that were rotated
+// since mine. A line that the runtime split into records may continue in the next file. A
+// record never does.
 func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
 	s.f, s.offset, s.settled = current, 0, false
@@ -212,7 +215,7 @@ func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInf
 	return s.readBetween(ctx, mine)
 }
 
-// endFile processes the incomplete end of a file that is followed by another one.
+// endFile processes the incomplete end of a file if another file follows it.
 func (s *stream) endFile() error {
 	err := s.split.finish(true, s.piece)
 	s.split = splitter{}

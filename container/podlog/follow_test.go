@@ -104,7 +104,8 @@ func (l *logFile) rename() {
 	}
 }
 
-// start follows a log in the background. stop waits until it ends.
+// start follows a log in the background. The returned function stop waits until that ends. stop
+// waits until it ends.
 func start(ctx context.Context, src Source, out Output, opts Options) (stop func() error) {
 	opts.Follow = true
 	done := make(chan error, 1)
@@ -132,8 +133,8 @@ func TestFollow(t *testing.T) {
 	out.await(t, "last\none\ntwo\nend")
 }
 
-// TestFollowReadsLastLine: containerd 1.6 reports that a container has exited before it
-// writes the last line.
+// TestFollowReadsLastLine covers containerd 1.6, which reports that a container has exited
+// before it writes the container's last line.
 func TestFollowReadsLastLine(t *testing.T) {
 	l, out, exited, last := newLogFile(t), newScreen(), make(chan struct{}), make(chan struct{})
 	close(exited)
@@ -148,8 +149,8 @@ func TestFollowReadsLastLine(t *testing.T) {
 	out.await(t, "late\nlater\n")
 }
 
-// TestFollowLingersNoLonger: a container that restarts for days must not leave a reader behind
-// for each log.
+// TestFollowLingersNoLonger covers a container that restarts for days: it must not leave a
+// reader behind for each log.
 func TestFollowLingersNoLonger(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F one")
@@ -186,8 +187,8 @@ func TestFollowAliveFails(t *testing.T) {
 	}
 }
 
-// TestFollowRotation rotates like the kubelet: it renames the log, then makes the runtime
-// reopen it (containerd/containerd#3351, k/k#59898).
+// TestFollowRotation rotates a log as the kubelet does: it renames the log, and then makes the
+// runtime reopen it (containerd/containerd#3351, k/k#59898).
 func TestFollowRotation(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F first")
@@ -198,7 +199,8 @@ func TestFollowRotation(t *testing.T) {
 	for i := range 5 {
 		l.line(fmt.Sprint("stdout F a", i))
 		l.rename()
-		l.line(fmt.Sprint("stdout F b", i)) // the runtime still writes to the old file
+		// The runtime still writes to the old file.
+		l.line(fmt.Sprint("stdout F b", i))
 		l.reopen()
 		l.line(fmt.Sprint("stdout F c", i))
 		fmt.Fprintf(&want, "a%d\nb%d\nc%d\n", i, i, i)
@@ -211,7 +213,7 @@ func TestFollowRotation(t *testing.T) {
 	out.await(t, want.String())
 }
 
-// TestFollowReadsOldFileOnce checks the moment at which both files are written.
+// TestFollowReadsOldFileOnce checks the moment in which both files are written.
 func TestFollowReadsOldFileOnce(t *testing.T) {
 	l, out := newLogFile(t), newScreen()
 	l.line("stdout F one")
@@ -237,10 +239,12 @@ func TestFollowReadsOldFileOnce(t *testing.T) {
 	}
 	defer old.Close()
 	l.rename()
-	step(false, "one\n") // no new file yet
+	// There is no new file yet.
+	step(false, "one\n")
 	l.reopen()
 	l.line("stdout F new")
-	step(true, "one\n") // detected, but the old file is read once more first
+	// The rotation was detected, but the old file is first read once more.
+	step(true, "one\n")
 	fmt.Fprint(old, entry(7, "stdout F late"), stamp(8), " stdout F cut")
 	step(true, "one\nlate\n")
 	step(false, "one\nlate\ncut\nnew\n")
@@ -351,8 +355,8 @@ func TestMux(t *testing.T) {
 	}
 }
 
-// TestMuxFollowsWholeLines has two containers write concurrently, with lines that the
-// runtime splits.
+// TestMuxFollowsWholeLines has two containers that write concurrently. The runtime splits their
+// lines.
 func TestMuxFollowsWholeLines(t *testing.T) {
 	const lines = 300
 	out, exited := newScreen(), make(chan struct{})

@@ -12,11 +12,12 @@ const (
 	stderr = 1
 )
 
-// record is a line of a log file, which is a line of a container's output or a part of one.
+// record is a line of a log file. It contains a line of a container's output, or a part of one.
 type record struct {
-	at      time.Time
-	stream  int  // stdout or stderr
-	partial bool // the line continues in the stream's next record
+	at     time.Time
+	stream int // stdout or stderr
+	// the line continues in the next record of the stream
+	partial bool
 	content []byte
 }
 
@@ -31,8 +32,8 @@ var (
 //
 //	2016-10-06T00:17:09.669794202Z stdout F content
 //
-// The tag is F for a full line, or P if the runtime split a long line after this record. More tags
-// may follow, separated by colons (KEP-2411, cri-api's LogTag).
+// The tag is F for a full line, or P if the runtime split a long line after this record. Further
+// tags may follow, separated by colons (KEP-2411, cri-api's LogTag).
 func parse(line []byte) (record, error) {
 	var r record
 	stamp, rest, _ := bytes.Cut(line, space)
@@ -67,8 +68,8 @@ var (
 	colon = []byte{':'}
 )
 
-// maxCarry is the maximum size of an incomplete line that is kept. Runtimes split lines at
-// 16 KiB, but can be configured not to.
+// maxCarry is the maximum size of an incomplete line that a splitter keeps. Runtimes split
+// lines at 16 KiB, unless they are configured not to.
 const maxCarry = 64 << 10
 
 // piece is a line or, if record.partial is set, a part of a line.
@@ -77,14 +78,15 @@ type piece struct {
 	err error // why the line is not a valid record
 }
 
-// splitter splits a file's content into lines, and keeps incomplete ones.
+// splitter splits a file's content into lines. It keeps an incomplete line for the next call.
 type splitter struct {
-	carry  []byte
-	within bool  // carry continues a line whose beginning has already been passed on
+	carry []byte
+	// carry continues a line whose beginning has already been passed on
+	within bool
 	head   piece // the beginning of that line
 }
 
-// feed processes bytes of the file and passes on the lines that end in them.
+// feed processes bytes of the file, and passes on the lines that end in them.
 func (s *splitter) feed(data []byte, give func(piece) error) error {
 	for len(data) > 0 {
 		n := bytes.IndexByte(data, '\n')
@@ -108,7 +110,7 @@ func (s *splitter) feed(data []byte, give func(piece) error) error {
 	return nil
 }
 
-// finish passes on an incomplete line, as a complete one if whole is set.
+// finish passes on an incomplete line. If whole is set, it passes it on as a complete line.
 func (s *splitter) finish(whole bool, give func(piece) error) error {
 	if len(s.carry) == 0 && !s.within {
 		return nil
@@ -127,7 +129,8 @@ func (s *splitter) give(line []byte, whole bool, give func(piece) error) error {
 	s.head, s.within = p, !whole
 	s.carry = s.carry[:0]
 	if reported {
-		return nil // the rest of a corrupt line
+		// This is the rest of a corrupt line.
+		return nil
 	}
 	if !whole {
 		p.partial = true

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Mux writes several logs, each line with its source's prefix: one log after the other, as
-// kubectl does, or, if they are followed, each line as it is written. If a log cannot be read, Mux
-// still writes the other logs; the error names each log that failed. If the output cannot be
-// written, Mux ends.
+// Mux writes several logs, and the prefix of its source before each line. It writes one log after
+// the other, as kubectl does. If the logs are followed, it writes each line when it is written. If
+// Mux cannot read a log, it still writes the others. The error names each log that failed. If the
+// output cannot be written, Mux ends.
 func Mux(ctx context.Context, out Output, sources []Source, opts Options) error {
 	m := NewMerger(out)
 	if !opts.Follow {
@@ -48,15 +48,15 @@ func muxFollow(ctx context.Context, m *Merger, sources []Source, opts Options) e
 	return errors.Join(errs...)
 }
 
-// fatal reports whether an error ends all streams: because the context has ended, or the
+// fatal reports whether an error ends all streams. It does if the context has ended, or if the
 // output failed.
 func fatal(ctx context.Context, err error) bool {
 	var w *writeError
 	return err != nil && (ctx.Err() != nil || errors.As(err, &w))
 }
 
-// Merger merges the outputs of several streams into one, line by line. Mux uses it; callers that do
-// not know all sources at the start can use it directly.
+// Merger merges the outputs of several streams into one, line by line. Mux uses it. A caller that
+// does not know all sources at the start can use it directly.
 type Merger struct {
 	mu  sync.Mutex
 	out Output
@@ -65,8 +65,8 @@ type Merger struct {
 // NewMerger returns a Merger that writes to out, one Write at a time.
 func NewMerger(out Output) *Merger { return &Merger{out: out} }
 
-// Output returns an output for one stream, which writes prefix before each line. It ends an
-// incomplete line with a newline, so that another stream's line can follow.
+// Output returns an output for one stream, which writes prefix before each line. If a line is
+// incomplete, the output ends it with a newline, so that another stream's line can follow.
 func (m *Merger) Output(prefix string) Output {
 	to := func(w io.Writer) io.Writer {
 		if w == nil {

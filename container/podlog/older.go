@@ -23,10 +23,10 @@ type olderFile struct {
 	damaged bool  // cannot be decompressed
 }
 
-// older returns, oldest first, the files of the log whose names contain a rotation time after the
-// given one. It omits the current file, files with such names that are not logs, and files that a
-// rotation is removing. The returned files are open. If the files cannot be listed, older sends a
-// warning and returns no error.
+// older returns the files of the log whose names contain a rotation time after the given one,
+// oldest first. It omits the current file, files with such names that are not logs, and files
+// that a rotation is removing. The returned files are open. If older cannot list the files, it
+// sends a warning and returns no error.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		}
 		f, info, err := dir.open(r.name)
 		if errors.Is(err, fs.ErrNotExist) && r.suffix == "" {
-			r.suffix = compressSuffix // compressed after it was listed
+			// It was compressed after it was listed.
+			r.suffix = compressSuffix
 			f, info, err = dir.open(r.name + compressSuffix)
 		}
 		switch {
@@ -66,7 +67,8 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 		case err != nil:
 			return out, err
 		case os.SameFile(info, current):
-			f.Close() // this is the current file, which was rotated after it was opened
+			// This is the current file, which was rotated after it was opened.
+			f.Close()
 		default:
 			out = append(out, &olderFile{f: f, info: info, stamp: r.stamp, packed: r.suffix == compressSuffix})
 		}
@@ -76,13 +78,14 @@ func (s *stream) listOlder(after string) (out []*olderFile, err error) {
 
 func closeAll(files []*olderFile) {
 	for _, o := range files {
-		o.f.Close() // the file was only read: no data can be lost
+		// The file was only read, so no data can be lost.
+		o.f.Close()
 	}
 }
 
-// readOlder writes the requested part of the rotated files: everything or, with Tail, as many of
-// the last lines as are missing from the current file, which contains have lines. A line that a
-// rotation has split counts twice.
+// readOlder writes the requested part of the rotated files. Without Tail, this is everything.
+// With Tail, it is as many of the last lines as the current file lacks; have is the number of
+// lines in the current file. If a rotation has split a line, the line counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)
@@ -103,8 +106,8 @@ func (s *stream) readOlder(ctx context.Context, have int64) error {
 	return s.readAll(ctx, files[first:])
 }
 
-// readBetween writes the files that were created after mine, which has been read to its end, and
-// before the current file: the log was rotated several times since mine was current.
+// readBetween writes the files that were created after mine and before the current file, because
+// the log was rotated several times. mine has already been read to its end.
 func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	files := s.older(s.newest)
 	defer closeAll(files)
@@ -113,7 +116,8 @@ func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
 	}
 	s.newest = files[len(files)-1].stamp
 	if files[0].packed || os.SameFile(files[0].info, mine) {
-		return s.readAll(ctx, files[1:]) // the first file is mine
+		// The first file is mine.
+		return s.readAll(ctx, files[1:])
 	}
 	return s.readAll(ctx, files)
 }
@@ -130,7 +134,7 @@ func (s *stream) readAll(ctx context.Context, files []*olderFile) error {
 	return nil
 }
 
-// orDamaged warns about a compressed file that is damaged and returns nil, so that the other
+// If a compressed file is damaged, orDamaged warns about it and returns nil, so that the other
 // files are still read. It returns any other error.
 func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	o.damaged = o.packed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
@@ -142,14 +146,14 @@ func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	return nil
 }
 
-// warn reports problems that do not end the reading of the log.
+// warn reports problems after which the reading of the log continues.
 func (s *stream) warn(err error) {
 	if s.src.Warn != nil {
 		s.src.Warn(s.wrap(err))
 	}
 }
 
-// readOne writes one rotated file, up to the size that it had when it was opened.
+// readOne writes one rotated file, up to the size that the file had when it was opened.
 func (s *stream) readOne(ctx context.Context, o *olderFile) error {
 	r, err := o.reader(ctx)
 	if err != nil {
@@ -174,7 +178,7 @@ func (s *stream) readOne(ctx context.Context, o *olderFile) error {
 	}
 }
 
-// reader returns a reader of the content, starting at the file's current position.
+// reader returns a reader of the content. It begins at the file's current position.
 func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	r := untilDone{ctx, o.f}
 	if !o.packed {
@@ -182,13 +186,14 @@ func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	}
 	packed, err := gzip.NewReader(r)
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // the file is empty
+		// The file is empty.
+		err = io.ErrUnexpectedEOF
 	}
 	return packed, err
 }
 
-// seekTail positions the file so that only its last n lines are read, and returns how many
-// of them it contains. It must read a compressed file to its end to count the lines.
+// seekTail positions the file at its last n lines, and returns how many of these it contains.
+// It must read a compressed file to its end, because it has to count the lines.
 func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err error) {
 	if !o.packed {
 		at, have, err := tailOffset(o.f, o.info.Size(), n)
@@ -210,7 +215,7 @@ func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err erro
 	return min(total, n), err
 }
 
-// countLines counts the lines of a log. Records of a line that the runtime split count as
+// countLines counts the lines of a log. If the runtime split a line into records, they count as
 // one line.
 func countLines(r *bufio.Reader) (n int64, err error) {
 	open := false
@@ -251,7 +256,7 @@ func skipLines(r *bufio.Reader, n int64) error {
 	return nil
 }
 
-// nextHead skips a record of a log and returns its head.
+// nextHead skips a record of a log, and returns the head of the record.
 func nextHead(r *bufio.Reader) (head []byte, size int, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// rotatedLog creates a log of three files with 4, 3 and 2 lines; the oldest is compressed.
+// rotatedLog creates a log of three files with 4, 3 and 2 lines. The oldest file is compressed.
 func rotatedLog(t *testing.T) string {
 	t.Helper()
 	part := func(from, to int) string {
@@ -61,7 +61,7 @@ func TestStreamRotated(t *testing.T) {
 	}
 }
 
-// A line that the runtime split continues in the next file.
+// If the runtime split a line, the line may continue in the next file.
 func TestStreamRotatedWithinALine(t *testing.T) {
 	for _, suffix := range []string{"", ".gz"} {
 		log := rotateDir(t, map[string]string{
@@ -76,8 +76,8 @@ func TestStreamRotatedWithinALine(t *testing.T) {
 	}
 }
 
-// Links planted beside a log are not read, and a damaged file does not prevent the reading
-// of the others.
+// podrun must not read links that were placed next to a log. If a file is damaged, podrun must
+// still read the others.
 func TestStreamRotatedFollowsNothing(t *testing.T) {
 	log := rotatedLog(t)
 	secret := filepath.Join(t.TempDir(), "secret")

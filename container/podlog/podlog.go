@@ -1,11 +1,11 @@
-// Package podlog reads the logs of containers, which the runtime writes in the CRI format
-// (one "time stream tag content" per line), and prints them like kubectl logs: Stream for
-// one container, Mux for several.
+// Package podlog reads the logs of containers and prints them as kubectl logs does. The runtime
+// writes them in the CRI format (one "time stream tag content" per line). Stream prints the log of
+// one container, and Mux those of several.
 //
-// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of file, ends
-// up to a second after the container, stops at the first line that is not in CRI format,
-// interleaves parts of long lines with other lines, and opens the new file of a rotated log before
-// it has read the old one to its end.
+// Package podlog does not use k8s.io/cri-client/pkg/logs. That package queries the runtime at each
+// end of file, ends up to a second after the container, stops at the first line that is not in the
+// CRI format, mixes parts of long lines with other lines, and opens the new file of a rotated log
+// before it has read the old one to its end.
 package podlog
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// Options selects a part of a log and its format, like the flags of kubectl logs. The zero
+// Options selects a part of a log and its format, as the flags of kubectl logs do. The zero
 // value selects the current content of the log.
 type Options struct {
-	// Follow means to continue until the container has exited and its whole log has been read.
+	// Follow continues until the container has exited and its whole log has been read.
 	Follow bool
-	// Tail is the number of lines to show, counted from the end; nil means all.
+	// Tail is the number of lines to show, counted from the end. nil means all lines.
 	Tail *int64
-	// Since means to omit lines from before that time; the zero time omits none.
+	// Since omits lines from before that time. The zero time omits none.
 	Since time.Time
 	// Timestamps adds the time before each line.
 	Timestamps bool
@@ -42,38 +42,42 @@ type Source struct {
 	Container string
 	// Path is the log file, or a symbolic link to it.
 	Path string
-	// State describes the container's state, such as "waiting (ImagePullBackOff)", for the message
-	// that the container has no log. It may be empty.
+	// State describes the container's state, such as "waiting (ImagePullBackOff)". The message
+	// that the container has no log contains it. State may be empty.
 	State string
 	// Prefix is what Mux writes before each line: "[pod/web/app] ".
 	Prefix string
 
-	// Exited is closed when the container has exited. Alive reports whether the container
-	// still runs; it is called when there is nothing to read, at most four times a second. The exit
-	// ends a Follow; if both fields are nil, only the end of the context does.
+	// Exited is closed when the container has exited. Alive reports whether the container is still
+	// running. Stream calls it when there is nothing to read, at most four times a second. Alive
+	// reports whether the container still runs; it is called when there is nothing to read, at most
+	// four times a second. The exit of the container ends a Follow. If both fields are nil, only
+	// the end of the context does.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
-	// Last is closed when nothing more will be written to the log of a container that has
-	// exited: containerd reports the exit up to some milliseconds before it has written the
-	// last line. If Last is nil, the log counts as complete when the container has exited.
+	// Last is closed when nothing more will be written to the log of a container that has exited.
+	// It is needed because containerd reports the exit up to some milliseconds before it has
+	// written the last line. If Last is nil, the log counts as complete when the container has
+	// exited.
 	Last <-chan struct{}
 
-	// Warn receives problems with the log that do not end the reading; if nil, they are ignored.
+	// Warn receives problems with the log after which the reading continues. If it is nil, they
+	// are ignored.
 	Warn func(error)
 }
 
-// Output is the destination of a log. A nil writer discards its stream; both writers may be
-// the same. Each Write gets whole lines, with three exceptions: a last line without a
-// newline, a line that LimitBytes truncates, and lines over 1 MiB, which are written in
-// parts.
+// Output is the destination of a log. A nil writer discards its stream. Both writers may be the
+// same. Each Write gets whole lines, with three exceptions: a last line without a newline, a
+// line that LimitBytes truncates, and lines over 1 MiB, which are written in parts.
 type Output struct {
 	Stdout, Stderr io.Writer
 }
 
-// Stream writes the log of a container, starting with the oldest of its rotated files,
-// compressed or not. The kubelet reads only the current file, so `kubectl logs` shows almost
-// nothing after a rotation. Stream returns nil when everything is written, an error that
-// wraps the context's cause if the context ended, or fs.ErrNotExist if there is no log.
+// Stream writes the log of a container. It begins with the oldest of the rotated files, whether
+// it is compressed or not. (The kubelet reads only the current file, so `kubectl logs` shows
+// almost nothing after a rotation.) Stream returns nil when it has written everything. If the
+// context ends, it returns an error that wraps the context's cause; if there is no log, it
+// returns fs.ErrNotExist.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
 	if err := s.open(ctx); err != nil {
@@ -90,33 +94,39 @@ func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	if errors.Is(err, errLimit) {
 		err = nil
 	}
-	// Write the lines that were read, whatever ended the reading.
+	// Write the lines that were read, whatever has ended the reading.
 	return s.wrap(errors.Join(err, s.w.flush()))
 }
 
-// stream is a log that is being read.
+// stream is a log that podrun is reading.
 type stream struct {
 	src  Source
 	opts Options
 	w    *lineWriter
 
-	f       *os.File
-	path    string // path of f, with symlinks resolved
-	offset  int64  // number of bytes of f that have been read
-	newest  string // the time in the name of the newest file that was rotated before f
-	buf     []byte
-	split   splitter
-	corrupt bool      // a corrupt line was reported
-	settled bool      // f was rotated, and has been read to its end since then
+	f      *os.File
+	path   string // path of f, with symlinks resolved
+	offset int64  // number of bytes of f that have been read
+	// the time in the name of the newest file that was rotated before f
+	newest string
+	buf    []byte
+	split  splitter
+	// a corrupt line has been reported
+	corrupt bool
+	// f was rotated, and since then it has been read to its end
+	settled bool
 	asked   time.Time // time of the last call to Alive
-	over    bool      // the container is known to have exited
-	last    bool      // its log is complete
-	lingers time.Time // when to stop waiting for more of the log
+	// it is known that the container has exited
+	over bool
+	last bool // its log is complete
+	// when to cease waiting for more of the log
+	lingers time.Time
 }
 
 func (s *stream) close() {
 	if s.f != nil {
-		s.f.Close() // the file was only read: no data can be lost
+		// The file was only read, so no data can be lost.
+		s.f.Close()
 	}
 }
 
@@ -137,8 +147,8 @@ func (s *stream) read(ctx context.Context) error {
 	return s.follow(ctx, changed, look)
 }
 
-// once writes the current content of the log. It ends even if the log grows faster than it
-// can be read.
+// once writes the current content of the log. It ends even if the log grows faster than podrun
+// can read it.
 func (s *stream) once(ctx context.Context) error {
 	info, err := s.f.Stat()
 	if err != nil {
@@ -150,7 +160,7 @@ func (s *stream) once(ctx context.Context) error {
 	return s.finish()
 }
 
-// drain reads to the end of the file or, if end is not negative, to that offset.
+// drain reads to the end of the file. If end is not negative, it reads only to that offset.
 func (s *stream) drain(ctx context.Context, end int64) error {
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
@@ -187,8 +197,8 @@ func (s *stream) finish() error {
 }
 
 // piece processes a line of the file, or a part of a long one. It warns about the first line
-// that is not in CRI format, without quoting it: a log file can be replaced by a link to a
-// file that the reader must not see.
+// that is not in the CRI format. The warning does not quote the line: a log file can be
+// replaced by a link to a file that the reader must not see.
 func (s *stream) piece(p piece) error {
 	if p.err == nil {
 		return s.w.take(p.record)
@@ -200,14 +210,14 @@ func (s *stream) piece(p piece) error {
 	return nil
 }
 
-// openLog opens a log file. It accepts only regular files: opening a pipe would hang, a device
-// never ends, and a symlink may lead to a file that the reader must not see. Refusing symlinks is
-// safe, because runtimes report the path of the file itself.
+// openLog opens a log file. It accepts only regular files, because opening a pipe would hang, a
+// device never ends, and a symlink may lead to a file that the reader must not see. Refusing
+// symlinks does no harm, because runtimes report the path of the file itself.
 func openLog(path string) (*os.File, error) {
 	return hostfile.OpenNoFollow(path)
 }
 
-// missing returns the error for a container that has no log, with the reason.
+// missing returns the error for a container without a log. It contains the reason.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

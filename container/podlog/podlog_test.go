@@ -25,7 +25,7 @@ func stamp(n int) string {
 // entry returns the nth record of a test's log; rest is "stdout F text".
 func entry(n int, rest string) string { return stamp(n) + " " + rest + "\n" }
 
-// writeLog creates a log with records that are numbered from 0.
+// writeLog creates a log whose records are numbered from 0.
 func writeLog(t *testing.T, records ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "0.log")
@@ -127,8 +127,8 @@ func TestStreamReportsCorruptLinesOnce(t *testing.T) {
 }
 
 func TestStreamLongLines(t *testing.T) {
-	// No newline is added to or lost from a line of any length, whether the runtime splits
-	// it into records or not.
+	// Whatever the length of a line is, and whether or not the runtime splits it into records, no
+	// newline must be added or lost.
 	text := strings.Repeat("0123456789abcde\t", 5*maxLine/32)
 	var records strings.Builder
 	for i := 0; i < len(text); i += 16 << 10 {
@@ -152,8 +152,8 @@ func TestStreamLongLines(t *testing.T) {
 	}
 }
 
-// countingLog is a simulated log of any size with lines of 64 bytes. It counts the bytes
-// that are read.
+// countingLog simulates a log of any size with lines of 64 bytes. It counts the bytes that a
+// reader reads.
 type countingLog struct {
 	size int64
 	read int64
@@ -187,7 +187,8 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 			t.Errorf("the last %d lines: read %d bytes, want at most %d", n, f.read, limit)
 		}
 	}
-	// All sizes around a block's boundary, starting from an empty log.
+	// These are all sizes around the boundary of a block, and small ones, beginning with an empty
+	// log.
 	for lines := int64(0); lines < 1100; lines++ {
 		got, have, err := tailOffset(&countingLog{size: lines * 64}, lines*64, 1000)
 		if want := max(0, lines-1000) * 64; err != nil || got != want || have != min(lines, 1000) {
@@ -210,7 +211,7 @@ func TestTailOfGigabyteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	// Reading the whole file takes a second: sixty times would exceed the timeout.
+	// To read the whole file takes a second, so reading it sixty times would exceed the timeout.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 60 {
@@ -328,7 +329,7 @@ func TestParse(t *testing.T) {
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte(entry(0, "stdout P a")+entry(1, "stdout F b")), 3)
 	f.Fuzz(func(t *testing.T, data []byte, at int) {
-		// The output does not depend on how the file's bytes are divided among reads.
+		// The output must not depend on how the file's bytes are divided among reads.
 		whole := splitAt(t, data, 0)
 		if at = max(0, min(at, len(data))); splitAt(t, data, at) != whole {
 			t.Errorf("cut at %d: %q, want %q", at, splitAt(t, data, at), whole)

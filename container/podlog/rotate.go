@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rotator limits the logs of containers like the kubelet
-// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process can resume the
-// work of a process that was killed. It is safe for concurrent use, but if two rotations of the
+// Rotator limits the logs of containers as the kubelet does
+// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state, so any process can resume
+// the work of a process that was killed. It is safe for concurrent use. But if two rotations of the
 // same log are concurrent, one of them fails.
 type Rotator struct {
-	// MaxSize is the size, in bytes, at which a log is rotated. A negative value disables
+	// MaxSize is the size, in bytes, at which podrun rotates a log. A negative value disables
 	// rotation.
 	MaxSize int64
-	// MaxFiles is the maximum number of files per log, including the current one. Values
-	// less than 2 count as 2.
+	// MaxFiles is the maximum number of files of a log, including the current one. Values less
+	// than 2 count as 2.
 	MaxFiles int
-	// Workers is how many logs RotateAll rotates concurrently. Values less than 1 count as
-	// 1.
+	// Workers is the number of logs that RotateAll rotates concurrently. Values less than 1 count
+	// as 1.
 	Workers int
 	// Ended reports whether a container has ended or was removed. RotateAll calls it if it could not rotate the
 	// log of the container, and ignores the failure if the result is true. It may be nil.
@@ -40,11 +40,11 @@ type Running struct {
 	Path string // absolute
 }
 
-// RotateAll rotates the logs that have reached MaxSize, and makes the runtime create logs that are
-// missing. reopen is CRI's ReopenContainerLog. RotateAll tries every log; the error joins the
-// errors of the containers, each with its ID, or wraps the cause of ctx. The caller must omit
-// containers that do not run: nothing more is written to their logs, and the runtime does not
-// reopen them.
+// RotateAll rotates the logs that have reached MaxSize. If a log is missing, it makes the runtime
+// create it. reopen is CRI's ReopenContainerLog. RotateAll tries every log. The error joins the
+// errors of the containers, each with the container's ID, or wraps the cause of ctx. The caller
+// must omit containers that are not running: nothing more is written to their logs, and the
+// runtime does not reopen these.
 func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen func(ctx context.Context, id string) error) error {
 	if r.MaxSize < 0 {
 		return nil
@@ -64,14 +64,15 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no errors
+	// The functions return no errors.
+	_ = group.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return errors.Join(errs...)
 }
 
-// rotateLarge rotates a log that has reached the limit or is missing.
+// rotateLarge rotates a log if it has reached the limit or is missing.
 func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(context.Context) error) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().IsRegular() && info.Size() < r.MaxSize {
@@ -80,14 +81,15 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 	return r.Rotate(ctx, path, reopen)
 }
 
-// Rotate compresses the previously rotated files of a log and removes the oldest beyond
-// MaxFiles, renames the log to <path>.<time>, and calls reopen, which must make the runtime
+// Rotate compresses the files of a log that were rotated before, and removes the oldest ones beyond
+// MaxFiles. It then renames the log to <path>.<time>, and calls reopen, which must make the runtime
 // create the log again. If reopen fails, Rotate renames the log back.
 //
-// The next rotation completes a rotation that was interrupted at any step. If the log is missing, a
-// rotation was interrupted before reopen; then Rotate only calls reopen. If an older file cannot be
-// compressed or removed, Rotate returns an error but still rotates the log, which otherwise would
-// grow without limit. The error names the file; it wraps the cause of ctx if ctx ended.
+// If a rotation is interrupted at any step, the next rotation completes it. If the log is missing,
+// a rotation was interrupted before reopen. Rotate then only calls reopen. If Rotate cannot
+// compress or remove an older file, it returns an error, but still rotates the log: the log would
+// otherwise grow without limit. The error names the file. If ctx ended, the error wraps the cause
+// of ctx.
 func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx context.Context) error) error {
 	dir, err := openDir(path)
 	if err != nil {
@@ -112,7 +114,7 @@ func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx conte
 }
 
 // tidy removes the leftovers of earlier rotations and the oldest files, and compresses the
-// others. It returns the time in the newest file's name, or "" if there is none.
+// other files. It returns the time in the name of the newest file; "" if there is none.
 func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest string, err error) {
 	files, err := dir.rotated(base)
 	if err != nil {
@@ -131,7 +133,7 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 			remove(f)
 		}
 	}
-	// The limit includes the current file, and the file to which it will be renamed.
+	// The limit includes the current file, and the new file that a rotation will add.
 	var keep []rotatedFile
 	for _, f := range files {
 		if used[f.name] {
@@ -152,8 +154,8 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 	return newest, errors.Join(errs...)
 }
 
-// inUse returns the names of the rotated files that contain lines which are in no other file: not
-// incomplete files, and not files that already have a compressed copy.
+// inUse returns the names of the rotated files that contain lines which no other file contains.
+// It omits incomplete files, and files that already have a compressed copy.
 func inUse(files []rotatedFile) map[string]bool {
 	compressed := map[string]bool{}
 	for _, f := range files {
@@ -168,8 +170,8 @@ func inUse(files []rotatedFile) map[string]bool {
 	return out
 }
 
-// compress replaces a rotated file with <name>.gz, which has the same mode. It removes the original
-// only after the new file is complete on disk.
+// compress replaces a rotated file with <name>.gz, to which it gives the same mode. It removes the
+// original only when the new file is complete on disk.
 func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	from, info, err := dir.open(name)
 	if err != nil {
@@ -184,7 +186,8 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = to.Chmod(info.Mode().Perm()) // regardless of the umask: log collectors read it
+	// Do this regardless of the umask, because log collectors read the file.
+	err = to.Chmod(info.Mode().Perm())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, dir.root.Remove(tmp))
@@ -231,16 +234,16 @@ func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen 
 	if err == nil {
 		return nil
 	}
-	// The runtime may have failed after it created the new log: then it writes to that file, which
-	// must stay.
+	// The runtime may have failed after it had created the new log. It then writes to that file,
+	// which must remain.
 	if back := dir.rename(rotated, base); back != nil && !errors.Is(back, fs.ErrExist) {
 		err = errors.Join(err, back)
 	}
 	return fmt.Errorf("reopen it: %w", err)
 }
 
-// nextStamp returns the time for the name of the next rotated file: now, but at least a
-// second after the newest one. Therefore the names sort in the order of the rotations even
+// nextStamp returns the time for the name of the next rotated file. This is now, or a second
+// after the newest file if that is later. So the names sort in the order of the rotations even
 // if the clock is changed, and no file replaces another.
 func nextStamp(newest string, now time.Time) string {
 	stamp := now.Format(stampFormat)
@@ -249,7 +252,8 @@ func nextStamp(newest string, now time.Time) string {
 	}
 	last, err := time.Parse(stampFormat, newest)
 	if err != nil {
-		return stamp // there is no rotated file
+		// There is no rotated file.
+		return stamp
 	}
 	return last.Add(time.Second).Format(stampFormat)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rotateDir creates a directory of logs from a map of names to content. Files named .gz are
-// compressed.
+// rotateDir creates a directory of logs. The keys of the map are names, and the values are
+// contents. If a name ends in .gz, the file is compressed.
 func rotateDir(t *testing.T, files map[string]string) (log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func readDir(t *testing.T, log string) map[string]string {
 	return out
 }
 
-// reopens returns a runtime that creates the log.
+// reopens returns a simulated runtime that creates the log.
 func reopens(log string) func(context.Context) error {
 	return func(context.Context) error { return os.WriteFile(log, []byte("new"), 0o640) }
 }
@@ -172,7 +172,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateManyTimes counts files and lines over a day of rotations.
+// TestRotateManyTimes counts files and lines during a day of rotations.
 func TestRotateManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := rotateDir(t, map[string]string{"0.log": "0"})
@@ -211,7 +211,7 @@ func TestRotateFailedReopen(t *testing.T) {
 	}
 }
 
-// TestRotateFollowsNothing plants links to other files under the names of logs.
+// TestRotateFollowsNothing places links to other files under the names of logs.
 func TestRotateFollowsNothing(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if
-// compressed, <log>.<time>.gz, which is written as <log>.<time>.tmp first. The time is local
-// and sorts as text.
+// The names of rotated files are the kubelet's (pkg/kubelet/logs): <log>.<time> or, if the file
+// is compressed, <log>.<time>.gz. While the latter is being written, its name is
+// <log>.<time>.tmp. The time is local, and is written so that the names sort by time.
 const (
 	stampFormat    = "20060102-150405"
 	compressSuffix = ".gz"
 	tmpSuffix      = ".tmp"
 )
 
-// Limits on reading a log directory, to which other processes may write.
+// Limits on reading a log directory. They are needed because other processes may write to it.
 const (
 	maxDirEntries = 1 << 16
 	maxRotated    = 1000
@@ -39,8 +39,8 @@ type rotatedFile struct {
 	suffix string // "", compressSuffix or tmpSuffix
 }
 
-// parseRotated parses the name of a rotated file of the log base. ok is false for any other
-// name.
+// parseRotated parses the name of a rotated file of the log base. For any other name, ok is
+// false.
 func parseRotated(base, name string) (f rotatedFile, ok bool) {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -53,11 +53,12 @@ func parseRotated(base, name string) (f rotatedFile, ok bool) {
 		}
 	}
 	_, err := time.Parse(stampFormat, f.stamp)
-	return f, err == nil && len(f.stamp) == len(stampFormat) // time.Parse accepts fractions, too
+	// time.Parse also accepts fractions.
+	return f, err == nil && len(f.stamp) == len(stampFormat)
 }
 
-// logDir is an open directory of logs. Files are opened relative to it, and links are never
-// followed.
+// logDir is an open directory of logs. It opens files relative to the directory, and never
+// follows links.
 type logDir struct{ root *os.Root }
 
 // openDir opens the directory of a log. It refuses a symbolic link.
@@ -78,7 +79,7 @@ func openDir(path string) (*logDir, error) {
 func (d *logDir) close() { d.root.Close() }
 
 // rotated returns the regular files that rotations of a log created, oldest first. It omits
-// other files with such names, which do not belong to the log.
+// other files with such names, because they do not belong to the log.
 func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -106,8 +107,8 @@ func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	}
 }
 
-// open opens a regular file in the directory for reading. It refuses symbolic and hard
-// links: they may refer to a file that the reader of a log must not read.
+// open opens a regular file in the directory for reading. It refuses symbolic and hard links,
+// because these may refer to a file that the reader of a log must not read.
 func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -126,7 +127,7 @@ func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
 
 var errNotOnlyFile = errors.New("it is not a regular file, or has several hard links")
 
-// links returns the number of hard links of a file.
+// links returns the number of hard links to a file.
 func links(info fs.FileInfo) uint64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

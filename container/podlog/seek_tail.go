@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// seekTail seeks to the beginning of the requested number of last lines, and returns how many lines
-// the file has from there.
+// seekTail seeks to the beginning of the last n lines, and returns how many lines follow from
+// there.
 func (s *stream) seekTail() (have int64, err error) {
 	if s.opts.Tail == nil {
 		return 0, nil
@@ -22,28 +22,29 @@ func (s *stream) seekTail() (have int64, err error) {
 	return have, err
 }
 
-// tailBlock is how much to read at a time. headLen is more than the maximum length of the
-// time, the stream and the tag.
+// tailBlock is the number of bytes that are read at a time. headLen exceeds the length that the
+// time, the stream and the tag can have together. headLen is more than the maximum length of
+// the time, the stream and the tag.
 const (
 	tailBlock = 64 << 10
 	headLen   = 128
 )
 
 // tailOffset returns the offset of the last n lines in a log of the given size, and how many of
-// these lines the log contains. It reads only those lines and the record before them. A line that
-// the runtime split into records counts once; if both streams split lines at the same time, the
-// beginning of the first line may be missing.
+// these lines the log contains. It reads only those lines, and the record before them. If the
+// runtime split a line into records, the line counts once. If lines of both streams are split at
+// the same time, the beginning of the first line may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {
 		return size, 0, nil
 	}
 	t := tailCount{want: n, start: size}
 	buf := make([]byte, tailBlock+headLen)
-	// The newline at the end of the file does not begin a line.
+	// The newline at the end of the file does not begin a new line.
 	for end := size - 1; end > 0; {
 		begin := max(0, end-tailBlock)
-		// Also read the bytes after the block that may belong to the head of a line that
-		// begins at the end of the block.
+		// Also read the bytes after the block: they may belong to the head of a line that begins at
+		// the end of the block.
 		have, err := f.ReadAt(buf[:min(end+headLen, size)-begin], begin)
 		if err != nil && err != io.EOF {
 			return 0, 0, err
@@ -72,9 +73,9 @@ type tailCount struct {
 	start      int64 // offset of the last counted record
 }
 
-// line counts the record at an offset, and reports whether it exceeds the requested number
-// of lines. A record tagged P belongs to the line counted before it, unless it is the last
-// record of the log.
+// line counts the record at an offset. It reports whether the count now exceeds the requested
+// number of lines. A record tagged P belongs to the line that was counted before it. The last
+// record of the log is an exception.
 func (t *tailCount) line(at int64, data []byte) bool {
 	if !partialHead(data) || t.have == 0 {
 		if t.have == t.want {

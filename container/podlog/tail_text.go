@@ -8,21 +8,22 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// lastBytes is how much of the end of a log Tail reads. It is several times the 16 KiB at
-// which runtimes split lines.
+// lastBytes is the number of bytes that Tail reads from the end of a log. It is several times
+// the 16 KiB at which runtimes split lines.
 const lastBytes = 64 << 10
 
-// Tail returns the end of a log, with both streams: at most the given numbers of lines and
-// bytes, beginning at a UTF-8 character. It reads at most the last 64 KiB of the log,
-// regardless of the size of the log and its lines. It omits records that are not in CRI
-// format, or do not begin in that part.
+// Tail returns the end of a log, with both streams. The result has at most the given numbers of
+// lines and bytes, and begins at a UTF-8 character. Tail reads at most the last 64 KiB of the
+// log, whatever the size of the log and its lines. It omits records that are not in the CRI
+// format, or that do not begin in that part.
 func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	data, err := hostfile.ReadTail(ctx, path, lastBytes)
 	if err != nil {
 		return "", err
 	}
 	if len(data) == lastBytes {
-		_, data, _ = bytes.Cut(data, []byte{'\n'}) // the end of a record whose beginning was not read
+		// This is the end of a record whose beginning was not read.
+		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
 	var text bytes.Buffer
 	w := newLineWriter(Output{Stdout: &text, Stderr: &text}, Options{})

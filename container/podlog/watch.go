@@ -8,9 +8,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch notifies changed when a log changes or is rotated, and returns the interval for
+// watch sends to changed when a log changes or is rotated. It returns the interval for
 // additional checks. If the kernel provides no watch, for example because the user's inotify
-// instances are exhausted, the interval is shorter. It watches the directory, because a
+// instances are exhausted, this interval is shorter. It watches the directory, because a
 // rotation renames the file.
 func watch(path string) (changed <-chan struct{}, look time.Duration, stop func()) {
 	w, err := fsnotify.NewWatcher()
@@ -33,8 +33,8 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 	}
 }
 
-// wakeup forwards events until the watcher is closed. An error of the watcher means that
-// events were lost, and counts as an event.
+// wakeup forwards events until the watcher is closed. If the watcher returns an error, events
+// were lost, so wakeup treats the error as an event.
 func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 	for {
 		select {
@@ -53,7 +53,8 @@ func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 		}
 		select {
 		case ch <- struct{}{}:
-		default: // a notification is already pending
+		// A notification is already pending.
+		default:
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // timeFormat is the format of kubectl logs --timestamps.
 const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
-// maxBatch is how much output to collect before writing it. Lines longer than maxLine are
-// written in parts.
+// maxBatch is how many bytes of output are collected before they are written. If a line is
+// longer than maxLine, it is written in parts.
 const (
 	maxBatch = 64 << 10
 	maxLine  = 1 << 20
@@ -20,13 +20,14 @@ const (
 // errLimit reports that LimitBytes bytes have been written.
 var errLimit = errors.New("byte limit")
 
-// writeError is a failure of the output, rather than of the log.
+// writeError is a failure to write the output. (A failure to read the log is a different
+// error.)
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-// lineWriter joins records into lines and writes the requested ones in batches.
+// lineWriter joins records to lines, and writes the requested lines in batches.
 type lineWriter struct {
 	opts   Options
 	out    [2]io.Writer
@@ -52,7 +53,7 @@ func newLineWriter(out Output, opts Options) *lineWriter {
 	return w
 }
 
-// take processes a record. The time of a line is that of its first record.
+// take processes a record. The time of a line is the time of its first record.
 func (w *lineWriter) take(r record) error {
 	l := &w.lines[r.stream]
 	if !l.open {
@@ -83,7 +84,7 @@ func (w *lineWriter) commit(stream int) error {
 		return nil
 	}
 	if w.to != stream {
-		// Both streams may go to the same terminal: preserve their order.
+		// Both streams may go to the same terminal, so preserve their order.
 		if err := w.flush(); err != nil {
 			return err
 		}

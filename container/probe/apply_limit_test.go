@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// TestD5OutputIsBounded: podrun keeps at most 10 KiB of any response of a container, like
-// the kubelet for a command's output and an HTTP response.
+// TestD5OutputIsBounded checks that podrun keeps at most 10 KiB of any response of a container.
+// The kubelet has the same limit for the output of a command and for an HTTP response.
 func TestD5OutputIsBounded(t *testing.T) {
 	huge := func(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
 		return []byte(strings.Repeat("漢", 1<<20)), []byte(strings.Repeat("e", 1<<20)), 1, nil

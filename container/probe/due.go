@@ -2,14 +2,14 @@ package probe
 
 import "time"
 
-// Due returns when the next probe of a container that started at startedAt begins:
-// initialDelaySeconds after the start, then every period, counted from the first probe. A
-// time in the past means immediately: if a probe took longer than its period, the next one
-// follows without a pause, and the probes that were due before are skipped. ok is false if
-// there is no further probe.
+// Due returns when the next probe begins for a container that started at startedAt. The first
+// probe begins initialDelaySeconds after the start. The others follow at each period, counted
+// from the first probe. A time in the past means that the probe must begin immediately. If a
+// probe takes longer than its period, the next one follows without a pause, and probes that
+// were due in the meantime are skipped. If there is no further probe, ok is false.
 //
-// If the host's clock was set back since the container started, the first probe waits for at
-// most the initial delay from now.
+// If the host's clock was set back since the container started, the first probe begins at the
+// latest when the initial delay has passed from now.
 func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 	switch {
 	case s.Done:
@@ -24,7 +24,8 @@ func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 	return s.First.Add(ticks * p.period()), true
 }
 
-// due returns when the next probe begins. The first probe is not before the end of options.Settle.
+// due returns when the next probe begins. The first probe does not begin before the end of
+// options.Settle.
 func (p *Prober) due(w *watched, plan Plan, s State) (time.Time, bool) {
 	now := time.Now()
 	due, ok := Due(plan, s, w.StartedAt, now)

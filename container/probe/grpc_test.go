@@ -38,7 +38,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return nil, status.Error(codes.NotFound, "unknown service")
 }
 
-// serveGRPC starts a server, with health unless it is nil, and returns its port.
+// serveGRPC starts a server and returns its port. Unless health is nil, the server provides
+// this service.
 func serveGRPC(t *testing.T, h *health) int {
 	t.Helper()
 	l, server := listen(t), grpc.NewServer()
@@ -75,9 +76,11 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCTimeouts(t *testing.T) {
 	const short = 200 * time.Millisecond
-	const enough = 2 * time.Second // to connect on a busy host
+	// This is the time to connect on a busy host.
+	const enough = 2 * time.Second
 	closed := closedPort(t)
-	silent := listen(t) // accepts connections and sends nothing
+	// This server accepts connections and sends nothing.
+	silent := listen(t)
 	for _, test := range []struct {
 		name   string
 		plan   GRPC
@@ -95,7 +98,7 @@ func TestGRPCTimeouts(t *testing.T) {
 	}
 }
 
-// TestStopEndsANetworkProbe: a probe with a long timeout does not delay Stop.
+// TestStopEndsANetworkProbe checks that a probe with a long timeout does not delay Stop.
 func TestStopEndsANetworkProbe(t *testing.T) {
 	silent := listen(t)
 	accepted := make(chan net.Conn, 3)

@@ -9,10 +9,10 @@ import (
 	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 )
 
-// runHTTP sends a GET request with the kubelet's client: a status of 200 to 399 is a
-// success; it follows redirects on the same host, and a redirect to another host is a
-// Warning; it does not verify certificates, uses no proxy, and reads at most 10 KiB of the
-// response. A truncated body is an error.
+// runHTTP sends a GET request with the kubelet's client. A status of 200 to 399 is a success.
+// The client follows redirects on the same host; a redirect to another host is a Warning. It
+// does not verify certificates, uses no proxy, and reads at most 10 KiB of the response. If the
+// body is truncated, that is an error.
 func runHTTP(ctx context.Context, h HTTP, podIP string, timeout time.Duration) (Result, error) {
 	if _, err := addressOf(h.Host, podIP, h.Port); err != nil {
 		return Result{Outcome: Unknown}, err

@@ -51,7 +51,8 @@ func TestHTTPStatus(t *testing.T) {
 	for code, want := range map[int]Result{
 		200: {Success, "body"}, 204: {Success, ""}, 299: {Success, "body"},
 		304: {Warning, "Probe terminated redirects, Response body: "}, 399: {Warning, "Probe terminated redirects, Response body: body"},
-		// https://github.com/kubernetes/kubernetes/issues/99425: never the body of a failure.
+		// https://github.com/kubernetes/kubernetes/issues/99425: the message must never contain the
+		// body of a failure.
 		400: {Failure, "HTTP probe failed with statuscode: 400"}, 500: {Failure, "HTTP probe failed with statuscode: 500"},
 	} {
 		hits := 0

@@ -7,7 +7,8 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// eventOf returns the kubelet's event for a probe's result, or "", "" for a success.
+// eventOf returns the kubelet's event for the result of a probe. For a success, it returns "",
+// "".
 func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	switch {
 	case err != nil:
@@ -21,7 +22,8 @@ func (p Plan) eventOf(r Result, err error) (reason, message string) {
 }
 
 // killMessage returns the kubelet's message for killing a container. The code that kills the
-// container appends ", will be restarted" if applicable, but never for an init container.
+// container appends ", will be restarted" if the container will be, but never for an init
+// container.
 func (p Plan) killMessage(init bool) string {
 	which := "Container"
 	if init {

@@ -1,10 +1,10 @@
-// Package probe runs startup, readiness and liveness probes with the kubelet's semantics
-// (v1.36, pkg/kubelet/prober): what a probe sends, what counts as a failure, when a
-// container is ready and when it must be killed.
+// Package probe runs startup, readiness and liveness probes as the kubelet does (v1.36,
+// pkg/kubelet/prober). This concerns what a probe sends, what counts as a failure, when a
+// container is ready, and when it must be killed.
 //
-// New plans a container's probes; State evaluates results and Due computes when the next
-// probe is due. All three are pure. Run runs one probe; a Prober runs the probes of all
-// containers of a pod periodically.
+// New plans a container's probes, State evaluates results, and Due computes when the next probe
+// begins. All three are pure. Run runs one probe. A Prober runs the probes of all containers of
+// a pod repeatedly.
 package probe
 
 import (
@@ -26,27 +26,28 @@ import (
 // Kind is the kind of a probe.
 type Kind string
 
-// The three kinds, as written in the kubelet's events. The two other probes do not start before the
-// startup probe has succeeded. If a startup or liveness probe fails, the container must be killed.
+// The three kinds, as in the kubelet's events. Readiness and liveness probes do not begin before
+// the startup probe has succeeded. If a startup or liveness probe fails, the container must be
+// killed.
 const (
 	Startup   Kind = "Startup"
 	Readiness Kind = "Readiness"
 	Liveness  Kind = "Liveness"
 )
 
-// userAgent is the user agent of the v1.36 kubelet for probes, by which a server may distinguish
-// its clients.
+// userAgent is the user agent that the v1.36 kubelet sends for probes. A server may distinguish
+// its clients by it.
 const userAgent = "kube-probe/1.36"
 
 // Plan is one probe of one container. It marshals to stable JSON. Exactly one of Exec, HTTP,
-// TCP and GRPC is set, or none if the probe has no handler.
+// TCP and GRPC is set. If the probe has no handler, none is.
 type Plan struct {
 	ID        identity.Pod `json:"id"`
 	Container string       `json:"container"`
 	Kind      Kind         `json:"kind"`
-	// Exec is the command to run in the container. As in the kubelet, $(NAME) is replaced
-	// only by values written in the container's spec, never by those from a ConfigMap,
-	// Secret or field.
+	// Exec is the command that the probe runs in the container. As in the kubelet, podrun replaces
+	// $(NAME) only by values that the container's spec contains, and never by values from a
+	// ConfigMap, Secret or field.
 	Exec []string `json:"exec,omitempty"`
 	HTTP *HTTP    `json:"http,omitempty"`
 	TCP  *TCP     `json:"tcp,omitempty"`
@@ -57,8 +58,8 @@ type Plan struct {
 	PeriodSeconds       int32 `json:"periodSeconds"`
 	SuccessThreshold    int32 `json:"successThreshold"`
 	FailureThreshold    int32 `json:"failureThreshold"`
-	// GraceSeconds is the probe's own terminationGracePeriodSeconds, which replaces the
-	// pod's when podrun kills the container because of this probe. nil means the pod's.
+	// GraceSeconds is the probe's own terminationGracePeriodSeconds. If podrun kills the container
+	// because of this probe, it replaces the pod's. nil means the pod's.
 	GraceSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 	// Problem is the reason why the probe can never run, for example an unknown port name.
 	// Such a probe neither succeeds nor fails.
@@ -71,8 +72,8 @@ type HTTP struct {
 	Host   string `json:"host,omitempty"` // "" means the pod's IP, which is known only later
 	Port   int    `json:"port"`
 	Path   string `json:"path"`
-	// Headers are in the order of the spec, followed by the defaults of User-Agent and
-	// Accept if the spec does not set them. An Accept header without a value is not sent.
+	// Headers are in the order of the spec. If the spec does not set User-Agent and Accept, their
+	// defaults follow. If an Accept header has no value, it is not sent.
 	Headers []corev1.HTTPHeader `json:"headers"`
 }
 
@@ -82,13 +83,13 @@ type TCP struct {
 	Port int    `json:"port"`
 }
 
-// GRPC is the health service, on the pod's IP, that a grpc probe queries.
+// GRPC is the health service that a grpc probe queries. It is on the pod's IP.
 type GRPC struct {
 	Port    int    `json:"port"`
 	Service string `json:"service,omitempty"`
 }
 
-// New plans a container's probe of one kind; ok is false if the container has no such probe.
+// New plans a container's probe of one kind. If the container has no such probe, ok is false.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {
@@ -159,7 +160,7 @@ func (p *Plan) setHandler(h corev1.ProbeHandler, c *corev1.Container) {
 	}
 }
 
-// expand replaces $(NAME) in a command. It keeps names that env does not define.
+// expand replaces $(NAME) in a command. It does not change names that env does not define.
 func expand(command []string, env []corev1.EnvVar) []string {
 	values := map[string]string{}
 	for _, e := range env {
@@ -173,7 +174,7 @@ func expand(command []string, env []corev1.EnvVar) []string {
 	return out
 }
 
-// headers appends the kubelet's default headers to those of the probe.
+// headers returns the probe's headers, followed by the kubelet's default headers.
 func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	out := slices.Clone(own)
 	for _, h := range []corev1.HTTPHeader{{Name: "User-Agent", Value: userAgent}, {Name: "Accept", Value: "*/*"}} {
@@ -184,15 +185,15 @@ func headers(own []corev1.HTTPHeader) []corev1.HTTPHeader {
 	return out
 }
 
-// resolvePort returns the number of a port, given as a number, the name of a container port,
-// or a number in quotes. A name that consists of digits takes precedence over the number.
+// resolvePort returns the number of a port. The port is a number, the name of a container port,
+// or a number in quotes. If a name consists of digits, the name has precedence over the number.
 func resolvePort(port intstr.IntOrString, c *corev1.Container) (number int, problem string) {
 	number, err := kubeprobe.ResolveContainerPort(port, c)
 	switch {
 	case err == nil:
 		return number, ""
 	case port.Type == intstr.String && number <= 0:
-		// The kubelet uses strconv's message, which names neither the port nor the container.
+		// The kubelet uses the message of strconv, which names neither the port nor the container.
 		return 0, fmt.Sprintf("no port of container %s is named %q", c.Name, port.StrVal)
 	}
 	return 0, err.Error()

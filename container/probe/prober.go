@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// parallel is the maximum number of concurrent probes per pod.
+// parallel is the maximum number of concurrent probes of a pod.
 const parallel = 16
 
 // Options are the settings of a Prober: how it reaches containers and reports results.
@@ -17,36 +17,39 @@ type Options struct {
 	Exec Exec
 	// Emit receives the kubelet's Unhealthy and ProbeWarning events. It may be nil.
 	Emit event.Sink
-	// Report is called when a probe's value changes: a startup or readiness probe passed
-	// (ok), a readiness probe failed, or a startup or liveness probe failed, which means
-	// that the container must be killed. message describes the kill, or is the output of a failed
-	// readiness probe. Results already includes the change. Report is called from several
-	// goroutines, must not block for long and must not call Stop. It may be nil.
+	// Report is called when the value of a probe changes. Either a startup or readiness probe has
+	// passed (ok), or a readiness probe has failed, or a startup or liveness probe has failed,
+	// which means that the container must be killed. message describes the kill, or is the output
+	// of a readiness probe that failed. Results already includes the change. Several goroutines
+	// call Report. It must not block for long, and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
-	// Probed receives the outcome of each probe, after Results includes its effect. It is
-	// called from several goroutines and must not block. It may be nil.
+	// Probed receives the outcome of each probe. At that time, Results already includes its
+	// effect. Several goroutines call it. It must not block. It may be nil.
 	Probed func(Plan, Outcome)
 	// Owned reports whether the caller still owns the pod. If it returns false, the probe does not
-	// run, and the container is not probed again until Set has removed and added it. It is called
-	// from several goroutines. nil means that the caller always owns the pod.
+	// run. The container is not probed again until Set has removed it and added it again. Several
+	// goroutines call it. nil means that the caller always owns the pod.
 	Owned func() bool
-	// Settle is the minimum time between a container's start and its first probe, regardless
-	// of initialDelaySeconds; zero means no minimum. A kubelet detects that a container runs up to
-	// 1 s later, when it next polls the runtime. Without Settle, podrun would kill a container that
-	// does not open its port within its first milliseconds, but that survives under the kubelet.
+	// Settle is the minimum time between a container's start and its first probe, even if
+	// initialDelaySeconds is less. Zero means that there is no minimum. It is needed because a
+	// kubelet detects only at its next poll of the runtime, up to 1 s later, that a container is
+	// running. Without Settle, podrun would kill a container that does not open its port within its
+	// first milliseconds, although the container would survive under the kubelet.
 	Settle time.Duration
 }
 
 // Container is a running container to probe.
 type Container struct {
-	ID        string
-	Init      bool // an init container, and therefore a sidecar
+	ID string
+	// it is an init container, and therefore a sidecar
+	Init      bool
 	StartedAt time.Time
-	PodIP     string // the host's IP in the host network
-	Plans     []Plan // see All
-	// WasStarted and WasReady are the probe results of an earlier process. They are the initial
-	// results, and a startup probe that has succeeded does not run again (KEP-4781: a restart of
-	// the kubelet does not change them).
+	// the host's IP, if the pod uses the host's network
+	PodIP string
+	Plans []Plan // see All
+	// WasStarted and WasReady are the results that an earlier process had. They are the initial
+	// results. If a startup probe has succeeded, it does not run again (KEP-4781: a restart of the
+	// kubelet does not change the results).
 	WasStarted, WasReady bool
 }
 
@@ -64,15 +67,16 @@ func (c Container) initial(p Plan) State {
 // Kill is a request to kill a container.
 type Kill struct {
 	Kind Kind
-	// Message is the kubelet's "Container app failed liveness probe", to which the caller
-	// appends ", will be restarted" if applicable. For a sidecar it is "Init container app
-	// failed liveness probe", and nothing is appended.
-	Message      string
-	GraceSeconds *int64 // replaces the pod's grace period; nil means the pod's
+	// Message is the kubelet's "Container app failed liveness probe". The caller appends ", will
+	// be restarted" if the container will be. For a sidecar, it is "Init container app failed
+	// liveness probe", and the caller appends nothing.
+	Message string
+	// replaces the pod's grace period; nil keeps it
+	GraceSeconds *int64
 }
 
 // Results contains the probe results of the watched containers, by container ID. A container
-// without a startup probe counts as started; a started container without a readiness probe counts
+// without a startup probe counts as started. A started container without a readiness probe counts
 // as ready.
 type Results struct {
 	Started, Ready map[string]bool
@@ -91,8 +95,8 @@ type Prober struct {
 	stopped bool
 }
 
-// watched is a container that is being probed. The prober's lock guards its results. A
-// worker whose context has ended must not change them.
+// watched is a container that a Prober is probing. The prober's lock guards its results. If the
+// context of a worker has ended, the worker must not change them.
 type watched struct {
 	Container
 	states  map[Kind]State
@@ -105,9 +109,9 @@ func NewProber(o Options) *Prober {
 	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
 }
 
-// Set sets the running containers: it starts to probe new containers, continues to probe known
-// ones, and cancels the probes of containers that are no longer listed. The plans of a container
-// are those passed when it was first set.
+// Set sets the running containers. It starts to probe new ones, continues to probe known ones,
+// and cancels the probes of containers that are no longer in the list. A container keeps the
+// plans with which it was first set.
 func (p *Prober) Set(containers []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,7 @@ func TestLivenessFailureKillsAtItsThreshold(t *testing.T) {
 }
 
 func TestReadinessGoesUpAndDown(t *testing.T) {
-	// Ready from 20 s to 60 s, and again from 100 s, during ten minutes.
+	// In ten minutes, the container is ready from 20 s to 60 s, and again from 100 s on.
 	w := &world{exits: func(_ string, s float64) int32 {
 		if s < 20 || (s >= 60 && s < 100) {
 			return 1
@@ -117,7 +117,8 @@ func TestReplacedContainerHasNewState(t *testing.T) {
 	inWorld(t, w, func(t *testing.T, p *Prober) {
 		plan := execPlan(Liveness, 0, 10, 1, 3)
 		p.Set(w.container(plan))
-		time.Sleep(15 * time.Second) // two failures, then the container crashes
+		// There are two failures, and then the container crashes.
+		time.Sleep(15 * time.Second)
 		p.Set([]Container{{ID: "c2", StartedAt: time.Now(), Plans: []Plan{plan}}})
 		time.Sleep(time.Minute)
 		if r := p.Results(); len(r.Kill) != 1 || r.Kill["c2"].Kind != Liveness {
@@ -149,7 +150,8 @@ func TestSlowProbes(t *testing.T) {
 		p.Set(w.container(execPlan(Readiness, 0, 10, 1, 3)))
 		time.Sleep(99 * time.Second)
 	})
-	// Like a ticker that keeps one tick: immediately after a probe that took too long.
+	// As with a ticker that keeps one tick, the next probe must follow immediately after a probe
+	// that took too long.
 	if got := w.runs("c1: readiness"); got != "0 25 50 75" {
 		t.Errorf("probed at %s", got)
 	}
@@ -158,7 +160,8 @@ func TestSlowProbes(t *testing.T) {
 	}
 }
 
-// TestProbesInFlightOfAContainerThatIsGone: their results are not reported.
+// TestProbesInFlightOfAContainerThatIsGone checks that the results of these probes are not
+// reported.
 func TestProbesInFlightOfAContainerThatIsGone(t *testing.T) {
 	w := &world{takes: map[string]time.Duration{"liveness": time.Minute}, exits: func(string, float64) int32 { return 1 }}
 	inWorld(t, w, func(t *testing.T, p *Prober) {

@@ -16,29 +16,30 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// tries is the total number of attempts for a probe that could not run. A failure is not
+// tries is the total number of attempts if a probe cannot run. If a probe fails, it is not
 // retried.
 const tries = 3
 
-// maxOutput is the maximum size of a probe's output to keep, in bytes. The kubelet has the same
-// limit for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http), but keeps a
-// complete gRPC status, which may have 16 MiB.
+// maxOutput is the number of bytes that podrun keeps of a probe's output. The kubelet has the
+// same limit for the output of a command and for an HTTP response (pkg/probe/exec,
+// pkg/probe/http). But it keeps a complete gRPC status, which may have 16 MiB.
 const maxOutput = 10 << 10
 
-// Exec runs a command in a container and waits until it exits. After the timeout, the runtime kills
-// the command and returns DeadlineExceeded. An error means that the command did not run, or
-// exceeded the timeout.
+// Exec runs a command in a container, and waits until the command exits. After the timeout, the
+// runtime kills the command and returns DeadlineExceeded. An error means that the command did not
+// run, or exceeded the timeout.
 type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, code int32, err error)
 
-// Target is the container to probe, and how to reach it.
+// Target is the container to probe, and how podrun reaches it.
 type Target struct {
 	ContainerID string
-	PodIP       string // the host's IP in the host network
-	Exec        Exec
+	// the host's IP, if the pod uses the host's network
+	PodIP string
+	Exec  Exec
 }
 
-// Run runs one probe. It returns an error if the probe could not run; the Result's Outcome
-// is then only the one named in the kubelet's event, and must be ignored.
+// Run runs one probe. If the probe could not run, it returns an error. The Outcome of the
+// Result is then only what the kubelet's event names, and the caller must ignore it.
 func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	if p.Problem != "" {
 		return Result{Outcome: Unknown}, errors.New(p.Problem)
@@ -70,8 +71,8 @@ func try(ctx context.Context, p Plan, t Target) (Result, error) {
 	return runExec(ctx, p.Exec, t, p.timeout())
 }
 
-// runExec runs a command: exit code 0 is a success; any other exit code is a failure, and so is
-// exceeding the timeout (k/k#92464), which CRI-O reports as an exit code.
+// runExec runs a command. Exit code 0 is a success, and any other exit code is a failure. A
+// timeout is also a failure (k/k#92464); CRI-O reports it as an exit code.
 func runExec(ctx context.Context, command []string, t Target, timeout time.Duration) (Result, error) {
 	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, command, timeout)
 	switch {
@@ -87,8 +88,8 @@ func runExec(ctx context.Context, command []string, t Target, timeout time.Durat
 	return Result{Success, output}, nil
 }
 
-// runTCP opens a connection and closes it. The kubelet's dialer prevents the port from staying in
-// TIME_WAIT for a minute (k/k#89898).
+// runTCP opens a connection and closes it. It uses the kubelet's dialer, which prevents the port
+// from remaining in TIME_WAIT for a minute (k/k#89898).
 func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf(a.Host, podIP, a.Port)
 	if err != nil {
@@ -100,12 +101,13 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	if err != nil {
 		return Result{Failure, err.Error()}, nil
 	}
-	_ = conn.Close() // the probe only checks that the port is open
+	// The probe only checks that the port is open.
+	_ = conn.Close()
 	return Result{Outcome: Success}, nil
 }
 
-// addressOf returns the address of the host, or of the pod's IP if host is "". It returns an error
-// if both are empty, because an empty host would mean this machine.
+// addressOf returns the address of the host. If host is "", it returns that of the pod's IP. If
+// both are empty, it returns an error, because an empty host would mean this machine.
 func addressOf(host, podIP string, port int) (string, error) {
 	if host == "" {
 		host = podIP

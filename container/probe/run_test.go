@@ -16,7 +16,7 @@ import (
 
 var errTest = errors.New("no way")
 
-// call is one command that a fake runtime was requested to run.
+// call is one command that podrun requested the fake runtime to run.
 type call struct {
 	id      string
 	command string
@@ -94,7 +94,8 @@ func TestProblemIsNotTried(t *testing.T) {
 	}
 }
 
-// TestWithoutIP: an empty host would mean this machine.
+// TestWithoutIP checks that there is no probe without an IP, because an empty host would mean
+// this machine.
 func TestWithoutIP(t *testing.T) {
 	for name, plan := range map[string]Plan{
 		"http": {HTTP: &HTTP{Scheme: "http", Port: 80}}, "tcp": {TCP: &TCP{Port: 80}}, "grpc": {GRPC: &GRPC{Port: 80}},
@@ -106,7 +107,7 @@ func TestWithoutIP(t *testing.T) {
 	}
 }
 
-// closedPort returns a port without a listener.
+// closedPort returns a port on which no process listens.
 func closedPort(t *testing.T) int {
 	t.Helper()
 	l := listen(t)

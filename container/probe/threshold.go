@@ -2,58 +2,58 @@ package probe
 
 import "time"
 
-// Outcome is the result of one probe, or of all results so far.
+// Outcome is the result of one probe, or of all probes so far.
 type Outcome string
 
-// The outcomes, as written in the kubelet's events.
+// The outcomes, as in the kubelet's events.
 const (
 	Success Outcome = "success"
 	Failure Outcome = "failure"
-	// Warning is a success with a notice for the user: a redirect to another host, which is
-	// not followed.
+	// Warning is a success with a notice for the user: the server redirects to another host, and
+	// the probe does not follow.
 	Warning Outcome = "warning"
-	// Unknown means that a probe could not run; such a result is ignored. As a State's value
-	// it means that a startup probe has reached neither threshold.
+	// Unknown means that a probe could not run; podrun ignores such a result. As the value of a
+	// State, it means that a startup probe has reached neither threshold.
 	Unknown Outcome = "unknown"
 )
 
-// Result is the result of one probe. Output is the text for the probe's event: the output of
-// a command, or why the probe failed. Run returns at most 10 KiB.
+// Result is the result of one probe. Output is the text for the probe's event. It is the output
+// of a command, or the reason why the probe failed. Run returns at most 10 KiB of it.
 type Result struct {
 	Outcome Outcome
 	Output  string
 }
 
-// Change is the effect of a result on a probe's value.
+// Change is the effect of a result on the value of a probe.
 type Change int
 
-// The values mean that the probe's value does not change, becomes Success, or becomes Failure.
+// The changes: the probe's value remains the same, becomes Success, or becomes Failure.
 const (
 	Unchanged Change = iota
 	Passed
 	Failed
 )
 
-// State accumulates the results of one probe of one container. A new container has a new
-// state. (The kubelet keeps the number of failures when a container crashes, so the first
-// failure of the next container may kill it; podrun does not reproduce this.)
+// State accumulates the results of one probe of one container. A new container has a new state.
+// (The kubelet keeps the number of failures when a container crashes, so that the first failure
+// of the next container may kill it. podrun does not do this.)
 type State struct {
-	// Value is Success or Failure, or Unknown for a startup probe that has reached neither
+	// Value is Success or Failure. It is Unknown for a startup probe that has reached neither
 	// threshold.
 	Value Outcome
-	// Last is the most recent result, and Run is how many times in a row it has occurred.
+	// Last is the most recent result. Run is the number of times in a row that it has occurred.
 	Last Outcome
 	Run  int32
-	// Done is true if this probe does not run again for this container: a startup probe has
-	// reached a threshold, or a liveness probe failed and the container must be killed
+	// Done is true if this probe does not run again for this container. Either a startup probe has
+	// reached a threshold, or a liveness probe has failed and the container must be killed
 	// (k/k#21751, k/k#117153).
 	Done bool
-	// First and Began are the start times of the first and of the latest probe.
+	// First is the start time of the first probe. Began is the start time of the latest one.
 	First, Began time.Time
 }
 
-// Initial returns a probe's state before its first result: the container counts as not ready
-// and as alive until a probe reports otherwise.
+// Initial returns the state of a probe before its first result. Until a probe reports
+// otherwise, the container counts as not ready and as alive.
 func (p Plan) Initial() State {
 	switch p.Kind {
 	case Readiness:
@@ -65,7 +65,7 @@ func (p Plan) Initial() State {
 }
 
 // Next returns the state after the result of a probe that began at the given time. The value
-// changes once the number of consecutive results has reached the threshold.
+// changes when the number of consecutive results has reached the threshold.
 func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	if s.First.IsZero() {
 		s.First = began

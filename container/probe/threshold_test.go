@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// outcomes converts one letter per probe: s, f, w, and u for one that could not run.
+// outcomes converts a text to outcomes, with one letter for each probe: s, f, w, and u for a
+// probe that could not run.
 func outcomes(letters string) []Outcome {
 	var out []Outcome
 	for _, l := range letters {
@@ -15,8 +16,8 @@ func outcomes(letters string) []Outcome {
 	return out
 }
 
-// TestThresholds checks the value after each probe: S, F or ?. A mark follows a value that
-// changed, and a dot a probe that ended the worker.
+// TestThresholds checks the value after each probe: S, F or ?. If the value changed, a mark
+// follows it; if the probe ended the worker, a dot does.
 func TestThresholds(t *testing.T) {
 	for _, test := range []struct {
 		name             string
@@ -78,7 +79,7 @@ func TestDue(t *testing.T) {
 	plan := Plan{Kind: Readiness, InitialDelaySeconds: 5, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 1}
 	for _, test := range []struct {
 		name         string
-		first, began float64 // times of earlier probes; 0 means none
+		first, began float64 // start times of the first and the latest probe; 0 means none
 		now          float64
 		want         float64
 	}{
@@ -118,7 +119,7 @@ func TestEventTexts(t *testing.T) {
 		want   string
 	}{
 		{Liveness, Result{Failure, "x"}, nil, "Unhealthy: Liveness probe failed: x"},
-		// As recorded from a kubelet, for a command without output.
+		// This is the output that was recorded from a kubelet, for a command without output.
 		{Liveness, Result{Outcome: Failure}, nil, "Unhealthy: Liveness probe failed: "},
 		{Readiness, Result{Outcome: Unknown}, errTest, "Unhealthy: Readiness probe errored and resulted in unknown state: no way"},
 		{Startup, Result{Outcome: Failure}, errTest, "Unhealthy: Startup probe errored and resulted in failure state: no way"},

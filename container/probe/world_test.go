@@ -14,13 +14,13 @@ import (
 	"github.com/podrun/podrun/internal/event"
 )
 
-// world is a runtime whose commands return what a test determines, with a log of all events,
-// each with the second since the start.
+// world is a runtime in which the test determines the results of commands. It has a log of all
+// events, each with the second since the start.
 type world struct {
 	start time.Time
-	// exits returns a command's exit code. If it is nil, all commands exit with 0.
+	// exits returns a command's exit code. If exits is nil, all commands exit with 0.
 	exits func(command string, second float64) int32
-	takes map[string]time.Duration // how long a command takes; 0 if missing
+	takes map[string]time.Duration // how long each command takes; 0 if there is no entry
 
 	mu      sync.Mutex
 	lines   []string
@@ -73,7 +73,7 @@ func (w *world) prober() *Prober {
 	})
 }
 
-// runs returns the times of one command.
+// runs returns the times at which one command ran.
 func (w *world) runs(line string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *world) want(t *testing.T, lines ...string) {
 	}
 }
 
-// execPlan plans a probe whose command has the name of its kind.
+// execPlan plans a probe. The probe's command is named after the kind of the probe.
 func execPlan(kind Kind, delay, period, success, failure int32) Plan {
 	return Plan{ID: testID, Container: "app", Kind: kind, Exec: []string{strings.ToLower(string(kind))},
 		InitialDelaySeconds: delay, TimeoutSeconds: 1, PeriodSeconds: period, SuccessThreshold: success, FailureThreshold: failure}

@@ -12,20 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodFlags are the flags of kubectl run and docker run. Empty fields are omitted in the pod.
+// PodFlags are the flags of kubectl run and docker run. Fields that are empty do not appear in
+// the pod.
 type PodFlags struct {
-	Name string // "" to derive it from the image's name
-	// Unique sets metadata.generateName instead of a name if Name is "", so that each run has
-	// its own name.
-	Unique     bool
-	Image      string
-	Args       []string
-	AsCommand  bool // Args replace the image's entrypoint (kubectl run --command)
+	// "" means that podrun derives it from the image's name
+	Name string
+	// Unique makes podrun set metadata.generateName instead of a name if Name is "". Each run then
+	// has a different name.
+	Unique bool
+	Image  string
+	Args   []string
+	// Args are the command (kubectl run --command), in place of the image's entrypoint
+	AsCommand  bool
 	Entrypoint string
 	Env        []corev1.EnvVar
 	Ports      []string // [[IP:]HOSTPORT:]PORT[/PROTOCOL], as for docker run -p
 	Volumes    []string // [SOURCE:]PATH[:ro], as for docker run -v
-	Labels     []string // a=b,c=d; if empty, run=NAME as in kubectl
+	// a=b,c=d; if it is empty, the label is run=NAME, as in kubectl
+	Labels     []string
 	Notes      []string // annotations, a=b,c=d
 	CPUs       string
 	Memory     string // in the units of docker or Kubernetes
@@ -149,7 +153,7 @@ func (f *PodFlags) securityContext() (*corev1.SecurityContext, error) {
 	return &s, nil
 }
 
-// capabilities converts names as docker accepts them, such as cap_net_admin.
+// capabilities converts the names of capabilities that docker accepts, such as cap_net_admin.
 func capabilities(names []string) []corev1.Capability {
 	var out []corev1.Capability
 	for _, name := range names {

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// parseVolume converts [SOURCE:]PATH[:OPTIONS] of docker run -v. A SOURCE with a slash is a
-// path of the host, relative to dir; another one is the name of a PersistentVolumeClaim,
-// since docker's named volumes outlive containers. Without SOURCE, the volume is an emptyDir.
+// parseVolume converts [SOURCE:]PATH[:OPTIONS] of docker run -v. If SOURCE contains a slash, it
+// is a path of the host, relative to dir. Otherwise it is the name of a PersistentVolumeClaim,
+// because docker's named volumes outlive containers. Without SOURCE, the volume is an emptyDir.
 func parseVolume(text, dir string) (corev1.Volume, corev1.VolumeMount, error) {
 	var volume corev1.Volume
 	var mount corev1.VolumeMount

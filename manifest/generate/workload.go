@@ -13,7 +13,7 @@ import (
 type WorkloadFlags struct {
 	Name     string
 	Images   []string
-	Port     int32 // of a deployment; 0 for none
+	Port     int32 // port of a deployment; 0 for none
 	Replicas int32
 	Schedule string // of a cronjob
 	Restart  corev1.RestartPolicy
@@ -35,7 +35,8 @@ func (f *WorkloadFlags) Deployment() *appsv1.Deployment {
 		if used[c.Name]++; used[c.Name] > 1 {
 			c.Name = fmt.Sprintf("%s-%d", c.Name, used[c.Name])
 		}
-		if f.Port != 0 && i == 0 { // the first container's, as in kubectl
+		// Only the first container has the port, as in kubectl.
+		if f.Port != 0 && i == 0 {
 			c.Ports = []corev1.ContainerPort{{ContainerPort: f.Port}}
 		}
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, c)
