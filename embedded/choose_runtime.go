@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// Kind is the owner of a runtime: podrun or the host.
+// Kind states to whom a runtime belongs: to podrun or to the host.
 type Kind string
 
 // The kinds of runtimes.
@@ -25,27 +25,29 @@ const (
 	maxName = 64 // hex digits of a digest
 )
 
-// Use is what a command does with the runtime.
+// Use states what a command does with the runtime.
 type Use int
 
-// The values of Use. Each includes the preceding ones.
+// The values of Use. Each value includes the values before it.
 const (
-	Looks  Use = iota // examines the host and starts nothing
-	Reads             // reads the runtime's state; starts an embedded runtime only if it has already run since boot
-	Acts              // changes pods of the root directory
-	Starts            // starts an embedded runtime if necessary, and records the choice
+	Looks Use = iota // examines the host and starts nothing
+	// reads the runtime's state; starts an embedded runtime only if it has run since the boot
+	Reads
+	Acts   // changes pods of the root directory
+	Starts // starts an embedded runtime if necessary, and records the choice
 )
 
-// SocketState is the response of a known socket.
+// SocketState is the state of a known socket.
 type SocketState string
 
 // The states of sockets.
 const (
 	Absent  SocketState = ""
 	Answers SocketState = "answers"
-	NoCRI   SocketState = "no CRI" // Docker's containerd packages disable the CRI plugin
-	Stale   SocketState = "stale"  // no process listens
-	Silent  SocketState = "silent" // any other failure: no response, no permission
+	// no CRI plugin responds: Docker's containerd packages disable the plugin
+	NoCRI  SocketState = "no CRI"
+	Stale  SocketState = "stale"  // no process listens
+	Silent SocketState = "silent" // any other failure: no response, no permission
 )
 
 // Socket is one of the well-known sockets of runtimes.
@@ -70,24 +72,28 @@ type ChooseInput struct {
 	Survey  *Survey // may be nil unless NeedsSurvey
 	Archive bool    // the binary contains an archive
 	Pods    []string
-	Install string // the commands that install a runtime, for an error; may be empty
+	// the commands that install a runtime, for the text of an error; may be empty
+	Install string
 }
 
 // Decision is the choice of a runtime for a command.
 type Decision struct {
-	Kind     Kind
-	Endpoint string // set for an external runtime
-	Record   bool   // record the choice after the runtime has answered
-	Notice   string // message to the user when the choice is recorded; may be empty
+	Kind Kind
+	// endpoint of an external runtime
+	Endpoint string
+	// record the choice when the runtime has answered
+	Record bool
+	// a message to the user for the case that the choice is recorded; may be empty
+	Notice string
 }
 
 // NeedsSurvey reports whether Choose requires a Survey.
 func NeedsSurvey(wanted string, record *Choice) bool { return wanted == Auto && record == nil }
 
-// Changes reports whether Choose requires the pods of the root directory, because the
-// wanted runtime differs from the recorded one. If there are pods but no record, the pods
-// belong to an external runtime: the podrun releases that kept no record supported only
-// external runtimes.
+// Changes reports whether Choose requires the pods of the root directory. It does if the wanted
+// runtime differs from the recorded one. If there are pods but no record, the pods belong to an
+// external runtime, because the podrun releases that kept no record supported only external
+// runtimes.
 func Changes(wanted string, record *Choice) bool {
 	switch {
 	case wanted == Auto:
@@ -100,8 +106,8 @@ func Changes(wanted string, record *Choice) bool {
 	return record.Kind != External || record.Endpoint != wanted
 }
 
-// Choose selects the runtime for a command. It is pure. The error is of kind Runtime if
-// there is no runtime, and Refused if pods of this root directory use another one.
+// Choose selects the runtime for a command. It is pure. If there is no runtime, the error is of
+// kind Runtime. If pods of this root directory use another runtime, it is of kind Refused.
 func Choose(in ChooseInput) (Decision, error) {
 	if Changes(in.Wanted, in.Record) && len(in.Pods) > 0 && in.Use >= Acts {
 		return Decision{}, split(in)
@@ -123,8 +129,8 @@ func Choose(in ChooseInput) (Decision, error) {
 	return discovered(in, starts)
 }
 
-// split returns the error for a choice that would split the pods of a root directory
-// between two runtimes.
+// split returns the error for a choice after which the pods of a root directory would use two
+// different runtimes.
 func split(in ChooseInput) error {
 	now := "the container runtime of this host"
 	switch {
@@ -133,7 +139,9 @@ func split(in ChooseInput) error {
 	case in.Record != nil:
 		now = "the container runtime at " + in.Record.Endpoint
 	}
-	object := "container runtime " + in.Wanted // without the source of Wanted: a flag, a variable or a setting may have specified the endpoint
+	// This does not name the source of Wanted: a flag, a variable or a setting may have specified the
+	// endpoint.
+	object := "container runtime " + in.Wanted
 	if in.Wanted == ByFlag {
 		object = "--runtime=" + ByFlag
 	}
@@ -142,7 +150,7 @@ func split(in ChooseInput) error {
 		Hint: "to keep the runtime of these pods, unset --runtime, --container-runtime-endpoint and PODRUN_CONTAINER_RUNTIME_ENDPOINT; to change it, run 'podrun delete --all --all-namespaces' with the former runtime, then apply the pods again; or use another --root-dir"}
 }
 
-// shownPods lists the first few pods and counts the rest.
+// shownPods lists the first few pods, and counts the others.
 func shownPods(pods []string) string {
 	shown := pods[:min(3, len(pods))]
 	text := strings.Join(shown, ", ")
@@ -152,25 +160,28 @@ func shownPods(pods []string) string {
 	return text
 }
 
-// discovered selects a runtime by the survey. If an installed runtime does not answer,
-// discovered does not select another one: the installed runtime may start late at boot, and
-// the pods would then be split between two runtimes.
+// discovered selects a runtime by means of the survey. If an installed runtime does not answer,
+// discovered does not select another one. The installed runtime may start late at boot, and the
+// pods would then use two different runtimes.
 func discovered(in ChooseInput, starts bool) (Decision, error) {
 	s := in.Survey
 	if s == nil {
 		s = &Survey{}
 	}
-	without := map[string]bool{} // programs that run without CRI
+	// programs that are running without CRI
+	without := map[string]bool{}
 	for _, socket := range s.Sockets {
 		switch socket.State {
 		case Answers:
 			return Decision{Kind: External, Endpoint: socket.Endpoint, Record: starts, Notice: "using the container runtime at " + socket.Endpoint}, nil
 		case Stale:
 			if s.Installed[socket.Program] == "" {
-				continue // left behind by a runtime that was uninstalled
+				// A runtime that was uninstalled has left the socket behind.
+				continue
 			}
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
-		case Silent: // select it: the command's first call reports why it does not respond
+		// Select it: the first call of the command reports why it does not respond.
+		case Silent:
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
 		case NoCRI:
 			without[socket.Program] = true
@@ -199,8 +210,8 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 	return Decision{}, noRuntime(s, in.Install)
 }
 
-// noRuntime returns the error for a host without a runtime; install contains the commands that
-// install one.
+// noRuntime returns the error for a host without a runtime. The argument install contains the
+// commands that install one.
 func noRuntime(s *Survey, install string) error {
 	var sockets []string
 	for _, socket := range s.Sockets {

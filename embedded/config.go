@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// PauseImage is the sandbox image, which is in the archive. No registry can have this
-// name (RFC 2606): a containerd that lost the image must not pull and run another one as
-// root. The tag changes with the program (embedded/bundle/pause).
+// PauseImage is the sandbox image, which is in the archive. No registry can have this name (RFC
+// 2606). So if containerd has lost the image, it cannot pull another one and run it as root.
+// The tag changes when the program changes (embedded/bundle/pause).
 const PauseImage = "pause.podrun.invalid/pause:1"
 
-// Traits are the properties of the host that affect the daemon's configuration.
+// Traits are the properties of the host on which the daemon's configuration depends.
 type Traits struct {
 	Overlay       bool // overlayfs works in the root directory
 	SystemdCgroup bool // runc creates cgroups through systemd
-	LowersOOM     bool // CAP_SYS_RESOURCE: the daemon may lower OOM scores
+	// the daemon has CAP_SYS_RESOURCE and may lower OOM scores
+	LowersOOM bool
 }
 
-// unusedPlugins are the containerd plugins that pods do not require. NRI would open a
-// socket that all runtimes of a host share.
+// unusedPlugins are the containerd plugins that pods do not require. For example, NRI would
+// open a socket that all runtimes of a host share.
 var unusedPlugins = []string{
 	"io.containerd.internal.v1.tracing", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
@@ -28,10 +29,10 @@ var unusedPlugins = []string{
 	"io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.monitor.container.v1.restart",
 }
 
-// Config returns containerd's configuration (version 4, which 2.3 and later read).
-// Containerd reads no other file, so that the host's own containerd and this one do not
-// affect each other; only registry hosts are configured in the standard directory
-// (/etc/containerd/certs.d). Config is pure.
+// Config returns containerd's configuration (version 4, which 2.3 and later read). containerd
+// reads no other file. So the host's own containerd and this one do not affect each other. Only
+// the hosts of registries are configured in the standard directory (/etc/containerd/certs.d).
+// Config is pure. Config is pure.
 func Config(l Layout, digest string, t Traits) []byte {
 	snapshotter, score := "overlayfs", 0
 	if !t.Overlay {
@@ -62,7 +63,8 @@ func Config(l Layout, digest string, t Traits) []byte {
 	images := "plugins.'io.containerd.cri.v1.images'"
 	line("[%s]", images)
 	line("snapshotter = %s", quote(snapshotter))
-	line("image_pull_progress_timeout = \"5m\"") // podrun's default for pullStallTimeout
+	// This is podrun's default for pullStallTimeout.
+	line("image_pull_progress_timeout = \"5m\"")
 	line("[%s.pinned_images]", images)
 	line("sandbox = %s", quote(PauseImage))
 	line("[%s.registry]", images)
@@ -85,8 +87,8 @@ func Config(l Layout, digest string, t Traits) []byte {
 	return []byte(b.String())
 }
 
-// oomScore is the OOM score of the daemon, equal to the kubelet's own: the kernel kills
-// it last.
+// oomScore is the OOM score of the daemon. It is the same as the kubelet's own, so that the
+// kernel kills the daemon last.
 const oomScore = -999
 
 // quote returns a TOML basic string.
@@ -115,19 +117,20 @@ func quoteAll(all []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// remembered are the variables that specify proxies and certificates for registries. They
-// are recorded because the command that restarts the daemon, such as podrun serve after a
+// remembered are the variables that specify proxies and certificates for registries. podrun
+// records them, because the command that restarts the daemon, such as podrun serve after a
 // crash, may not have them.
 var remembered = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// inherited are the other variables that the daemon inherits from podrun: the variable
+// inherited are the other variables that the daemon inherits from podrun. The variable
 // container affects AppArmor support.
 var inherited = []string{"container"}
 
-// Remember returns the variables to record, as lines NAME=VALUE, when a command with the
-// environment own starts the daemon. Variables in the argument own override recorded variables
-// of the same name; a variable with an empty value is removed. Other lines of the record are
-// dropped. Remember is pure.
+// Remember returns the variables that podrun must record when a command starts the daemon, as
+// lines NAME=VALUE. The argument own is the environment of the command. If own has a variable
+// that was recorded before, it overrides the recorded one. If its value is empty, the variable
+// is removed from the record. Remember drops all other lines of the record. It is pure.
+// Remember is pure.
 func Remember(record string, own []string) string {
 	values := map[string]string{}
 	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {
@@ -145,11 +148,11 @@ func Remember(record string, own []string) string {
 	return b.String()
 }
 
-// Environment returns the daemon's environment, based on podrun's and the result of
-// Remember: containers must not depend on the environment of a CI job, a user's shell or
-// a unit. PATH includes the directories in which containerd searches for optional helpers
-// such as apparmor_parser. GOGC=50 reduces the daemon's memory; the more frequent collections
-// cost little, because the daemon allocates little.
+// Environment returns the daemon's environment, which it derives from podrun's environment and
+// the result of Remember. Containers must not depend on the environment of a CI job, a user's
+// shell or a unit. PATH includes the directories in which containerd searches for optional
+// programs such as apparmor_parser. GOGC=50 reduces the daemon's memory. The collections are
+// more frequent, but cost little, because the daemon allocates little.
 func Environment(l Layout, digest, record string, own []string) []string {
 	env := []string{
 		"PATH=" + filepath.Join(l.Unpacked(digest), "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -1,11 +1,10 @@
-// Package embedded manages the container runtime that podrun includes: its paths, the
-// choice between it and another runtime, its configuration, unpacking, starting, stopping
-// and removal. It is independent of pods.
+// Package embedded manages the container runtime that podrun includes. It determines the paths
+// and the configuration of the runtime, chooses between it and another runtime, and unpacks,
+// starts, stops and removes it. Package embedded does not depend on pods.
 //
-// The runtime is an unmodified containerd from the archive in the binary. It runs as a
-// separate daemon, which keeps running when podrun exits; podrun finds it again by its
-// files. Each root directory has its own runtime with its own socket, state, bridge and
-// subnet.
+// The runtime is an unmodified containerd from the archive in the binary. It runs as a separate
+// daemon, which continues to run when podrun exits; podrun finds it again by its files. Each
+// root directory has its own runtime, with a separate socket, state, bridge and subnet.
 package embedded
 
 import (
@@ -14,9 +13,9 @@ import (
 	"path/filepath"
 )
 
-// RunDir has the state of the runtimes of all root directories until the next boot. It is
-// not below /run/podrun, which only root can access: the root user of a pod's user
-// namespace must be able to access the pod's root file system below it.
+// RunDir contains the state of the runtimes of all root directories until the next boot. It is
+// not below /run/podrun, which only root can access. The root user of a pod's user namespace is
+// not root on the host, but must be able to access the pod's root file system.
 const RunDir = "/run/podrun-runtime"
 
 // Layout returns the paths and names of the runtime of one root directory.
@@ -25,7 +24,7 @@ type Layout struct {
 	RunDir  string // empty for RunDir
 }
 
-// ID returns 8 hex digits that distinguish runtimes of different root directories.
+// ID returns 8 hex digits. They distinguish the runtimes of different root directories.
 func (l Layout) ID() string {
 	sum := sha256.Sum256([]byte(l.RootDir))
 	return hex.EncodeToString(sum[:4])
@@ -34,7 +33,7 @@ func (l Layout) ID() string {
 // Dir is the directory of all files that survive a reboot.
 func (l Layout) Dir() string { return filepath.Join(l.RootDir, "runtime") }
 
-// Unpacked is the directory of an unpacked archive, with bin, cni, images and share.
+// Unpacked is the directory of an unpacked archive. It contains bin, cni, images and share.
 func (l Layout) Unpacked(digest string) string { return filepath.Join(l.Dir(), digest) }
 
 // Containerd is containerd's root directory, with images, snapshots and metadata.
@@ -49,7 +48,7 @@ func (l Layout) NetworkDir() string { return filepath.Join(l.Dir(), "cni", "net.
 // NetworkFile is the file that configures the pod network.
 func (l Layout) NetworkFile() string { return filepath.Join(l.NetworkDir(), "10-podrun.conflist") }
 
-// Addresses is the directory in which host-local records used addresses.
+// Addresses is the directory in which the plugin host-local records the addresses in use.
 func (l Layout) Addresses() string { return filepath.Join(l.Dir(), "cni", "addresses") }
 
 // Choice is the file that records which runtime the pods of this root directory use.
@@ -61,14 +60,14 @@ func (l Layout) Environment() string { return filepath.Join(l.Dir(), "environmen
 // Loaded is the file that records which archives of Images were loaded.
 func (l Layout) Loaded() string { return filepath.Join(l.Dir(), "loaded.json") }
 
-// Lock is locked while the runtime is unpacked, started, stopped or removed.
+// Lock is the file that is locked while podrun unpacks, starts, stops or removes the runtime.
 func (l Layout) Lock() string { return filepath.Join(l.Dir(), "lock") }
 
 // Log is containerd's standard error.
 func (l Layout) Log() string { return filepath.Join(l.Dir(), "containerd.log") }
 
-// Images is the directory for the user's image archives (*.tar, *.tar.gz), which are
-// loaded when the runtime starts.
+// Images is the directory for the user's image archives (*.tar, *.tar.gz). podrun loads them
+// when the runtime starts.
 func (l Layout) Images() string { return filepath.Join(l.RootDir, "images") }
 
 func (l Layout) runDir() string {
@@ -81,8 +80,8 @@ func (l Layout) runDir() string {
 // State is the directory of files that do not survive a reboot.
 func (l Layout) State() string { return filepath.Join(l.runDir(), l.ID()) }
 
-// Socket is containerd's socket. Its path fits into a socket address (108 bytes) for
-// every root directory.
+// Socket is containerd's socket. Its path fits into a socket address (108 bytes), whatever the
+// root directory is.
 func (l Layout) Socket() string { return filepath.Join(l.State(), "containerd.sock") }
 
 // Endpoint is the socket as a CRI endpoint.
@@ -91,7 +90,7 @@ func (l Layout) Endpoint() string { return "unix://" + l.Socket() }
 // Daemon is the file that identifies the daemon's process.
 func (l Layout) Daemon() string { return filepath.Join(l.State(), "daemon.json") }
 
-// Tasks is containerd's state directory, with bundles and network namespaces.
+// Tasks is containerd's state directory. It contains bundles and network namespaces.
 func (l Layout) Tasks() string { return filepath.Join(l.State(), "state") }
 
 // Shims is the directory of the shims' sockets. containerd limits its path to 42 bytes.
@@ -100,14 +99,14 @@ func (l Layout) Shims() string { return filepath.Join(l.State(), "s") }
 // Runc is runc's state directory.
 func (l Layout) Runc() string { return filepath.Join(l.State(), "runc") }
 
-// Bridge is the network interface of the pods, with 15 characters, the maximum length of
-// a name. The CNI network has the same name.
+// Bridge is the name of the pods' network interface. It has 15 characters, which is the
+// maximum. The CNI network has the same name.
 func (l Layout) Bridge() string { return "podrun-" + l.ID() }
 
 // Cgroup is the daemon's cgroup, below --cgroup-root, on hosts without systemd.
 func (l Layout) Cgroup() string { return "podrun-runtime-" + l.ID() }
 
-// Unit is the daemon's unit on hosts with systemd. Each start uses a different word in
-// its name, because systemd keeps a transient service, and rejects another one of that
-// name, as long as its cgroup contains shims.
+// Unit is the daemon's unit on hosts with systemd. Each start uses a different word in the name
+// of the unit: as long as the cgroup of a transient service contains shims, systemd keeps the
+// service, and rejects another one of the same name.
 func (l Layout) Unit(word string) string { return l.Cgroup() + "-" + word + ".service" }

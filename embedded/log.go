@@ -16,11 +16,12 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// maxLog is the maximum size of containerd's log in bytes; TrimLog keeps the newest half.
+// maxLog is the maximum size of containerd's log in bytes. When the log exceeds it, TrimLog
+// keeps the newest half of this size.
 const maxLog = 8 << 20
 
-// TrimLog truncates a log that exceeds maxLog. Containerd keeps appending to the same
-// file: lines that it writes during the truncation may be lost.
+// TrimLog truncates a log that exceeds maxLog. containerd continues to append to the same file,
+// so lines that it writes during the truncation may be lost.
 func TrimLog(l Layout) error {
 	f, err := os.OpenFile(l.Log(), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +66,7 @@ const (
 	quotedBytes = 2000
 )
 
-// lastWords returns the last lines that were written since the log had the given size.
+// lastWords returns the last lines that were written after the log had the given size.
 func lastWords(l Layout, from int64) string {
 	size, err := logSize(l)
 	if err != nil || size <= from {
@@ -79,11 +80,11 @@ func lastWords(l Layout, from int64) string {
 	return strings.Join(lines[max(0, len(lines)-quotedLines):], "; ")
 }
 
-// logPoll is the interval at which a followed log is read.
+// logPoll is the interval at which podrun reads a log that a user follows.
 const logPoll = 200 * time.Millisecond
 
-// CopyLog writes the last lines of containerd's log, or all if tail is negative. With
-// follow, it continues until ctx is canceled, which is not an error.
+// CopyLog writes the last lines of containerd's log. If tail is negative, it writes all lines.
+// With follow, it continues until ctx is canceled, which is not an error.
 func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) error {
 	data, err := hostfile.ReadTailNoFollow(ctx, l.Log(), 2*maxLog)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && follow) {
@@ -105,7 +106,8 @@ func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) 
 			return err
 		}
 		if size <= at {
-			at = size // the log was truncated: the remaining part was printed before
+			// The log was truncated. The remaining part was printed before.
+			at = size
 			continue
 		}
 		if err := copyPart(l, w, at, size-at); err != nil {

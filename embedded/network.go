@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// pools are the private networks (RFC 1918) whose /24 networks are used as pod subnets,
-// in order of preference: a host with a route to all of 10.0.0.0/8 uses one of the
-// others.
+// pools are the private networks (RFC 1918) from which podrun takes /24 networks as pod
+// subnets, in order of preference. For example, if a host has a route to all of 10.0.0.0/8,
+// podrun uses one of the others.
 var pools = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16")}
 
 const (
@@ -24,10 +24,10 @@ const (
 // netPlugin is the CNI plugin in the archive that is the pod network.
 const netPlugin = "podrun-net"
 
-// Subnet returns a pod subnet that overlaps none of the used networks: the host's routes
-// and addresses. The first candidate depends on the ID, so that the runtimes of two root
-// directories choose different subnets even if neither has a pod yet. Subnet is
-// deterministic. It returns an error if all subnets overlap.
+// Subnet returns a pod subnet that overlaps none of the used networks. These are the host's
+// routes and addresses. The first candidate depends on the ID. So the runtimes of two root
+// directories choose different subnets even if neither has a pod yet. Subnet is deterministic.
+// Subnet is deterministic. It returns an error if all subnets overlap.
 func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
 	start, err := strconv.ParseUint(id, 16, 32)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// rootfsIn reports whether /proc/self/mountinfo has a root mount of type rootfs over
-// which nothing is mounted.
+// rootfsIn reports whether /proc/self/mountinfo has a root mount of type rootfs over which
+// nothing else is mounted.
 func rootfsIn(mountinfo string) bool {
 	is := false
 	for line := range strings.Lines(mountinfo) {
@@ -24,9 +24,9 @@ func rootfsIn(mountinfo string) bool {
 // capSysResource is the bit of CAP_SYS_RESOURCE.
 const capSysResource = 24
 
-// lowersOOM reports whether a process with this /proc/self/status may lower OOM scores.
-// The kernel requires the capability in the initial user namespace, which no process in
-// another user namespace has.
+// lowersOOM reports whether a process with this /proc/self/status may lower OOM scores. The
+// kernel requires the capability in the initial user namespace. A process in another user
+// namespace never has it there.
 func lowersOOM(status string) bool {
 	for line := range strings.Lines(status) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
@@ -46,7 +46,7 @@ func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr.Unmap(), ones).Masked(), ok
 }
 
-// lastLines returns the last n lines of a text, or all if n is negative.
+// lastLines returns the last n lines of a text. If n is negative, it returns all lines.
 func lastLines(text string, n int) string {
 	if n < 0 {
 		return text
@@ -58,9 +58,9 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
-// digestIn returns the digest in the path of a program that was unpacked below a
-// directory, or "" for any other program. The kernel appends a suffix if the program was
-// removed.
+// digestIn returns the digest in the path of a program that was unpacked below a directory. For
+// any other program, it returns "". If the program was removed, the kernel appends a suffix to
+// the path.
 func digestIn(dir, exe string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(exe, " (deleted)"), dir+"/")
 	digest, program, nested := strings.Cut(rest, "/")

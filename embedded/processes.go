@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// readRunning lists the processes that run a program of an unpacked archive, each
-// followed by its descendants, such as a shim's containers. Like a daemon, each is
-// identified by its PID and start time.
+// readRunning lists the processes that run a program of an unpacked archive. The descendants of
+// each follow it, such as the containers of a shim. Like a daemon, each process is identified
+// by its PID and its start time.
 func readRunning(l Layout) ([]Daemon, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -20,7 +20,8 @@ func readRunning(l Layout) ([]Daemon, error) {
 	}
 	dir, err := filepath.EvalSymlinks(l.Dir())
 	if err != nil {
-		dir = l.Dir() // the directory is gone, but a process may still run
+		// The directory is gone, but a process may still be running.
+		dir = l.Dir()
 	}
 	var out []Daemon
 	children := map[int][]int{}
@@ -56,9 +57,9 @@ func readRunning(l Layout) ([]Daemon, error) {
 	return out, nil
 }
 
-// runs reports whether a process, whose program has the path of one of ours, runs that
-// same file: podrun in a container with the same root directory has programs with the
-// same paths. If the program was removed, the command line identifies the process.
+// The program of the process has the path of one of our programs. runs reports whether it is
+// the same file: podrun in a container with the same root directory has programs with the same
+// paths. If the program was removed, the command line identifies the process.
 func runs(l Layout, pid int, exe string) bool {
 	at := filepath.Join("/proc", strconv.Itoa(pid))
 	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {
@@ -70,12 +71,13 @@ func runs(l Layout, pid int, exe string) bool {
 	return err == nil && oerr == nil && os.SameFile(its, ours)
 }
 
-// readShimDigests lists the archives whose shim is used by containers: containerd
-// requires the program to clean up after a shim that exited.
+// readShimDigests lists the archives whose shims containers use. containerd requires the
+// program of a shim to clean up after the shim has exited.
 func readShimDigests(l Layout) []string {
 	files, err := filepath.Glob(filepath.Join(l.Tasks(), "io.containerd.runtime.v2.task", "k8s.io", "*", "shim-binary-path"))
 	if err != nil {
-		return nil // the pattern is valid
+		// The pattern is valid.
+		return nil
 	}
 	var out []string
 	for _, f := range files {
@@ -88,7 +90,7 @@ func readShimDigests(l Layout) []string {
 	return out
 }
 
-// parentOf returns a process's parent (proc_pid_stat(5)).
+// parentOf returns the parent of a process (proc_pid_stat(5)).
 func parentOf(pid int) (int, error) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 type Choice struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Kind          Kind   `json:"kind"`
-	Endpoint      string `json:"endpoint,omitempty"` // set for an external runtime
-	// Digest is the archive of an embedded runtime that was last started: a podrun
-	// without an archive uses its unpacked files.
+	Endpoint      string `json:"endpoint,omitempty"` // endpoint of an external runtime
+	// Digest is the archive of the embedded runtime that was started last. A podrun without an
+	// archive uses its unpacked files.
 	Digest string `json:"digest,omitempty"`
 }
 
-// ErrNewerChoice is the error for a choice in a format that this podrun does not support.
+// ErrNewerChoice is the error for a choice whose format this podrun does not support.
 var ErrNewerChoice = errors.New("written by a newer podrun")
 
 // encode returns the content of the choice's file.
@@ -27,8 +27,8 @@ func (c Choice) encode() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// parseChoice parses a choice. It rejects the whole choice if it does not understand a
-// part: a wrong guess could split the pods between two runtimes.
+// parseChoice parses a choice. If it does not understand a part, it rejects the whole choice,
+// because after a wrong guess, the pods could use two different runtimes.
 func parseChoice(data []byte) (Choice, error) {
 	var c Choice
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -53,8 +53,8 @@ func IsDigest(name string) bool {
 	return len(name) == maxName && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// Daemon identifies a containerd process that podrun started. A process with the same PID
-// but another start time or boot ID is a different process.
+// Daemon identifies a containerd process that podrun started. If the PID is the same but the
+// start time or the boot ID differs, it is another process.
 type Daemon struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	PID           int    `json:"pid"`
@@ -73,11 +73,12 @@ func parseDaemon(data []byte) *Daemon {
 	return &d
 }
 
-// PickDigest returns the archive to start: the one that ran before, even after a crash or a
-// reboot, so that the version does not depend on which of several podrun processes runs first;
-// only an upgrade changes it. PickDigest returns the binary's archive for the first start, and
-// if the files of the archive that ran before are lost. Unpacked reports whether the files of a
-// digest are complete on this host. PickDigest returns "" if there is nothing to start.
+// PickDigest returns the digest of the archive to start. This is the archive that ran before,
+// even after a crash or a reboot, so that the version does not depend on which of several
+// podrun processes runs first. Only an upgrade changes it. PickDigest returns the archive of
+// the binary in two cases: for the first start, and if the files of the archive that ran before
+// are lost. unpacked reports whether the files of a digest are complete on this host.
+// PickDigest returns "" if there is nothing to start.
 func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(string) bool) string {
 	var before []string
 	if last != nil {
@@ -94,7 +95,7 @@ func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(stri
 	return archive
 }
 
-// parseSums parses SHA256SUMS and returns digests by path. Paths are relative and clean.
+// parseSums parses SHA256SUMS, and returns the digests by path. Paths are relative and clean.
 func parseSums(data []byte) (map[string]string, error) {
 	sums := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -110,7 +111,7 @@ func parseSums(data []byte) (map[string]string, error) {
 	return sums, nil
 }
 
-// cleanPath reports whether a relative name stays below its directory.
+// cleanPath reports whether a relative name does not lead out of its directory.
 func cleanPath(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {

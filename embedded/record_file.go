@@ -15,12 +15,12 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// maxRecord limits the files of this package, in bytes.
+// maxRecord limits the size of each of this package's files, in bytes.
 const maxRecord = 1 << 20
 
-// ReadChoice returns the recorded runtime of a root directory, or nil if none is
-// recorded. Errors are of kind Runtime; ErrLostChoice means that the file has no valid
-// record. After any other error, such as a lack of descriptors, the record may be valid.
+// ReadChoice returns the recorded runtime of a root directory, or nil if none is recorded.
+// Errors are of kind Runtime. ErrLostChoice means that the file contains no valid record. After
+// any other error, such as a lack of descriptors, the record may still be valid.
 func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	return nil, &problem.Error{Kind: problem.Runtime, Op: "read the record of the container runtime", Err: err, Hint: hint}
 }
 
-// ErrLostChoice means that the record was truncated or is not a file.
+// ErrLostChoice means that the record was truncated, or is not a file.
 var ErrLostChoice = errors.New("the record is lost")
 
 // lostChoice wraps an error so that it matches ErrLostChoice.
@@ -57,8 +57,8 @@ type lostChoice struct{ error }
 func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
 func (e lostChoice) Unwrap() error        { return e.error }
 
-// ReadDaemon returns the process that was last started since the host was booted, or nil.
-// It ignores a record that is corrupt or from another boot.
+// ReadDaemon returns the process that was started last since the host was booted; nil if there
+// is none. It ignores a record that is corrupt or from another boot.
 func ReadDaemon(ctx context.Context, l Layout) *Daemon {
 	data, err := hostfile.ReadNoFollow(ctx, l.Daemon(), maxRecord)
 	if err != nil {
@@ -92,7 +92,7 @@ func readStat(pid int) (state string, started uint64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	// The name, in parentheses, may contain any characters.
+	// The name is in parentheses, and may contain any characters.
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(fields) < 20 {
 		return "", 0, fmt.Errorf("/proc/%d/stat is too short", pid)

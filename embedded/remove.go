@@ -18,19 +18,20 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// End terminates containerd, the shims and the containers that they started. The caller
-// must hold the layout's lock.
+// End terminates containerd, the shims, and the containers that they started. The caller must
+// hold the layout's lock.
 func End(ctx context.Context, l Layout) error {
 	return errors.Join(Stop(ctx, l, ReadDaemon(ctx, l)), stopStrays(ctx, l))
 }
 
-// Remove removes the runtime and everything that it created on this host. Call it when no
-// pod is left, with the layout's lock held; cgroupRoot is --cgroup-root. It removes as
-// much as possible and can be called again; the error lists what remains.
+// Remove removes the runtime and everything that it created on this host. Call it when there
+// are no more pods, and hold the layout's lock. cgroupRoot is --cgroup-root. It removes as much
+// as possible. The error lists what remains, and the caller can call it again.
 func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	digests, err := UnpackedDigests(l)
 	if err := errors.Join(err, End(ctx, l)); err != nil {
-		return err // running processes would create files again
+		// Running processes would create files again.
+		return err
 	}
 	var errs []error
 	errs = append(errs, removeRules(ctx, l, digests), removeBridge(l))
@@ -39,7 +40,8 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	}
 	errs = append(errs, removeCgroups(ctx, l, cgroupRoot), removeResults(l))
 	if errors.Join(errs...) != nil {
-		return errors.Join(errs...) // keep the files: a later call uses them to find what remains
+		// Keep the files, because a later call uses them to find what remains.
+		return errors.Join(errs...)
 	}
 	for _, dir := range []string{l.State(), l.Dir()} {
 		errs = append(errs, removeTree(ctx, dir))
@@ -50,14 +52,15 @@ func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes a directory that is shared with others, if it is empty.
+// removeEmpty removes a directory that others use, too, if the directory is empty.
 func removeEmpty(dir string) { _ = unix.Rmdir(dir) }
 
-// stopStrays terminates remaining processes of the runtime, such as shims and a
-// containerd without a record, and the processes that these started.
+// stopStrays terminates processes of the runtime that remain, such as shims and a containerd
+// without a record. It also terminates the processes that these started.
 func stopStrays(ctx context.Context, l Layout) error {
 	var errs []error
-	for range 3 { // a shim may have been starting another process
+	// A shim may have been starting another process.
+	for range 3 {
 		running, err := readRunning(l)
 		if err != nil {
 			return err
@@ -78,8 +81,8 @@ func stopStrays(ctx context.Context, l Layout) error {
 	return errors.Join(errs...)
 }
 
-// unmountBelow unmounts everything below a directory: root file systems, network
-// namespaces, shared memory. The path has no symlinks, because podrun created it.
+// unmountBelow unmounts everything below a directory: root file systems, network namespaces and
+// shared memory. The path contains no symlinks, because podrun created it.
 func unmountBelow(ctx context.Context, dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,11 +116,12 @@ func removeTree(ctx context.Context, dir string) error {
 	return nil
 }
 
-// removeRules removes the network's packet filter rules with the plugin that created
-// them, by its garbage collection (CNI 1.1) without valid attachments.
+// removeRules removes the network's packet filter rules. It uses the plugin that created them:
+// a garbage collection (CNI 1.1) without valid attachments.
 func removeRules(ctx context.Context, l Layout, digests []string) error {
 	if _, err := os.Stat(l.NetworkFile()); errors.Is(err, fs.ErrNotExist) {
-		return nil // no pod has used the network
+		// No pod has used the network.
+		return nil
 	}
 	config, err := json.Marshal(map[string]any{"cniVersion": "1.1.0", "name": l.Bridge(), "type": netPlugin, "bridge": l.Bridge(), "cni.dev/valid-attachments": []any{}})
 	if err != nil {
@@ -126,7 +130,8 @@ func removeRules(ctx context.Context, l Layout, digests []string) error {
 	for _, digest := range digests {
 		dir := filepath.Join(l.Unpacked(digest), "cni")
 		if _, err := os.Stat(filepath.Join(dir, netPlugin)); err != nil {
-			continue // partially removed by an earlier call
+			// An earlier call has removed a part of it.
+			continue
 		}
 		if err := execPlugin(ctx, dir, "GC", config); err != nil {
 			return fmt.Errorf("remove the nftables rules of %s: %w", l.Bridge(), err)
@@ -151,8 +156,8 @@ func removeBridge(l Layout) error {
 	return nil
 }
 
-// removeResults removes libcni's cached results of the network's attachments, and its
-// directories if they are empty.
+// removeResults removes the results that libcni has cached for the network's attachments. If
+// its directories are empty, it also removes these.
 func removeResults(l Layout) error {
 	cached, err := filepath.Glob("/var/lib/cni/results/" + l.Bridge() + "-*")
 	for _, path := range cached {
@@ -163,12 +168,13 @@ func removeResults(l Layout) error {
 	return err
 }
 
-// removeCgroups removes the daemon's cgroups. A cgroup is busy for a moment after its
-// last process exits.
+// removeCgroups removes the daemon's cgroups. After the last process of a cgroup has exited,
+// the cgroup is busy for a moment.
 func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 	below, err := cgroups(l, cgroupRoot)
 	if err != nil {
-		return nil // no cgroups are mounted
+		// No cgroups are mounted.
+		return nil
 	}
 	atTop, err := cgroups(l, "/")
 	if err != nil {
@@ -191,8 +197,8 @@ func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 	return nil
 }
 
-// Prune removes the unpacked archives, except keep, that no process runs and no container
-// requires. The caller must hold the layout's lock.
+// Prune removes unpacked archives, except keep. It removes an archive only if no process runs
+// it and no container requires it. The caller must hold the layout's lock.
 func Prune(ctx context.Context, l Layout, keep string) error {
 	digests, err := UnpackedDigests(l)
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The open file limits of containerd, its shims and containers. These are systemd's
-// defaults, which containerd's own unit keeps since 2.0. Programs that close or poll all
-// possible descriptors are slow with higher limits; containerd itself raises its soft
-// limit.
+// The limits for open files of containerd, its shims and containers. They are systemd's
+// defaults. containerd's own unit keeps these since containerd 2.0. With higher limits,
+// programs that close or poll all possible descriptors would be slow. containerd itself raises
+// its soft limit.
 const (
 	softFiles = 1024
 	openFiles = 512 << 10
 )
 
-// spawnProcess starts containerd on hosts without systemd, in its own session and its own
-// cgroups, so that neither a terminal nor the cleanup of a process group terminates it.
-// It inherits no descriptor except the log.
+// On hosts without systemd, spawnProcess starts containerd in its own session and its own
+// cgroups. So neither a terminal nor the cleanup of a process group terminates it. It inherits
+// no descriptor except the log.
 func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -41,18 +41,19 @@ func spawnProcess(l Layout, argv, env []string, cgroupRoot string, log *os.File)
 		return 0, err
 	}
 	pid := p.Pid
-	go func() { _, _ = p.Wait() }() // reaps it; a zombie counts as exited in any case
+	// This reaps it; a zombie counts as exited in any case.
+	go func() { _, _ = p.Wait() }()
 	raiseLimits(pid)
 	if err := ownCgroups(l, cgroupRoot, pid); err != nil {
-		_ = unix.Kill(pid, unix.SIGKILL) // it has not started any process yet
+		// It has not started any process yet.
+		_ = unix.Kill(pid, unix.SIGKILL)
 		return 0, err
 	}
 	return pid, nil
 }
 
-// closeOnExec prevents the daemon from inheriting descriptors that podrun itself
-// inherited, such as a script's lock or a CI job's pipe. Go's own descriptors are
-// close-on-exec already.
+// closeOnExec prevents the daemon from inheriting descriptors that podrun itself has inherited,
+// such as a script's lock or a CI job's pipe. Go's own descriptors already are close-on-exec.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -60,14 +61,15 @@ func closeOnExec() error {
 	}
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC) // fails for the closed descriptor of the listing
+			// This fails for the descriptor of the listing, which has been closed.
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
 		}
 	}
 	return nil
 }
 
-// raiseLimits sets the daemon's limits, so that they do not depend on its parent. Without
-// CAP_SYS_RESOURCE it cannot raise a hard limit, which does not prevent the start.
+// raiseLimits sets the limits of the daemon, so that they do not depend on its parent. Without
+// CAP_SYS_RESOURCE, it cannot raise a hard limit. podrun then starts the daemon anyway.
 func raiseLimits(pid int) {
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: softFiles, Max: openFiles}, nil) == nil {
 		return
@@ -79,10 +81,10 @@ func raiseLimits(pid int) {
 	}
 }
 
-// ownCgroups moves the daemon into its own cgroup in each hierarchy: a supervisor that
-// kills its whole cgroup must not kill the runtime. The daemon has only its first threads
-// at this time. The v1 cpuset hierarchy is omitted: it accepts no process before its
-// processors are set, and does not limit the daemon.
+// ownCgroups moves the daemon into its own cgroup in each hierarchy. Otherwise a supervisor
+// that kills its whole cgroup would kill the runtime. At this time, the daemon has only its
+// first threads. ownCgroups omits the v1 cpuset hierarchy: a cpuset cgroup accepts no process
+// before its processors are set, and would not limit the daemon.
 func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	groups, err := cgroups(l, cgroupRoot)
 	if err != nil {
@@ -99,8 +101,8 @@ func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	return nil
 }
 
-// cgroups returns the daemon's cgroups, one in each hierarchy except cpuset: below
-// --cgroup-root if that cgroup exists, else at the top.
+// cgroups returns the daemon's cgroups, one in each hierarchy except cpuset. They are below
+// --cgroup-root if that cgroup exists, or else at the top.
 func cgroups(l Layout, cgroupRoot string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {

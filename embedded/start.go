@@ -21,10 +21,10 @@ import (
 	"github.com/podrun/podrun/internal/wait"
 )
 
-// startWithin limits the time until containerd answers. A slow host, because of its disk
-// or emulation, is no reason to kill containerd; but containerd waits forever for a
-// database that another process has open, and podrun serve has no time limit. Other
-// commands have shorter limits.
+// startWithin limits the time until containerd answers. If the host is slow, because of its
+// disk or because it is emulated, that is no reason to kill containerd. But containerd waits
+// forever for a database that another process has open, and podrun serve has no time limit of
+// its own. Other commands have shorter limits.
 const startWithin = 5 * time.Minute
 
 // StartOptions are the parameters of Start other than the layout.
@@ -36,7 +36,7 @@ type StartOptions struct {
 	Environment  []string
 }
 
-// MakeDirs creates the directories of the runtime, before it is locked.
+// MakeDirs creates the directories of the runtime. podrun calls it before it locks the runtime.
 func MakeDirs(l Layout) error {
 	if err := os.MkdirAll(l.Dir(), 0o750); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err, Hint: "run as root, or set another directory with --root-dir"}
@@ -79,8 +79,8 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "run 'podrun runtime logs' to show its complete log"}
 }
 
-// remember adds the variables of the command that starts the daemon to the recorded ones,
-// records and returns them. The file may contain the password of a proxy.
+// remember adds the variables of the command that starts the daemon to the recorded ones. It
+// records the result and returns it. The file may contain the password of a proxy.
 func remember(ctx context.Context, l Layout, own []string) (string, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Environment(), maxRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func remember(ctx context.Context, l Layout, own []string) (string, error) {
 
 // configure writes containerd's configuration files.
 func configure(ctx context.Context, l Layout, o StartOptions) error {
-	// The modes let the root user of a user namespace access only the parts of the state
+	// With these modes, the root user of a user namespace can access only those parts of the state
 	// directory that it requires.
 	for _, dir := range []struct {
 		path string
@@ -106,7 +106,8 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 		}
 	}
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // a stale socket would accept no connections
+		// A stale socket would accept no connections.
+		return err
 	}
 	traits, err := readTraits(ctx, l, o.CgroupDriver)
 	if err != nil {
@@ -138,7 +139,8 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	if systemdRuns() {
 		word := make([]byte, 4)
-		rand.Read(word) // Read never fails (crypto/rand, Go 1.24)
+		// Read never fails (crypto/rand, Go 1.24).
+		rand.Read(word)
 		d.Unit = l.Unit(hex.EncodeToString(word))
 		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, env)
 	} else {
@@ -181,7 +183,7 @@ func awaitReady(ctx context.Context, l Layout, d Daemon) error {
 	}
 }
 
-// pause waits for a moment while a daemon runs.
+// pause waits for a moment. It returns early if the daemon exits.
 func pause(ctx context.Context, d Daemon) error {
 	if !d.Alive() {
 		return fmt.Errorf("process %d exited", d.PID)
@@ -189,7 +191,7 @@ func pause(ctx context.Context, d Daemon) error {
 	return wait.Sleep(ctx, 3*time.Millisecond)
 }
 
-// AwaitReady waits until a daemon that another podrun process started answers.
+// AwaitReady waits until a daemon answers that another podrun process has started.
 func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
 	if err := awaitReady(ctx, l, d); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "run 'podrun runtime logs' to show its log"}

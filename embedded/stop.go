@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termWithin is the time for containerd to exit after SIGTERM.
+// termWithin is how long containerd may take to exit after SIGTERM.
 const termWithin = 10 * time.Second
 
-// Stop terminates a daemon with SIGTERM, then SIGKILL. Containers and their shims keep
-// running. The caller must hold the layout's lock.
+// Stop terminates a daemon with SIGTERM, then SIGKILL. Containers and their shims continue to
+// run. The caller must hold the layout's lock.
 func Stop(ctx context.Context, l Layout, d *Daemon) error {
 	if d.Alive() {
 		if err := endProcess(ctx, d.PID, d.Alive, termWithin); err != nil {
@@ -28,9 +28,9 @@ func Stop(ctx context.Context, l Layout, d *Daemon) error {
 	return nil
 }
 
-// endProcess terminates a process and waits until it has exited. alive reports whether
-// the process with this PID is still the intended one; the pidfd prevents signals to a
-// later process with the same PID.
+// endProcess terminates a process and waits until it has exited. alive reports whether the
+// process with this PID is still the intended one. The pidfd prevents signals to a later
+// process with the same PID.
 func endProcess(ctx context.Context, pid int, alive func() bool, grace time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -61,7 +61,8 @@ func endProcess(ctx context.Context, pid int, alive func() bool, grace time.Dura
 	return errors.New("it did not exit after SIGKILL")
 }
 
-// AwaitEnd waits at most within for a daemon to exit, and reports whether it has exited.
+// AwaitEnd waits for a daemon to exit, at most for the time within. It reports whether the
+// daemon has exited.
 func AwaitEnd(ctx context.Context, d *Daemon, within time.Duration) (bool, error) {
 	if !d.Alive() {
 		return true, nil
@@ -77,8 +78,8 @@ func AwaitEnd(ctx context.Context, d *Daemon, within time.Duration) (bool, error
 	return awaitExit(ctx, fd, within, within)
 }
 
-// awaitExit waits until the process of a pidfd has exited. It checks ctx only after each
-// slice, so that a long wait causes few wakeups.
+// awaitExit waits until the process of a pidfd has exited. It checks ctx only after each slice
+// of time, so that a long wait causes few wakeups.
 func awaitExit(ctx context.Context, fd int, within, slice time.Duration) (bool, error) {
 	for deadline := time.Now().Add(within); ; {
 		if ctx.Err() != nil {

@@ -25,8 +25,8 @@ import (
 // AnswerWithin limits the wait for a socket.
 const AnswerWithin = 2 * time.Second
 
-// programDirs are the directories in which runtimes are installed: root's PATH may differ
-// from the caller's.
+// programDirs are the directories in which runtimes are installed. podrun does not rely on
+// PATH, because root's may differ from the caller's.
 var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // ReadSurvey finds the runtimes of this host, and queries the version of each.
@@ -76,9 +76,9 @@ func ReadSocket(ctx context.Context, endpoint string, within time.Duration) Sock
 	return Silent
 }
 
-// CheckHost returns an error if the embedded runtime cannot run on this host; need is the
-// space in bytes that it requires on the root directory's file system, or 0 if it is
-// unpacked already. The error is of kind Refused.
+// CheckHost returns an error if the embedded runtime cannot run on this host. need is the
+// space, in bytes, that the runtime requires on the root directory's file system; 0 if it is
+// already unpacked. The error is of kind Refused.
 func CheckHost(ctx context.Context, l Layout, need int64) error {
 	refuse := func(err error, hint string) error {
 		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
@@ -104,9 +104,9 @@ func CheckHost(ctx context.Context, l Layout, need int64) error {
 // RootfsHint is the fix for a host that runs from an initramfs.
 const RootfsHint = "let the init program mount a tmpfs, copy the files there and run switch_root to it"
 
-// onRootfs reports whether / is the file system to which the kernel unpacks an initramfs.
-// It has no parent mount, so pivot_root(2) fails with EINVAL; runc's alternative, moving
-// a mount over it, would give privileged containers access to the host's files.
+// onRootfs reports whether / is the file system to which the kernel unpacks an initramfs. It
+// has no parent mount, so pivot_root(2) fails with EINVAL. runc's alternative, to move a mount
+// over it, would give privileged containers access to the host's files.
 func onRootfs(ctx context.Context) (bool, error) {
 	data, err := hostfile.Read(ctx, "/proc/self/mountinfo", 64<<20)
 	if err != nil {
@@ -121,8 +121,8 @@ func ReadRootfs(ctx context.Context) bool {
 	return is && err == nil
 }
 
-// ReadRealPath resolves the symbolic links in a path, which need not exist yet: all names
-// of a directory refer to the same runtime.
+// ReadRealPath resolves the symbolic links in a path that need not exist yet. With it, all
+// names of a directory refer to the same runtime.
 func ReadRealPath(path string) string {
 	rest := ""
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
@@ -196,8 +196,8 @@ func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix,
 	return subnets[0], nil, nil
 }
 
-// readTraits determines the properties of the host that affect the configuration. The
-// root directory exists.
+// readTraits determines the properties of the host on which the configuration depends. The root
+// directory must exist.
 func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
 	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
@@ -209,8 +209,9 @@ func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	return t, err
 }
 
-// systemdOnV2 reports whether containers' cgroups belong to systemd, which is kubeadm's
-// default, too. On v1, cgroups that runc creates itself work next to systemd's.
+// systemdOnV2 reports whether the cgroups of containers belong to systemd; this is kubeadm's
+// default, too. On v1, they do not need to: cgroups that runc itself creates work next to
+// systemd's.
 func systemdOnV2() bool {
 	var st unix.Statfs_t
 	return systemdRuns() && unix.Statfs("/sys/fs/cgroup", &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
@@ -221,14 +222,15 @@ func systemdRuns() bool {
 	return hostfile.IsDir("/run/systemd/system")
 }
 
-// overlayWorks tries overlayfs in a directory: it does not work on another overlayfs, on
-// some network file systems, and with kernels that lack it.
+// overlayWorks tries to mount overlayfs in a directory. This fails on another overlayfs, on
+// some network file systems, and with kernels that lack overlayfs.
 func overlayWorks(dir string) (bool, error) {
 	try, err := os.MkdirTemp(dir, ".overlay-")
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(try) // after the unmount, or empty
+	// By then, the directory is unmounted or empty.
+	defer os.RemoveAll(try)
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(try, name), 0o700); err != nil {
 			return false, err

@@ -28,7 +28,8 @@ func TestReadSocket(t *testing.T) {
 	docker := grpc.NewServer()
 	go func() { _ = docker.Serve(listen("docker")) }()
 	t.Cleanup(docker.Stop)
-	listen("silent") // accepts connections and never responds
+	// This server accepts connections and never responds.
+	listen("silent")
 	stale := listen("stale").(*net.UnixListener)
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
@@ -45,7 +46,8 @@ func TestReadSocket(t *testing.T) {
 		}
 		deadline := time.Now().Add(10 * time.Second)
 		got := ReadSocket(context.Background(), "unix://"+at(name), within)
-		for got != want && time.Now().Before(deadline) { // docker may not listen yet
+		// docker may not listen yet.
+		for got != want && time.Now().Before(deadline) {
 			got = ReadSocket(context.Background(), "unix://"+at(name), within)
 		}
 		if got != want {

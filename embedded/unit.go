@@ -13,14 +13,15 @@ import (
 // unitWithin limits a request to systemd.
 const unitWithin = 30 * time.Second
 
-// spawnUnit starts containerd as a transient service with the settings of its own unit
-// file: with Delegate=, systemd does not manage its cgroup, and with KillMode=process it
-// terminates only containerd, not the shims. Neither a restart of podrun.service nor the
+// spawnUnit starts containerd as a transient service with the settings of containerd's own unit
+// file. With Delegate=, systemd does not manage its cgroup; with KillMode=process, systemd
+// terminates only containerd, and not the shims. Neither a restart of podrun.service nor the
 // end of a login session affects it. The service leaves nothing in systemd when it ends.
 func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, unitWithin)
 	defer cancel()
-	conn, err := systemd.NewSystemdConnectionContext(ctx) // requires no D-Bus daemon
+	// This requires no D-Bus daemon.
+	conn, err := systemd.NewSystemdConnectionContext(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("connect to systemd: %w", err)
 	}
@@ -43,7 +44,7 @@ func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (
 		property("TasksMax", ^uint64(0)),
 		property("CollectMode", "inactive-or-failed"),
 		property("StandardErrorFileToAppend", l.Log()),
-		// When the host shuts down, podrun stops its pods first.
+		// When the host shuts down, podrun must stop its pods first.
 		property("Before", []string{"podrun.service"}),
 	}
 	done := make(chan string, 1)

@@ -23,10 +23,10 @@ import (
 
 // Archive is the runtime in the binary.
 type Archive struct {
-	Digest   string // SHA-256 of the compressed archive
+	Digest   string // SHA-256 digest of the compressed archive
 	Unpacked int64  // size of its files in bytes
-	// Reader returns the compressed archive, Tar the files in it, and File one of these
-	// files, of at most limit bytes.
+	// Reader returns the compressed archive, Tar the files in it, and File one of these files, up
+	// to limit bytes.
 	Reader func() io.Reader
 	Tar    func() (io.ReadCloser, error)
 	File   func(name string, limit int64) ([]byte, error)
@@ -36,16 +36,17 @@ type Archive struct {
 const (
 	maxUnpacked = 1 << 30 // bytes of all files
 	maxFiles    = 256
-	headroom    = 16 << 20 // bytes that containerd uses after its start
+	// number of bytes that containerd uses after its start
+	headroom = 16 << 20
 )
 
-// sumsFile is the first file of an archive: the digests of all others.
+// sumsFile is the first file of an archive. It contains the digests of all other files.
 const sumsFile = "SHA256SUMS"
 
-// Unpack extracts an archive into its directory, unless that is complete. The caller must
-// hold the layout's lock. The directory has a temporary name until all digests are
-// verified and all files are on disk; Unpack removes the temporary directories of killed
-// podrun processes.
+// Unpack extracts an archive into its directory, unless the directory is already complete. The
+// caller must hold the layout's lock. The directory has a temporary name until Unpack has
+// verified all digests and all files are on disk. Unpack also removes the temporary directories
+// of podrun processes that were killed.
 func Unpack(ctx context.Context, l Layout, a Archive) error {
 	old, err := filepath.Glob(filepath.Join(l.Dir(), ".unpack-*"))
 	for _, dir := range old {
@@ -86,15 +87,17 @@ func unpackFailed(digest string, err error) error {
 // short returns the beginning of a digest, for messages.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// place renames a directory to its final name, and replaces an incomplete one. Processes
-// that run its programs keep their files.
+// place renames a directory to its final name. If an incomplete directory has this name, place
+// replaces it. Processes that run programs of the old directory keep their files.
 func place(tmp, to string) error {
 	if err := unix.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	broken := filepath.Join(tmp, ".broken") // removed by the next Unpack, or below
+	// The next Unpack removes this, or the code below.
+	broken := filepath.Join(tmp, ".broken")
 	if err := os.Rename(to, broken); err == nil {
-		defer os.RemoveAll(filepath.Join(to, ".broken")) // the new files are in place: a failure only wastes space
+		// The new files are in place, so a failure here only wastes space.
+		defer os.RemoveAll(filepath.Join(to, ".broken"))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -104,8 +107,8 @@ func place(tmp, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// unpackTo writes the files to a directory, verifies their digests and that of the
-// archive, and syncs them.
+// unpackTo writes the files to a directory, verifies their digests and the digest of the
+// archive, and syncs the files.
 func (a Archive) unpackTo(ctx context.Context, dir string) error {
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -131,7 +134,7 @@ func (a Archive) unpackTo(ctx context.Context, dir string) error {
 	return syncTree(dir)
 }
 
-// writeFiles writes each file and verifies it by the digests in the first file.
+// writeFiles writes each file, and verifies it with the digests in the first file.
 func writeFiles(ctx context.Context, from *tar.Reader, dir string, g *errgroup.Group) error {
 	var sums map[string]string
 	var total int64
@@ -190,8 +193,8 @@ func takeSums(from io.Reader, name, dir string) (map[string]string, error) {
 	return sums, os.WriteFile(filepath.Join(dir, sumsFile), data, 0o644)
 }
 
-// writeFile writes a file and verifies its digest. It syncs the file concurrently with
-// the next write.
+// writeFile writes a file and verifies its digest. It syncs the file while the next file is
+// written.
 func writeFile(from io.Reader, path, want string, mode fs.FileMode, g *errgroup.Group) error {
 	perm := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
@@ -207,7 +210,8 @@ func writeFile(from io.Reader, path, want string, mode fs.FileMode, g *errgroup.
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, sum), from)
 	if err == nil {
-		err = f.Chmod(perm) // regardless of the umask
+		// Do this regardless of the umask.
+		err = f.Chmod(perm)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != want {
 		err = fmt.Errorf("its SHA-256 digest is %s, want %s", got, want)
@@ -237,8 +241,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// verifyAgainst verifies an unpacked archive with the digests in the archive itself: the
-// unpacked list of digests may have been changed together with the files.
+// verifyAgainst verifies an unpacked archive with the digests in the archive itself, because
+// the unpacked list of digests may have been changed together with the files.
 func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 	dir := l.Unpacked(a.Digest)
 	have, err := hostfile.ReadNoFollow(ctx, filepath.Join(dir, sumsFile), maxRecord)
@@ -261,7 +265,7 @@ func verifyAgainst(ctx context.Context, l Layout, a Archive) error {
 }
 
 // Verify compares the files of an unpacked archive with their digests. The error, of kind
-// Runtime, names the first mismatch.
+// Runtime, names the first file that differs.
 func Verify(ctx context.Context, l Layout, digest string) error {
 	dir := l.Unpacked(digest)
 	fail := func(err error) error {

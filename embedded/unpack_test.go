@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// packed returns an uncompressed archive with the named files; entry may modify each
-// header.
+// packed returns an uncompressed archive with the given files. The function entry may modify
+// each header.
 func packed(t *testing.T, files map[string]string, entry func(*tar.Header)) Archive {
 	t.Helper()
 	var sums strings.Builder
@@ -84,7 +84,7 @@ func leftIn(t *testing.T, l Layout) string {
 
 func TestUnpack(t *testing.T) {
 	ctx, l, a := context.Background(), layoutIn(t), packed(t, plain, nil)
-	// Leftovers of a killed podrun.
+	// These are leftovers of a podrun process that was killed.
 	if err := os.MkdirAll(filepath.Join(l.Dir(), ".unpack-1/bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,8 @@ func TestTrimLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, want := range []int64{maxLog / 2, maxLog / 2} { // the second call has nothing to do
+	// The second call has nothing to do.
+	for i, want := range []int64{maxLog / 2, maxLog / 2} {
 		if err := TrimLog(l); err != nil {
 			t.Fatal(err)
 		}

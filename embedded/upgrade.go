@@ -12,12 +12,12 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// versionsFile has the versions of the components in an archive.
+// versionsFile is the file of an archive with the versions of its components.
 const versionsFile = "share/versions.json"
 
-// CheckUpgrade rejects replacing the used archive with one that has an older containerd,
-// which may not be able to read the database of a newer one. If a version cannot be
-// determined, for example because the files of an archive were removed, there is no
+// CheckUpgrade returns an error if an upgrade would replace containerd with an older version,
+// because an older containerd may not be able to read the database of a newer one. If it cannot
+// determine a version, for example because the files of an archive were removed, it returns no
 // error. The error is of kind Refused.
 func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 	before, err := hostfile.ReadNoFollow(ctx, filepath.Join(l.Unpacked(used), versionsFile), maxRecord)
@@ -33,8 +33,8 @@ func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
 		Hint: "use a newer podrun-bundle, set --force, or remove the data with 'podrun runtime down'"}
 }
 
-// olderContainerd reports whether the second versions file has an older containerd than
-// the first. It is pure.
+// olderContainerd reports whether the containerd in the second versions file is older than the
+// one in the first. It is pure. It is pure.
 func olderContainerd(before, after []byte) bool {
 	was, err := version.ParseSemantic(containerdOf(before))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package archive contains the container runtime of podrun-bundle: a zstd-compressed tar
-// with containerd, its shim, runc, network plugins and the pause image (docs/bundle.md).
-// It is linked only with the build tag podrun_bundle; `make bundle` writes the files that
-// such a build embeds.
+// Package archive contains the container runtime of podrun-bundle. It is a zstd-compressed tar
+// with containerd, its shim, runc, network plugins and the pause image (docs/bundle.md). It is
+// linked only with the build tag podrun_bundle; `make bundle` writes the files that such a
+// build embeds.
 package archive
 
 import (
@@ -15,21 +15,24 @@ import (
 	"strings"
 )
 
-// Names of files in the archive. Sums is the first file: it has a line "hex name" for
-// each other file, sorted by name. All names are relative and clean.
+// Names of files in the archive. Sums is the first file. It has a line "hex name" for each
+// other file, sorted by name. All names are relative and clean.
 const (
-	Sums     = "SHA256SUMS"
-	Versions = "share/versions.json"  // a JSON object that maps components to versions; "pause" is the name of the image
+	Sums = "SHA256SUMS"
+	// a JSON object that maps components to versions; for "pause", the version is the name of the image
+	Versions = "share/versions.json"
 	Licenses = "share/licenses.txt"   // includes podrun's modules
-	SBOM     = "share/sbom.spdx.json" // describes only the archive
+	SBOM     = "share/sbom.spdx.json" // it describes only the archive
 	Pause    = "images/pause.tar"     // a docker-archive
 )
 
 // Archive is the compressed archive.
 type Archive struct {
-	Digest   string // SHA-256 of the compressed bytes in hex, which identifies this runtime
-	Size     int64  // bytes, compressed
-	Unpacked int64  // size of the tar in bytes: an upper bound of the size of its files
+	// SHA-256 digest of the compressed bytes in hex; it identifies this runtime
+	Digest string
+	Size   int64 // bytes, compressed
+	// size of the tar in bytes, which is an upper bound of the total size of its files
+	Unpacked int64
 
 	data   string
 	decode func(io.Reader) (io.ReadCloser, error)
@@ -58,8 +61,8 @@ func (a Archive) Verify() error {
 	return nil
 }
 
-// Tar returns a new reader of the uncompressed tar. The caller must close it. While it is
-// open, it uses about 40 MB of memory, mainly for the decompression window.
+// Tar returns a new reader of the uncompressed tar. The caller must close it. While it is open,
+// it uses about 40 MB of memory, mainly for the window of the decompression.
 func (a Archive) Tar() (io.ReadCloser, error) {
 	if a.decode == nil {
 		return nil, errors.New("this build of podrun has no embedded runtime: use podrun-bundle")
@@ -67,14 +70,15 @@ func (a Archive) Tar() (io.ReadCloser, error) {
 	return a.decode(a.Reader())
 }
 
-// File returns a file of at most limit bytes. The files that describe the archive (Sums,
-// Versions, Licenses, SBOM) come first, so that little data is decompressed to read one.
+// File returns a file of up to limit bytes. The files that describe the archive (Sums,
+// Versions, Licenses, SBOM) come first, so that to read one of them decompresses little data.
 func (a Archive) File(name string, limit int64) ([]byte, error) {
 	packed, err := a.Tar()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = packed.Close() }() // packed reads from memory: closing it cannot fail
+	// packed reads from memory, so closing it cannot fail.
+	defer func() { _ = packed.Close() }()
 	files := tar.NewReader(packed)
 	for {
 		header, err := files.Next()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// small is an archive with one file and without compression.
+// small is an archive with one file. It is not compressed.
 func small(t *testing.T, content string) Archive {
 	t.Helper()
 	var packed bytes.Buffer
@@ -44,7 +44,8 @@ func TestArchive(t *testing.T) {
 	if err := a.Verify(); err != nil {
 		t.Error(err)
 	}
-	for range 2 { // each call returns a new reader
+	// Each call returns a new reader.
+	for range 2 {
 		packed, err := io.ReadAll(a.Reader())
 		if sum := sha256.Sum256(packed); err != nil || hex.EncodeToString(sum[:]) != a.Digest {
 			t.Errorf("%d bytes of another digest, %v", len(packed), err)
@@ -82,8 +83,8 @@ func TestArchiveErrors(t *testing.T) {
 	}
 }
 
-// TestOpen checks the result of Open in an ordinary build and in a build with the tag, in
-// which it verifies the digest and finds the files.
+// TestOpen checks the result of Open, in an ordinary build and in a build with the tag. In the
+// latter, it verifies the digest and finds the files.
 func TestOpen(t *testing.T) {
 	a, ok := Open()
 	if !ok {

@@ -3,17 +3,18 @@
 package archive
 
 import (
-	_ "embed" // for the sum, next to the archive
+	// This embeds the file with the sum, which is next to the archive.
+	_ "embed"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// Open returns the archive in this build, or false in a build without one.
+// Open returns the archive in this build. In a build without one, it returns false.
 func Open() (Archive, bool) { return parse(data, sum, decode) }
 
-// maxWindow limits the memory for decompression, in bytes; it is the window size with
-// which hack/bundle compresses.
+// maxWindow limits the memory for decompression, in bytes. It is the window size that
+// hack/bundle uses for compression.
 const maxWindow = 32 << 20
 
 func decode(packed io.Reader) (io.ReadCloser, error) {

@@ -2,7 +2,8 @@
 
 package archive
 
-import _ "embed" // for the files that make bundle writes
+// This embeds the files that make bundle writes.
+import _ "embed"
 
 //go:embed runtime_arm64.tar.zst
 var data string

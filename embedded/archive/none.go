@@ -2,5 +2,5 @@
 
 package archive
 
-// Open returns false: this build has neither an archive nor the code to decompress one.
+// Open returns false, because this build has neither an archive nor the code to decompress one.
 func Open() (Archive, bool) { return Archive{}, false }

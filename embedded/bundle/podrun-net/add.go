@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tries is the maximum number of attempts to change the kernel's rules. An attempt fails
-// if another program removes an object that it depends on.
+// tries is the maximum number of attempts to change the kernel's rules. An attempt fails if
+// another program removes an object on which the rules depend.
 const tries = 3
 
-// applyAdd creates the rules of an attachment, and the missing rules of its network. It
-// is idempotent.
+// applyAdd creates the rules of an attachment, and those rules of its network that are missing.
+// It is idempotent. It is idempotent.
 func applyAdd(a attachment) error {
 	unlock, err := lock()
 	if err != nil {
@@ -160,8 +160,8 @@ func applyForward(c *nftables.Conn, id nftables.TableFamily, bridge string) erro
 	return nil
 }
 
-// applySysctls enables forwarding on the host, and lets the host's processes access host ports
-// at 127.0.0.1.
+// applySysctls enables forwarding on the host. It also lets the host's processes access host
+// ports at 127.0.0.1.
 func applySysctls(a attachment, id nftables.TableFamily) error {
 	for _, f := range families {
 		if f.id != id {

@@ -129,8 +129,8 @@ func checkRules(s ruleset, comment string) error {
 	return nil
 }
 
-// checkForward returns an error if the chain FORWARD lacks the network's rules because it
-// was created or flushed after the last ADD.
+// checkForward returns an error if the chain FORWARD lacks the network's rules. This happens if
+// another program created or flushed the chain after the last ADD.
 func checkForward(id nftables.TableFamily, bridge string) error {
 	chains, err := readChains(id)
 	if err != nil {

@@ -89,23 +89,26 @@ type portMapping struct {
 	HostPort      int    `json:"hostPort"`
 	ContainerPort int    `json:"containerPort"`
 	Protocol      string `json:"protocol"` // tcp if empty
-	HostIP        string `json:"hostIP"`   // empty or unspecified: all addresses of the host
+	// if it is empty or unspecified, all addresses of the host
+	HostIP string `json:"hostIP"`
 }
 
-// attachment is the attachment of a sandbox to a network, with the input for its rules.
+// attachment is the attachment of a sandbox to a network. It has the input for the attachment's
+// rules.
 type attachment struct {
 	bridge string
-	// comment identifies the attachment in its rules.
+	// comment identifies the rules of the attachment.
 	comment string
-	// v4 and v6 are the sandbox's addresses with the prefix lengths of their subnets;
-	// invalid if the sandbox has none.
+	// v4 and v6 are the sandbox's addresses, with the prefix lengths of their subnets. An address
+	// that the sandbox does not have is invalid.
 	v4, v6 netip.Prefix
 	ports  []port
 }
 
-// port is a host port with its destination.
+// port is a host port and its destination.
 type port struct {
-	hostIP          netip.Addr // invalid: all addresses of the host
+	// if it is invalid, all addresses of the host
+	hostIP          netip.Addr
 	host, container uint16
 	protocol        byte // an IPPROTO_*
 }
@@ -113,18 +116,18 @@ type port struct {
 // maxComment is the maximum length of a comment in nft and iptables, in bytes.
 const maxComment = 128
 
-// bridges matches names that are valid for an interface and a table, and that nft can
+// bridges matches names that are valid for an interface and for a table, and that nft can
 // parse.
 var bridges = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
 
-// protocols are the protocols with ports. SCTP works even if the kernel does not support
-// SCTP sockets, because it only forwards the packets.
+// protocols are the protocols with ports. SCTP works even if the kernel does not support SCTP
+// sockets, because the kernel only forwards the packets.
 var protocols = map[string]byte{"": unix.IPPROTO_TCP, "tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "sctp": unix.IPPROTO_SCTP}
 
 // comment returns the comment of an attachment.
 func comment(sandbox, ifName string) string { return sandbox + "/" + ifName }
 
-// parse parses the configuration and the result of the preceding plugins.
+// parse parses the configuration, and the result of the plugins before this one.
 func parse(stdin []byte) (*config, error) {
 	var c config
 	if err := json.Unmarshal(stdin, &c); err != nil {
@@ -153,7 +156,7 @@ func parse(stdin []byte) (*config, error) {
 	return &c, nil
 }
 
-// attachment validates the runtime's request and the result of the preceding plugins.
+// attachment validates the runtime's request, and the result of the plugins before this one.
 func (c *config) attachment(sandbox, ifName string) (attachment, error) {
 	a, err := c.request(sandbox, ifName)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 			case c.problem != "":
 				return
 			}
-			// The addresses are the first ones of the sandbox's interface in each family.
+			// The addresses must be the first ones of the sandbox's interface in each family.
 			if a.v4.String() != "10.0.0.2/24" || a.v6.String() != "fd00::2/64" || a.comment != "abc/eth0" {
 				t.Errorf("%+v", a)
 			}
@@ -56,14 +56,15 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Any program may have written a rule's user data.
+// Any program may have written the user data of a rule.
 func TestParseComment(t *testing.T) {
 	for data, want := range map[string]string{
-		"":                       "",
-		"\x00":                   "",
-		"\x00\x03ab\x00":         "ab",
-		"\x00\x02ab":             "ab",
-		"\x00\x09ab":             "", // the length exceeds the data
+		"":               "",
+		"\x00":           "",
+		"\x00\x03ab\x00": "ab",
+		"\x00\x02ab":     "ab",
+		// The length exceeds the data.
+		"\x00\x09ab":             "",
 		"\x01\x01x\x00\x02b\x00": "b",
 		"\x01\x00\x00\x00":       "",
 	} {

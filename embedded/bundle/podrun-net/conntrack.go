@@ -5,10 +5,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeStale deletes the kernel's UDP flows to an attachment's host ports: otherwise the
-// packets of a client that keeps sending, for example to an earlier sandbox, would never
-// reach the new one. Like upstream's portmap, it ignores errors, because the kernel may
-// lack the interface (nf_conntrack_netlink).
+// removeStale deletes the kernel's UDP flows to an attachment's host ports. Otherwise, if a
+// client continues to send to an earlier sandbox, its packets would never reach the new one.
+// Like upstream's portmap, it ignores errors, because the kernel may lack the interface
+// (nf_conntrack_netlink).
 func removeStale(a attachment) {
 	for _, f := range families {
 		if !a.address(f).IsValid() {

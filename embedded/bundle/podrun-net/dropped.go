@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// warnDropped warns of firewalls that drop traffic of sandboxes and that the plugin
-// cannot or must not change.
+// warnDropped warns about firewalls that drop traffic of sandboxes, if the plugin cannot or
+// must not change them.
 func warnDropped(bridge string) {
 	for _, id := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6, nftables.TableFamilyINet} {
 		chains, err := readChains(id)
 		if err != nil {
-			continue // the kernel does not support the address family
+			// The kernel does not support the address family.
+			continue
 		}
 		for _, c := range chains {
 			if dropsForwarded(c) {
@@ -36,20 +37,24 @@ const (
 	getEntries = 65 // IPT_SO_GET_ENTRIES
 	nameLength = 32 // XT_TABLE_MAXNAMELEN
 
-	infoLength     = nameLength + 13*4
-	underflows     = nameLength + 6*4     // in ipt_getinfo: one for each of five hooks
-	infoSize       = nameLength + 12*4    // in ipt_getinfo: the size of the entries
-	entries        = nameLength + 4 + 4   // in ipt_get_entries: with padding
-	targetOffset   = 88                   // in ipt_entry
-	targetLength   = 32                   // xt_entry_target
-	verdictDrop    = ^uint32(0)           // -NF_DROP - 1
-	maxEntries     = 64 << 20             // bytes
-	forwardHook    = unix.NF_INET_FORWARD // the hook's number is its index
+	infoLength = nameLength + 13*4
+	// offset in ipt_getinfo; there is one for each of five hooks
+	underflows = nameLength + 6*4
+	// offset in ipt_getinfo of the size of the entries
+	infoSize = nameLength + 12*4
+	// offset in ipt_get_entries, with padding
+	entries      = nameLength + 4 + 4
+	targetOffset = 88         // in ipt_entry
+	targetLength = 32         // xt_entry_target
+	verdictDrop  = ^uint32(0) // -NF_DROP - 1
+	maxEntries   = 64 << 20   // bytes
+	// the number of the hook, which is its index
+	forwardHook    = unix.NF_INET_FORWARD
 	legacyNameFile = "/proc/net/ip_tables_names"
 )
 
-// legacyDrops reports whether the policy of the chain FORWARD in legacy iptables (not
-// nftables) is DROP. It does not query a missing table, because the kernel would then
+// legacyDrops reports whether the policy of the chain FORWARD in legacy iptables (not nftables)
+// is DROP. If a table is missing, it does not query the table, because the kernel would then
 // load it.
 func legacyDrops() bool {
 	names, err := os.ReadFile(legacyNameFile)
@@ -79,8 +84,8 @@ func legacyDrops() bool {
 	return policyDrops(all[entries:], binary.NativeEndian.Uint32(info[underflows+4*forwardHook:]))
 }
 
-// policyDrops reports whether the last entry of a chain, which is its policy, drops
-// packets.
+// policyDrops reports whether the last entry of a chain drops packets. This entry is the
+// chain's policy.
 func policyDrops(entries []byte, at uint32) bool {
 	if uint64(at)+targetOffset+2 > uint64(len(entries)) {
 		return false

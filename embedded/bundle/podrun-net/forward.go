@@ -7,19 +7,18 @@ import (
 )
 
 // Docker and ufw set the policy of iptables' chain FORWARD to DROP. An accept rule in the
-// plugin's own table does not override that policy, because every table must accept the
-// packet. The plugin therefore accepts the traffic of the network's bridge in that chain
-// itself, as upstream's plugin firewall does, if iptables stores its rules in nftables
-// (iptables-nft).
+// plugin's own table does not help against that policy, because every table must accept a
+// packet. So if iptables stores its rules in nftables (iptables-nft), the plugin accepts the
+// traffic of the network's bridge in that chain itself, as upstream's plugin firewall does.
 const (
 	filterTable  = "filter"
 	forwardChain = "FORWARD"
 )
 
-// forwardComment identifies a network's rules in that chain.
+// forwardComment identifies the rules of a network in that chain.
 func forwardComment(bridge string) string { return "podrun-net " + bridge }
 
-// forwardRules returns the network's rules for that chain, in the form that iptables
+// forwardRules returns the network's rules for that chain. They are in the form that iptables
 // writes and can parse.
 func forwardRules(id nftables.TableFamily, bridge string) []*nftables.Rule {
 	t := &nftables.Table{Family: id, Name: filterTable}
@@ -39,13 +38,13 @@ func forwardRules(id nftables.TableFamily, bridge string) []*nftables.Rule {
 	return out
 }
 
-// takesForward reports whether a chain is iptables' chain FORWARD.
+// takesForward reports whether a chain is the chain FORWARD of iptables.
 func takesForward(c *nftables.Chain) bool {
 	return c.Table.Name == filterTable && c.Name == forwardChain && isForward(c)
 }
 
-// dropsForwarded reports whether the chain of another program drops forwarded packets by
-// default: the plugin does not change it, but prints a warning.
+// dropsForwarded reports whether a chain of another program drops forwarded packets by default.
+// The plugin does not change such a chain, but prints a warning.
 func dropsForwarded(c *nftables.Chain) bool {
 	return isForward(c) && !takesForward(c) && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// dropForward creates what Docker creates with iptables-nft: a FORWARD chain that drops
+// dropForward creates what Docker creates with iptables-nft: a chain FORWARD that drops
 // packets.
 func (h *testHost) dropForward(table, chain string) {
 	h.t.Helper()
@@ -57,8 +57,8 @@ func TestForwardPolicyDrop(t *testing.T) {
 	h.leftNothing()
 }
 
-// iptables can parse the rules: a rule that it does not understand would prevent it, and
-// Docker, from working.
+// iptables must be able to parse the rules. If it did not understand a rule, neither iptables
+// nor Docker would work.
 func TestIptablesReadsForward(t *testing.T) {
 	t.Parallel()
 	iptables, err := exec.LookPath("iptables-nft")
@@ -92,7 +92,8 @@ func TestIptablesReadsForward(t *testing.T) {
 	if saved != want {
 		t.Errorf("iptables-nft -S FORWARD:\n%swant:\n%s", saved, want)
 	}
-	run("-I FORWARD -i lo -j ACCEPT") // iptables changes the chain that contains these rules
+	// iptables changes the chain that contains these rules.
+	run("-I FORWARD -i lo -j ACCEPT")
 	p.del()
 	h.leftNothing()
 	if saved := run("-S FORWARD"); !strings.Contains(saved, "--comment mine") || strings.Contains(saved, "podrun") {
@@ -100,7 +101,7 @@ func TestIptablesReadsForward(t *testing.T) {
 	}
 }
 
-// The plugin prints a warning about settings that it cannot or must not change.
+// The plugin must print a warning about settings that it cannot or must not change.
 func TestSaysWhatDrops(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

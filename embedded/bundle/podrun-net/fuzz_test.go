@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzConfig: a configuration and a result with arbitrary content, as passed on by a
-// runtime. An accepted configuration produces valid rules: names that nft can parse,
-// valid addresses and ports.
+// FuzzConfig passes a configuration and a result with arbitrary content, as a runtime might. If
+// a configuration is accepted, it must produce valid rules: names that nft can parse, valid
+// addresses and valid ports.
 func FuzzConfig(f *testing.F) {
 	const good = `{"cniVersion":"1.0.0","name":"n","bridge":"br0","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":8080,"protocol":"sctp","hostIP":"::ffff:192.0.2.1"}]},
 		"prevResult":{"cniVersion":"1.0.0","interfaces":[{"name":"br0"},{"name":"eth0","sandbox":"/ns"}],"ips":[{"address":"10.0.0.2/24","interface":1},{"address":"fd00::2/64","interface":1}]}}`
@@ -40,8 +40,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzParseRule: a message from the kernel with a rule, whose user data any program may
-// have written, and the entries of iptables-legacy.
+// FuzzParseRule parses messages from the kernel and the entries of iptables-legacy. A message
+// contains a rule, and any program may have written the rule's user data.
 func FuzzParseRule(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x00\x00\x00\x00", "\x02\x00\x00\x00\x0c\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x07", "\x02\x00\x00\x00\x08\x00\x08\x00\x00\x02ab", "\x02\x00\x00\x00\x00\x00\x08\x00",

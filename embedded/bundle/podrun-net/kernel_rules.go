@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoTables means that the kernel has no nftables, and therefore no rules.
+// errNoTables means that the kernel has no nftables, and so no rules.
 var errNoTables = errors.New("the kernel has no nftables (CONFIG_NF_TABLES)")
 
-// buffer is the buffer size of the netlink socket, in bytes: a transaction is one
-// message, and a sandbox may have thousands of host ports.
+// buffer is the buffer size of the netlink socket in bytes. It must be large, because a
+// transaction is one message, and a sandbox may have thousands of host ports.
 const buffer = 8 << 20
 
 func conn() (*nftables.Conn, error) {
@@ -63,7 +63,7 @@ func readChains(id nftables.TableFamily) ([]*nftables.Chain, error) {
 	return chains, nil
 }
 
-// rule has the data to find and delete a rule.
+// rule contains the data with which a rule can be found and deleted.
 type rule struct {
 	chain   string
 	handle  uint64
@@ -74,8 +74,8 @@ func (r rule) rule(t *nftables.Table) *nftables.Rule {
 	return &nftables.Rule{Table: t, Chain: &nftables.Chain{Table: t, Name: r.chain}, Handle: r.handle}
 }
 
-// readRules lists the rules of chains; a missing chain has none. It does not parse
-// expressions: those of other programs may use any kernel feature.
+// readRules lists the rules of chains. A chain that does not exist has none. It does not parse
+// expressions, because rules of other programs may use any feature of the kernel.
 func readRules(t *nftables.Table, chains []string) ([]rule, error) {
 	var out []rule
 	for _, chain := range chains {
@@ -98,7 +98,8 @@ func readRules(t *nftables.Table, chains []string) ([]rule, error) {
 	return out, nil
 }
 
-// dumpRules reads the rules of a chain, and repeats this if they change during the read.
+// dumpRules reads the rules of a chain. If the rules change during the read, it reads them
+// again.
 func dumpRules(t *nftables.Table, chain string) (messages [][]byte, err error) {
 	for range tries {
 		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
@@ -113,8 +114,8 @@ func dumpRules(t *nftables.Table, chain string) (messages [][]byte, err error) {
 	return messages, err
 }
 
-// commentType is the type of a comment in a rule's user data, in nft (libnftnl/udata.h,
-// NFTNL_UDATA_RULE_COMMENT) and in iptables.
+// commentType is the type of a comment in a rule's user data. It is the same in nft
+// (libnftnl/udata.h, NFTNL_UDATA_RULE_COMMENT) and in iptables.
 const commentType = 0
 
 // parseRule parses a message from the kernel: a header and attributes.
@@ -122,7 +123,7 @@ func parseRule(message []byte) (rule, error) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return rule{}, errors.New("a netlink message is truncated")
 	}
-	// nl.ParseRouteAttr panics if the last attribute is not padded.
+	// If the last attribute is not padded, nl.ParseRouteAttr panics.
 	attributes, err := mdnetlink.UnmarshalAttributes(message[nl.SizeofNfgenmsg:])
 	if err != nil {
 		return rule{}, err

@@ -15,14 +15,14 @@ const (
 	// lockDir is the directory that all podrun-net processes on this host lock. Only root
 	// can open it.
 	lockDir = "/run/podrun/podrun-net"
-	// namespaceFile is the file that podrun-net locked before it used lockDir. Every
-	// user, even in a hostNetwork container, can open and lock it.
+	// namespaceFile is the file that podrun-net locked before there was lockDir. Every user, even
+	// in a hostNetwork container, can open and lock it.
 	namespaceFile = "/proc/self/ns/net"
 
-	// lockLimit limits the wait for another podrun-net, which holds the lock for
+	// lockLimit limits the wait for another podrun-net process, which holds the lock for
 	// milliseconds.
 	lockLimit = 20 * time.Second
-	// namespaceLimit limits the wait for an older podrun-net, which also holds its lock
+	// namespaceLimit limits the wait for an older podrun-net process, which also holds its lock
 	// for milliseconds. It is also the maximum delay that any user can cause.
 	namespaceLimit = 200 * time.Millisecond
 )
@@ -30,20 +30,20 @@ const (
 // errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lock prevents concurrent changes to the rules by other podrun-net processes, because a
-// network must not get an attachment while its table is being removed. The kernel
-// releases the lock when the process exits.
+// lock prevents other podrun-net processes from changing the rules at the same time. Otherwise
+// a network could get an attachment while its table is being removed. The kernel releases the
+// lock when the process exits.
 //
-// Two releases of podrun-net run concurrently while a runtime is upgraded, because a
-// plugin outlives the containerd that started it. An older release locks only the network
-// namespace. Therefore lock also locks the namespace, but continues without that lock
-// after namespaceLimit, because the holder may be any user. Concurrent changes are then
-// wrong only if one plugin removes a network's last attachment while the other, older one
-// adds an attachment.
+// While a runtime is being upgraded, two releases of podrun-net may run at the same time,
+// because a plugin outlives the containerd that started it. An older release locks only the
+// network namespace. So lock also locks the namespace. But after namespaceLimit, it continues
+// without that lock, because any user may hold it. Concurrent changes are then wrong only in
+// one case: one plugin removes the last attachment of a network while the other, older one adds
+// an attachment.
 func lock() (unlock func(), err error) {
 	dir, err := openLock()
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work on a read-only file system.
+		// It must be possible to delete a pod on a read-only file system.
 		dir, err = nil, nil
 	}
 	if err == nil && dir != nil {
@@ -70,8 +70,8 @@ func lock() (unlock func(), err error) {
 	}, nil
 }
 
-// openLock creates and opens lockDir and its parent. Both must belong to root and be
-// inaccessible to other users, who could otherwise hold the lock.
+// openLock creates and opens lockDir and its parent. Both must belong to root, and other users
+// must have no access, because they could otherwise hold the lock.
 func openLock() (*os.File, error) {
 	var dir *os.File
 	for _, path := range []string{filepath.Dir(lockDir), lockDir} {

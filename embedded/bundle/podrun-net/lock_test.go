@@ -16,8 +16,8 @@ import (
 // hostNetwork pod.
 var unprivileged = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 
-// TestLockOfAnotherUser: every user can open, and therefore lock, the file of the network
-// namespace. Attachments are added and removed nevertheless.
+// TestLockOfAnotherUser covers a user who has locked the file of the network namespace, which
+// every user can open. Attachments must be added and removed nevertheless.
 func TestLockOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -46,7 +46,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 	p.add()
 	p.del()
 	h.leftNothing()
-	// Each of the two waits once for the lock on the namespace.
+	// Each of the two calls waits once for the lock on the namespace.
 	if took := time.Since(start); took > lockLimit/2 {
 		t.Errorf("ADD and DEL took %s", took)
 	}
@@ -57,8 +57,8 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestLockExcludes: two podrun-net processes exclude each other. They also exclude a process
-// of an older release, which locks only the network namespace.
+// TestLockExcludes checks that two podrun-net processes exclude each other. They must also
+// exclude a process of an older release, which locks only the network namespace.
 func TestLockExcludes(t *testing.T) {
 	newHost(t).do(func() {
 		unlock, err := lock()

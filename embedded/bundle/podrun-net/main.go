@@ -107,7 +107,7 @@ func cmdCheck(args *skel.CmdArgs) error {
 	return readCheck(a)
 }
 
-// statusUnavailable is the error code of STATUS if ADD cannot work (CNI specification
+// statusUnavailable is the error code that STATUS returns if ADD cannot work (CNI specification
 // 1.1, STATUS).
 const statusUnavailable = 50
 
@@ -136,7 +136,7 @@ func cmdStatus(args *skel.CmdArgs) error {
 	return s.Close()
 }
 
-// warn writes to stderr, which containerd passes on to its own.
+// warn writes to stderr. containerd passes this on to its own stderr.
 func warn(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "podrun-net: "+format+"\n", args...)
 }

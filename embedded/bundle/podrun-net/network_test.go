@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain runs the plugin if a test executes this binary, so that no plugin must be
-// built.
+// If a test executes this binary, TestMain runs the plugin, so that no plugin must be built.
 func TestMain(m *testing.M) {
 	if os.Getenv("CNI_COMMAND") != "" {
 		killAtStep()
@@ -45,7 +44,8 @@ func newSpace(t *testing.T) *space {
 	s := &space{t: t}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
+		// The thread is never unlocked, so it exits with the goroutine.
+		runtime.LockOSThread()
 		var err error
 		s.ns, err = netns.New()
 		done <- err
@@ -68,7 +68,8 @@ func (s *space) do(f func()) {
 	go func() {
 		runtime.LockOSThread()
 		err := netns.Set(s.ns)
-		defer func() { done <- err }() // also if f ends the test
+		// Do this even if f ends the test.
+		defer func() { done <- err }()
 		if err == nil {
 			f()
 		}
@@ -118,7 +119,7 @@ func readSysctl(t *testing.T, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// testHost is a host with one neighbor that has no route to the host's sandboxes.
+// testHost is a host with one neighbor. The neighbor has no route to the host's sandboxes.
 type testHost struct {
 	*space
 	outside *space
@@ -140,7 +141,7 @@ func newHost(t *testing.T) *testHost {
 	return h
 }
 
-// join creates a pair of interfaces, one of them in another namespace.
+// join creates a pair of interfaces. One of them is in another namespace.
 func (s *space) join(name string, other *space, peer string) {
 	s.t.Helper()
 	s.do(func() {
@@ -162,7 +163,7 @@ func (h *testHost) addBridge(name string, subnet int) {
 	})
 }
 
-// pod is a sandbox with an interface, as created by the bridge plugin.
+// pod is a sandbox with an interface like the one that the bridge plugin creates.
 type pod struct {
 	*space
 	host   *testHost
@@ -216,7 +217,7 @@ func (p *pod) config(mappings ...portMapping) map[string]any {
 	}
 }
 
-// call executes the plugin on the host with only the CNI variables in its environment,
+// call executes the plugin on the host. Its environment contains only the CNI variables, and
 // not even PATH.
 func (h *testHost) call(command string, p *pod, config map[string]any) (stdout, stderr string, err error) {
 	h.t.Helper()
@@ -273,8 +274,8 @@ func (p *pod) del() {
 	p.host.must("DEL", p, p.config())
 }
 
-// serve listens on a TCP or UDP port on all addresses, and replies with the received word
-// and the address of the client.
+// serve listens on a TCP or UDP port on all addresses. It replies with the word that it
+// received and the address of the client.
 func (s *space) serve(network, address string) {
 	s.t.Helper()
 	s.do(func() {
@@ -330,7 +331,7 @@ func hostOf(a net.Addr) string {
 	return p.Addr().Unmap().String()
 }
 
-// ask sends a word and returns the reply, within limit.
+// ask sends a word and returns the reply, if it arrives within limit.
 func (s *space) ask(network, address string, limit time.Duration) (answer string, err error) {
 	s.t.Helper()
 	s.do(func() {
@@ -355,7 +356,8 @@ func (s *space) ask(network, address string, limit time.Duration) (answer string
 // wants calls ask and compares the reply; "" means no reply.
 func (s *space) wants(network, address, answer string) {
 	s.t.Helper()
-	limit := 20 * time.Second // for a busy machine
+	// This is enough for a busy machine.
+	limit := 20 * time.Second
 	if answer == "" {
 		limit = 500 * time.Millisecond
 	}

@@ -54,7 +54,7 @@ func (h *testHost) count(bridge string) (n int) {
 	return n
 }
 
-// With br_netfilter, the firewall also processes packets that a bridge forwards: packets
+// With br_netfilter, the firewall also processes packets that a bridge forwards. So packets
 // between pods take different paths with and without it.
 func TestHostPorts(t *testing.T) {
 	for _, filtered := range []string{"0", "1"} {
@@ -84,7 +84,7 @@ func (h *testHost) testHostPorts() {
 		portMapping{8081, 80, "", hostIP4}, portMapping{8082, 80, "tcp", "127.0.0.1"}, portMapping{8083, 80, "tcp", "0.0.0.0"},
 		portMapping{8084, 80, "tcp", hostIP6}, portMapping{8085, 80, "tcp", "::"})
 	for _, network := range []string{"tcp", "udp"} {
-		// The source address of outside traffic is preserved.
+		// The source address of traffic from outside must not change.
 		h.outside.wants(network, hostIP4+":8080", "hi "+outsideIP4)
 		h.outside.wants(network, "["+hostIP6+"]:8080", "hi "+outsideIP6)
 		h.wants(network, "127.0.0.1:8080", "hi 10.77.0.1")
@@ -96,7 +96,8 @@ func (h *testHost) testHostPorts() {
 		other.wants(network, "10.77.0.1:8080", "hi 10.77.0.1")
 		other.wants(network, p.ip4+":80", "hi "+other.ip4) // between pods
 	}
-	h.wants("tcp", "[::1]:8080", "") // not possible in the kernel
+	// This is not possible in the kernel.
+	h.wants("tcp", "[::1]:8080", "")
 	h.outside.wants("tcp", hostIP4+":8081", "hi "+outsideIP4)
 	h.wants("tcp", "127.0.0.1:8081", "")
 	h.outside.wants("tcp", "["+hostIP6+"]:8081", "")
@@ -142,7 +143,7 @@ func TestMasquerade(t *testing.T) {
 	h.leftNothing()
 }
 
-// A pod cannot reach services that listen only on the host's 127.0.0.1 (CVE-2020-8558),
+// A pod must not reach services that listen only on the host's 127.0.0.1 (CVE-2020-8558),
 // although route_localnet is set.
 func TestLoopbackIsClosed(t *testing.T) {
 	t.Parallel()
@@ -169,7 +170,8 @@ func TestLoopbackIsClosed(t *testing.T) {
 		writeSysctl(t, "net/ipv4/conf/br0/route_localnet", "1")
 		writeSysctl(t, "net/ipv4/ip_forward", "1")
 	})
-	p.wants("tcp", "127.0.0.1:99", "hi "+p.ip4) // the attack would work
+	// The attack would work.
+	p.wants("tcp", "127.0.0.1:99", "hi "+p.ip4)
 	p.add(portMapping{8080, 80, "tcp", ""})
 	p.wants("tcp", "127.0.0.1:99", "")
 	h.wants("tcp", "127.0.0.1:99", "hi 127.0.0.1")
@@ -213,7 +215,8 @@ func TestRepeated(t *testing.T) {
 	}
 	h.outside.wants("tcp", hostIP4+":8080", "hi "+outsideIP4)
 	h.must("CHECK", p, p.config(port))
-	h.do(func() { // nft flush ruleset; podrun serve repeats the ADD then
+	// This simulates nft flush ruleset. podrun serve then repeats the ADD.
+	h.do(func() {
 		c, err := conn()
 		if err != nil {
 			t.Error(err)
@@ -240,8 +243,8 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// A plugin that was killed during ADD has created all rules or none, because they are one
-// transaction; DEL succeeds if another program removed some of them.
+// If a plugin is killed during ADD, it has created all rules or none, because they are one
+// transaction. DEL must succeed even if another program has removed some of them.
 func TestDelOfHalf(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -263,7 +266,7 @@ func TestDelOfHalf(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// DEL succeeds without the interface, the namespace and the network's name.
+	// DEL must succeed without the interface, the namespace and the network's name.
 	stdin := map[string]any{"cniVersion": "1.0.0", "name": "any", "type": "podrun-net"}
 	h.must("DEL", p, stdin)
 	h.leftNothing()
@@ -296,8 +299,8 @@ func TestGC(t *testing.T) {
 	h.leftNothing()
 }
 
-// If DEL never ran for a removed sandbox, its leftover host port rule does not take precedence
-// over the rule of a new sandbox.
+// If DEL never ran for a sandbox that was removed, its host port rule remains. This rule must
+// not have precedence over the rule of a new sandbox.
 func TestNewerHostPortWins(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -312,7 +315,7 @@ func TestNewerHostPortWins(t *testing.T) {
 	h.outside.wants("udp", hostIP4+":8080", "hi "+outsideIP4)
 }
 
-// The kernel accepts the rules for SCTP even without support for the protocol.
+// The kernel must accept the rules for SCTP even if it does not support the protocol.
 func TestSCTPAndManyPorts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -333,8 +336,8 @@ func TestSCTPAndManyPorts(t *testing.T) {
 	h.leftNothing()
 }
 
-// Plugins run concurrently: the last DEL must not remove a table to which an ADD has just
-// added rules.
+// Plugins run concurrently. The last DEL must not remove a table to which an ADD has just added
+// rules.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

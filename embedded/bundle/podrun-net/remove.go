@@ -22,7 +22,8 @@ func removeRulesOf(bridge string, gone func(comment string) bool) error {
 		}
 	}
 	if errors.Is(err, errNoTables) {
-		return nil // no tables, and thus no rules
+		// There are no tables, and so no rules.
+		return nil
 	}
 	return err
 }
@@ -53,7 +54,8 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 		if bridge == "" || there[f.id] {
 			continue
 		}
-		n, err := removeForward(c, f.id, bridge) // if another program has removed the network's table
+		// This covers the case that another program has removed the network's table.
+		n, err := removeForward(c, f.id, bridge)
 		if err != nil {
 			return err
 		}
@@ -65,8 +67,8 @@ func removeRules(bridge string, gone func(comment string) bool) error {
 	return c.Flush()
 }
 
-// removeFrom plans the removal of rules from a network's table, and returns the number of
-// changes.
+// removeFrom adds the removal of rules from a network's table to the transaction, and returns
+// the number of changes.
 func removeFrom(c *nftables.Conn, t *nftables.Table, gone func(comment string) bool) (int, error) {
 	rules, err := readRules(t, attachmentChains)
 	if err != nil {
@@ -91,7 +93,8 @@ func removeFrom(c *nftables.Conn, t *nftables.Table, gone func(comment string) b
 	return len(out), nil
 }
 
-// removeForward plans the removal of a network's rules from the chain FORWARD.
+// removeForward adds the removal of a network's rules from the chain FORWARD to the
+// transaction.
 func removeForward(c *nftables.Conn, id nftables.TableFamily, bridge string) (int, error) {
 	t := &nftables.Table{Family: id, Name: filterTable}
 	rules, err := readRules(t, []string{forwardChain})

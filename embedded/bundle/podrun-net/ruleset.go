@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tablePrefix is the prefix of this plugin's tables, followed by the name of the bridge.
+// tablePrefix is the prefix of the names of this plugin's tables. The name of the bridge
+// follows it.
 const tablePrefix = "podrun-net-"
 
-// The chains. Rules in hostports and postrouting belong to attachments and have the
-// comments of these; rules in the other chains belong to the network.
+// The chains. Rules in hostports and postrouting belong to attachments and have their comments.
+// Rules in the other chains belong to the network.
 const (
 	chainHostPorts   = "hostports"
 	chainPrerouting  = "prerouting"
@@ -27,7 +28,7 @@ const (
 // attachmentChains are the chains with rules of attachments.
 var attachmentChains = []string{chainHostPorts, chainPostrouting}
 
-// family has the differences between the address families.
+// family contains the differences between the address families.
 type family struct {
 	id         nftables.TableFamily
 	bits       int
@@ -44,16 +45,16 @@ var families = []family{
 	{nftables.TableFamilyIPv6, 128, 8, 24, 16, netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("::1/128"), "net/ipv6/conf/all/forwarding"},
 }
 
-// ruleset has the rules of a network in one address family, which ADD of an attachment
-// ensures.
+// ruleset contains the rules of a network and of one attachment, for one address family. The
+// plugin's ADD command creates those that do not exist.
 type ruleset struct {
 	table  *nftables.Table
 	chains []*nftables.Chain
 	// base contains the network's rules. The chains of these rules contain no other rules.
 	base []*nftables.Rule
-	// attachment are the rules of one attachment. In hostports they precede those of
-	// other attachments, so that a leftover rule of a removed sandbox does not affect the
-	// host port of a new one.
+	// attachment are the rules of one attachment. In hostports they come before those of other
+	// attachments. So if the rule of a removed sandbox remains, it does not affect the host port
+	// of a new one.
 	attachment []*nftables.Rule
 }
 
@@ -69,7 +70,8 @@ func plan(a attachment) []ruleset {
 	return out
 }
 
-// address returns the attachment's address in a family; it is invalid if there is none.
+// address returns the attachment's address in a family. If there is none, the result is
+// invalid.
 func (a attachment) address(f family) netip.Prefix {
 	if f.bits == 32 {
 		return a.v4
@@ -77,7 +79,7 @@ func (a attachment) address(f family) netip.Prefix {
 	return a.v6
 }
 
-// portsOf returns the ports that are forwarded to the address of a family.
+// portsOf returns the ports that must be forwarded to the address of a family.
 func (a attachment) portsOf(f family) []port {
 	return slices.DeleteFunc(slices.Clone(a.ports), func(p port) bool {
 		return p.hostIP.IsValid() && p.hostIP.BitLen() != f.bits
@@ -95,7 +97,7 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	pre := base(chainPrerouting, nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	out := base(chainOutput, nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
 	post := base(chainPostrouting, nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	// This chain runs before address translation, which produces replies with loopback
+	// This chain runs before address translation, because that produces replies with loopback
 	// addresses.
 	loop := base(chainLoopback, nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	s := ruleset{table: t, chains: []*nftables.Chain{hostPorts, pre, out, post}}
@@ -114,13 +116,13 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	if f.bits == 32 {
 		s.chains = append(s.chains, loop)
 		s.base = append(s.base, rule(out, "", local(), jump),
-			// Host ports at 127.0.0.1 require route_localnet on the bridge, which would
-			// let sandboxes reach the host's own listeners there (CVE-2020-8558).
+			// Host ports at 127.0.0.1 require route_localnet on the bridge. With it, sandboxes could
+			// reach the host's own listeners there (CVE-2020-8558).
 			rule(loop, "", from(a.bridge), f.match(f.dest, f.loopback, expr.CmpOpEq), drop),
 			rule(loop, "", from(a.bridge), f.match(f.source, f.loopback, expr.CmpOpEq), drop))
 	} else {
-		// The kernel forwards no packets from ::1. Without a rule for ::1, a connection is
-		// refused immediately instead of losing its packets.
+		// The kernel forwards no packets from ::1. Without a rule for ::1, a connection is refused
+		// immediately; with one, its packets would be lost.
 		s.base = append(s.base, rule(out, "", f.match(f.dest, f.loopback, expr.CmpOpNeq), local(), jump))
 	}
 
@@ -134,8 +136,8 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 		s.attachment = append(s.attachment, rule(hostPorts, a.comment, to, p.match(), f.translate(addr.Addr(), p.container)))
 	}
 	if len(ports) > 0 {
-		// Without masquerading, a sandbox in the same subnet would reply directly,
-		// bypassing the host, which must reverse the translation.
+		// Without masquerading, a sandbox in the same subnet would reply directly, and not through
+		// the host. But the host must reverse the translation.
 		s.attachment = append(s.attachment, rule(post, a.comment, f.match(f.source, addr.Masked(), expr.CmpOpEq),
 			f.match(f.dest, self, expr.CmpOpEq), translated(), masquerade))
 		if f.bits == 32 {
@@ -148,7 +150,7 @@ func (f family) plan(a attachment, addr netip.Prefix) ruleset {
 	return s
 }
 
-// match matches packets with an address in a prefix.
+// match matches packets whose address has a prefix.
 func (f family) match(offset uint32, p netip.Prefix, op expr.CmpOp) []expr.Any {
 	out := []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: f.length}}
 	if p.Bits() < f.bits {
@@ -181,7 +183,7 @@ func (f family) translate(to netip.Addr, port uint16) []expr.Any {
 	}
 }
 
-// local matches packets to an address of the host.
+// local matches packets whose destination is an address of the host.
 func local() []expr.Any {
 	return []expr.Any{
 		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
@@ -192,7 +194,7 @@ func local() []expr.Any {
 // ipsDstNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const ipsDstNAT = 1 << 5
 
-// translated matches connections with a translated destination.
+// translated matches connections whose destination was translated.
 func translated() []expr.Any {
 	bit := binary.NativeEndian.AppendUint32(nil, ipsDstNAT)
 	return []expr.Any{
@@ -202,7 +204,7 @@ func translated() []expr.Any {
 	}
 }
 
-// from matches packets from an interface.
+// from matches packets that come from an interface.
 func from(ifName string) []expr.Any {
 	name := make([]byte, unix.IFNAMSIZ)
 	copy(name, ifName)

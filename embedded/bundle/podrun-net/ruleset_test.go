@@ -10,7 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-// The expected rules are in nft's output format, which is easier to read than kernel expressions.
+// The expected rules are in the output format of nft, which is easier to read than kernel
+// expressions.
 func TestRuleset(t *testing.T) {
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -31,7 +32,7 @@ func TestRuleset(t *testing.T) {
 			got.Write(out)
 		}
 	})
-	// Versions of nft differ in the named priorities.
+	// Versions of nft print the named priorities differently.
 	text := strings.ReplaceAll(got.String(), "priority -100", "priority dstnat")
 	const file = "testdata/ruleset.nft"
 	if *update {
