@@ -17,7 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// stage has the input of an archive; the iteration order of a map varies.
+// stage contains the input of an archive. It is a map, because the iteration order of a map
+// varies.
 func stage() map[string][]byte {
 	files := map[string][]byte{
 		"bin/containerd": []byte("daemon"), "bin/containerd-shim-runc-v2": []byte("shim"), "bin/runc": []byte("runc"),
@@ -27,8 +28,8 @@ func stage() map[string][]byte {
 	return files
 }
 
-// TestCompress: the same files produce the same bytes, in the fixed order, without times
-// and owners.
+// TestCompress checks that the same files produce the same bytes, in the fixed order, without
+// times and owners.
 func TestCompress(t *testing.T) {
 	packed, digest, unpacked, err := compress(stage())
 	if err != nil {
@@ -107,8 +108,8 @@ func TestPauseImage(t *testing.T) {
 	}
 }
 
-// TestPauseName: a runtime that has the image does not load it again, so a changed
-// program requires a new name.
+// TestPauseName checks that a changed program has a new name, because a runtime that has the
+// image does not load it again.
 func TestPauseName(t *testing.T) {
 	program, err := os.ReadFile("../../embedded/bundle/pause/pause.c")
 	if err != nil {
@@ -161,8 +162,9 @@ PARTICULAR PURPOSE. See the GNU General Public License for more details.
 You should have received a copy of the GNU General Public License along with this
 program. If not, see <https://www.gnu.org/licenses/>.`
 
-// TestLicenses: the texts in a package's directory, in its parents and in its module are
-// found, but not those of packages that are not linked; equal texts are printed once.
+// TestLicenses checks that the texts in a package's directory, in the parents of this directory
+// and in the package's module are found, and that texts of packages that are not linked are
+// not. Equal texts must be printed once.
 func TestLicenses(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{

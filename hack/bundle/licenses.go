@@ -15,20 +15,20 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// allowed are the licenses whose terms are met by including their texts and the versions
-// of the modules (MPL-2.0: the location of the source). Before another license is added, a
-// person must read it.
+// allowed are the licenses whose terms are met if their texts and the versions of the modules
+// are included (MPL-2.0: the location of the source). Before another license is added, a person
+// must read it.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
-// license has the license of a Go module.
+// license contains the license of a Go module.
 type license struct {
 	module spdx.Module
-	texts  map[string]string // by file, relative to the module
+	texts  map[string]string // texts by file name, relative to the module
 }
 
-// readLicenses finds the licenses of Go and of the modules with the listed packages: the
-// files in the directory of each package and in its parents, up to the root of the
-// module. podrun's own modules have no license files in these directories.
+// readLicenses finds the licenses of Go, and of the modules with the listed packages. They are
+// the files in the directory of each package and in its parents, up to the root of the module.
+// podrun's own modules have no license files in these directories.
 func readLicenses(packages, goroot string) ([]license, error) {
 	lines, err := fields(packages, 4)
 	if err != nil {
@@ -37,7 +37,8 @@ func readLicenses(packages, goroot string) ([]license, error) {
 	found := map[string]license{}
 	for _, line := range lines {
 		path, version, root, dir := line[0], line[1], line[2], line[3]
-		if version == "" { // a module of podrun
+		// This is a module of podrun.
+		if version == "" {
 			continue
 		}
 		id := path + "@" + version
@@ -94,7 +95,7 @@ func readTexts(texts map[string]string, root, dir string) error {
 }
 
 // statesLicense reports whether name is the name of a license file. It excludes LICENSE.docs,
-// the license of a module's documentation.
+// which is the license of a module's documentation.
 func statesLicense(name string) bool {
 	upper := strings.ToUpper(name)
 	if strings.HasSuffix(upper, ".GO") || strings.HasSuffix(upper, ".DOCS") {
@@ -132,7 +133,7 @@ func identify(module string, texts map[string]string) (string, error) {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND "), nil
 }
 
-// library is a statically linked C library, with its Debian package.
+// library is a statically linked C library and its Debian package.
 type library struct {
 	spdx.Library
 	copyright string
@@ -157,7 +158,7 @@ func readLibraries(path string) ([]library, error) {
 	return out, nil
 }
 
-// relinking is the statement that the LGPL 2.1, section 6, requires.
+// relinking is the statement that section 6 of the LGPL 2.1 requires.
 const relinking = `runc is linked statically with these libraries. libseccomp and glibc are under the GNU
 Lesser General Public License 2.1; its text is at the end of this file. The license of
 libgcc, the library of the compiler, has an exception for programs such as runc. The
@@ -168,11 +169,11 @@ libseccomp.a and libc.a below ~/.cache/podrun-bundle/libraries-ARCH, replace the
 and run "make bundle" again. You may reverse engineer podrun-bundle to debug such changes.
 `
 
-// sources is the statement that the MPL 2.0, section 3.2, requires.
+// sources is the statement that section 3.2 of the MPL 2.0 requires.
 const sources = `"go mod download MODULE@VERSION" downloads the unmodified source of each module.
 `
 
-// licenseText joins all texts; it includes equal texts once.
+// licenseText joins all texts. It includes equal texts only once.
 func licenseText(licenses []license, libraries []library, lgpl []byte) []byte {
 	var out bytes.Buffer
 	heading := func(title string) {

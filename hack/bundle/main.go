@@ -3,9 +3,9 @@
 //
 //	go run ./hack/bundle -stage DIR -arch amd64 -pause FILE -packages FILE -libraries FILE -out PREFIX
 //
-// It writes PREFIX.tar.zst and PREFIX.sum (its SHA-256 and the bytes of the tar). Builds are
-// reproducible: the files in the archive have no times and owners, and a fixed order.
-// docs/bundle.md describes the content.
+// It writes PREFIX.tar.zst and PREFIX.sum. The latter has the SHA-256 digest of the former, and the
+// number of bytes of the tar. Builds are reproducible: the files in the archive have no times and
+// owners, and their order is fixed. docs/bundle.md describes the content.
 package main
 
 import (
@@ -87,7 +87,7 @@ func run(o options) error {
 	return write(o.out, files)
 }
 
-// readStage reads the programs and returns them by their names in the archive.
+// readStage reads the programs, and returns them by the names that they have in the archive.
 func readStage(stage string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range []string{"bin", "cni"} {
@@ -109,7 +109,7 @@ func readStage(stage string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write writes the archive and then its sum, which marks the pair as complete.
+// write writes the archive and then its sum. If the sum exists, the pair is complete.
 func write(out string, files map[string][]byte) error {
 	packed, digest, unpacked, err := compress(files)
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 )
 
-// pauseName is the sandbox image, which podrun reads from versions.json. No registry can
-// have this name (RFC 2606): a containerd that lost the image must not pull and run
-// another one as root. The tag changes with the program (embedded/bundle/pause).
+// pauseName is the name of the sandbox image. podrun reads it from versions.json. No registry
+// can have this name (RFC 2606). So if containerd has lost the image, it cannot pull another
+// one and run it as root. The tag changes when the program changes (embedded/bundle/pause).
 const pauseName = "pause.podrun.invalid/pause:1"
 
-// pauseImage returns a docker-archive of pauseName, whose only file is the program. Like
+// pauseImage returns a docker-archive of pauseName. Its only file is the program. Like
 // Kubernetes' pause, it runs as user 65535.
 func pauseImage(program []byte, arch string) ([]byte, error) {
 	layer, err := plainTar(entry{"pause", 0o755, program})

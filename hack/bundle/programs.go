@@ -58,7 +58,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 	return out, nil
 }
 
-// versionsOf returns the versions of the components of the archive and of the compiler.
+// versionsOf returns the versions of the archive's components and of the compiler.
 func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
@@ -73,7 +73,7 @@ func versionsOf(programs []spdx.Program, libraries []library, compiler string) m
 	return out
 }
 
-// billOf returns the SBOM of the archive, which hack/sbom adds to podrun's own.
+// billOf returns the SBOM of the archive. hack/sbom adds it to podrun's own SBOM.
 func billOf(programs []spdx.Program, arch string) ([]byte, error) {
 	d := spdx.New("podrun runtime linux/"+arch, created)
 	for _, p := range programs {

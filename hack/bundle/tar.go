@@ -16,21 +16,21 @@ import (
 	"github.com/podrun/podrun/embedded/archive"
 )
 
-// window is the window size of the compression, in bytes, which decompression allocates. A
-// window of twice the size would reduce the archive only from 18 MB to 17.5 MB.
+// window is the window size of the compression in bytes. Decompression must allocate this much
+// memory. A window of twice this size would only reduce the archive from 18 MB to 17.5 MB.
 const window = 32 << 20
 
-// order is the order of the archive's directories. The files that describe the archive
-// come first, so that reading them decompresses little; containerd, the largest, comes
-// last, so that the other files are within one window.
+// order is the order of the archive's directories. The files that describe the archive come
+// first, so that little must be decompressed to read them. containerd is the largest and comes
+// last, so that all other files are within one window.
 var order = []string{archive.Sums, "share/", "images/", "cni/", "bin/runc", "bin/containerd-shim", "bin/"}
 
 func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// compress packs files (content by name) into a reproducible tar archive and compresses it. digest is the
-// SHA-256 of the result in hex, unpacked the size of the tar in bytes.
+// compress packs files (a map of names to contents) into a reproducible tar archive and compresses it.
+// digest is the SHA-256 digest of the result in hex. unpacked is the size of the tar in bytes.
 func compress(files map[string][]byte) (packed []byte, digest string, unpacked int64, err error) {
 	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))

@@ -1,5 +1,5 @@
-// Changelog-check checks the format of CHANGELOG.md, and that its versions agree with
-// those of git and go.mod:
+// Changelog-check checks the format of CHANGELOG.md. It also checks that the versions in this
+// file agree with those of git and go.mod: go run ./hack/changelog-check
 //
 //	go run ./hack/changelog-check
 //
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// examine reads the files of the working directory and the tags of its repository.
+// examine reads the files of the working directory and the tags of the repository.
 func examine() ([]string, error) {
 	text, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {
@@ -72,7 +72,8 @@ func lines(name string, args ...string) ([]string, error) {
 
 var (
 	release = regexp.MustCompile(`^## \[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)$`)
-	groups  = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"} // from Keep a Changelog 1.1.0
+	// These are from Keep a Changelog 1.1.0.
+	groups = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 )
 
 // version is the version of a release.
@@ -80,8 +81,8 @@ type version [3]int
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// check returns the problems of a changelog in a repository with these tags; here contains the
-// tags that point to the current commit.
+// check returns the problems of a changelog in a repository with these tags. here contains the
+// tags of the current commit.
 func check(text string, tags, here []string) []string {
 	var problems []string
 	complain := func(line int, format string, args ...any) {
@@ -89,7 +90,8 @@ func check(text string, tags, here []string) []string {
 	}
 	var versions []version
 	var last time.Time
-	sections, entries := 0, 0 // entries are those of Unreleased
+	// entries counts those of Unreleased.
+	sections, entries := 0, 0
 	for i, line := range strings.Split(text, "\n") {
 		at := i + 1
 		switch {
@@ -163,8 +165,8 @@ func compare(versions []version, tags, here []string, unreleased int) []string {
 		}
 	}
 	for i, v := range versions {
-		// The newest section may have no tag: the commit that prepares a release adds the
-		// section, and is tagged later.
+		// The newest section may have no tag: the commit that prepares a release adds the section,
+		// and the tag follows later.
 		if i > 0 && !slices.Contains(tags, "v"+v.String()) {
 			problems = append(problems, fmt.Sprintf("release %s of CHANGELOG.md has no tag v%s", v, v))
 		}

@@ -34,8 +34,8 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 			return nil, err
 		}
 	}
-	// Each test that pulls has its own image: tests share a runtime, and the pull of one
-	// test must not make the image of another present.
+	// Each test that pulls has an image of its own. Tests share a runtime, and one test's pull
+	// must not make another test's image present.
 	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "credentials": "with credentials",
 		"listed": "and listed", "warm": "once", "volume": "as a volume"} {
 		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
@@ -56,7 +56,7 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	return images, nil
 }
 
-// image returns an image for the architecture with a layer for each tree.
+// image returns an image for the architecture. It has a layer for each tree.
 func image(config v1.Config, layers ...tree) (v1.Image, error) {
 	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		OS: "linux", Architecture: architecture, Config: config,
@@ -82,7 +82,7 @@ func withLayers(base v1.Image, layers ...tree) (v1.Image, error) {
 	return base, nil
 }
 
-// withConfig changes the image's config, and thereby its ID.
+// withConfig changes the config of the image, and so its ID.
 func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	file, err := base.ConfigFile()
 	if err != nil {
@@ -93,7 +93,7 @@ func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	return mutate.Config(base, *config)
 }
 
-// programImage returns an image that contains only a static program, which is its
+// programImage returns an image that contains only a static program. The program is the image's
 // entrypoint.
 func programImage(path string) (v1.Image, error) {
 	content, err := os.ReadFile(path)
@@ -126,16 +126,16 @@ func elsewhere(base v1.Image) (v1.ImageIndex, error) {
 	}), nil
 }
 
-// noise returns 2 MiB of incompressible data that depend only on the seed.
+// noise returns 2 MiB of data that cannot be compressed. The data depends only on the seed.
 func noise(seed byte) tree {
 	content := make([]byte, 2<<20)
-	// The specification fixes ChaCha8's output; Read never fails.
+	// The specification fixes the output of ChaCha8, and Read never fails.
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(content)
 	return tree{file(fmt.Sprintf("noise/%d", seed), 0o644, content)}
 }
 
-// busyboxTree returns a small root file system with a static busybox and a link for each
-// of its commands.
+// busyboxTree returns a small root file system. It has a static busybox, and a link for each of
+// busybox's commands.
 func busyboxTree(path string) (tree, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -143,7 +143,8 @@ func busyboxTree(path string) (tree, error) {
 	}
 	runs := path
 	if architecture != runtime.GOARCH {
-		runs = "/bin/busybox" // ask this machine's busybox, which has the same commands
+		// Ask the busybox of this machine, which has the same commands.
+		runs = "/bin/busybox"
 	}
 	list, err := exec.Command(runs, "--list-full").Output()
 	if err != nil {

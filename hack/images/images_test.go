@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// TestImagesDiffer: no two images have the same ID, because a runtime removes an image with
-// all its names, and other tests that share the runtime would lose their images.
+// TestImagesDiffer checks that no two images have the same ID. A runtime removes an image with
+// all its names, so other tests that share the runtime would lose their images.
 func TestImagesDiffer(t *testing.T) {
 	bin := t.TempDir()
 	for name, text := range map[string]string{"pause": "p", "httpd": "h", "busybox": "#!/bin/sh\necho bin/ls\n"} {

@@ -5,12 +5,11 @@
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -serve
 //
-// DIR contains the static programs pause and httpd. With -save, Images pushes
-// nothing, but writes the images that are loaded into a runtime in advance as
-// docker-archives, with their names in the registry, or, without -registry, with
-// the names in the examples. With -serve, it runs the registry until it is killed,
-// and prints a message when the images are available. Builds are reproducible: a
-// rebuilt image has the same digest.
+// DIR contains the static programs pause and httpd. With -save, Images pushes nothing. It
+// writes the images that are loaded into a runtime in advance as docker-archives. They have
+// their names in the registry or, without -registry, the names in the examples. With -serve, it
+// runs the registry until it is killed. It prints a message when the images are available.
+// Builds are reproducible: if an image is built again, it has the same digest.
 //
 //	pause:3.9          the sandbox's process
 //	busybox:1.36       busybox and its links; sh is the command

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// serve runs a registry with the images in memory, for machines on which no packages can
-// be installed.
+// serve runs a registry that has the images in memory. It is for machines on which no packages
+// can be installed.
 func serve(address string, images map[string]remote.Taggable) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// tree is the content of a layer. Parent directories may be omitted; they belong to root
-// with mode 0755.
+// tree is the content of a layer. Parent directories may be omitted. They then belong to root
+// and have mode 0755.
 type tree []entry
 
-// entry is a file, directory or symbolic link; its path has no leading slash.
+// entry is a file, directory or symbolic link. Its path does not begin with a slash.
 type entry struct {
 	header  tar.Header
 	content []byte
@@ -33,7 +33,7 @@ func link(name, target string) entry {
 	return entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}}
 }
 
-// owned returns the entry with the user and group of this ID.
+// owned returns the entry with the given ID as its user and group.
 func (e entry) owned(id int) entry {
 	e.header.Uid, e.header.Gid = id, id
 	return e

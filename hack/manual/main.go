@@ -3,9 +3,9 @@
 //	go run ./hack/manual -commands docs/commands    # Markdown, a page a command
 //	go run ./hack/manual -man DIR                   # man pages
 //
-// The Markdown is committed, and this package's test checks that it is current. Man pages are
-// generated when packages are built: podrun(1), one page for each command, podrun-config(5) and
-// podrun-exit-codes(7).
+// The Markdown is committed, and the test of this package checks that it is current. The man
+// pages are generated when packages are built: podrun(1), one page for each command,
+// podrun-config(5) and podrun-exit-codes(7).
 package main
 
 import (
@@ -51,8 +51,8 @@ func run(commands, man, docs string) error {
 	return write(man, pages)
 }
 
-// write writes these files to dir, and removes other files, such as the pages of removed
-// commands.
+// write writes these files to dir. It removes all other files there, such as the pages of
+// removed commands.
 func write(dir string, pages map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestManPages(t *testing.T) {
 	if again := manual(t); !maps.EqualFunc(pages, again, bytes.Equal) {
 		t.Error("the pages are different the second time")
 	}
-	// The global flags are on podrun(1) alone.
+	// Only podrun(1) may have the global flags.
 	for name, want := range map[string]bool{"podrun.1": true, "podrun-apply.1": false, "podrun-image-load.1": false} {
 		if got := bytes.Contains(pages[name], []byte(`\-\-cgroup\-root`)) || bytes.Contains(pages[name], []byte(`--cgroup-root`)); got != want {
 			t.Errorf("%s lists the global flags: %v", name, got)
@@ -81,8 +81,8 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestManPagesWidth formats the pages generated from documents for a terminal of 80
-// columns: groff warns of wider tables.
+// TestManPagesWidth formats the pages that are generated from documents for a terminal of 80
+// columns. groff warns of wider tables.
 func TestManPagesWidth(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {
@@ -104,7 +104,7 @@ func TestManPagesWidth(t *testing.T) {
 	}
 }
 
-// TestWrite removes the pages of removed commands.
+// TestWrite checks that the pages of removed commands are removed.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "podrun-old.md"), nil, 0o644); err != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// globalFlags replaces the list of global flags, which would fill most of every page.
+// globalFlags is the text that replaces the list of global flags, because the list would fill
+// most of every page.
 const globalFlags = "The global flags, which all commands accept, are listed in %s."
 
-// visit calls do for a command and its visible subcommands, but not for help topics.
+// visit calls do for a command and its visible subcommands, except help topics.
 func visit(c *cobra.Command, do func(*cobra.Command) error) error {
 	if err := do(c); err != nil {
 		return err
@@ -90,15 +91,15 @@ func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
 	return pages, nil
 }
 
-// hideGlobalFlags removes the global flags from all pages except the page of the root command.
+// hideGlobalFlags removes the global flags from all pages except that of the root command.
 func hideGlobalFlags(c *cobra.Command) {
 	if c.HasParent() {
 		c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	}
 }
 
-// marked converts a help text to Markdown: lines indented by two become code, and angle
-// brackets are escaped.
+// marked converts a help text to Markdown. Lines that are indented by two spaces become code,
+// and angle brackets are escaped.
 func marked(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -132,9 +133,9 @@ func manOf(text, name, section, about string) []byte {
 	return undated(md2man.Render([]byte(head + text)))
 }
 
-// list converts a table, which may be wider than a terminal, to a list with a term for
-// each row, followed by its cells. If the first column has no name, the cells are
-// prefixed with the names of their columns.
+// list converts a table, which may be wider than a terminal, to a list. Each row becomes a
+// term, and the row's cells follow it. If the first column has no name, each cell has the name
+// of its column before it.
 func list(table string) string {
 	var b strings.Builder
 	var columns []string
@@ -147,7 +148,8 @@ func list(table string) string {
 		case 0:
 			columns = cells
 			continue
-		case 1: // the separator below the headings
+		// This is the separator below the headings.
+		case 1:
 			continue
 		}
 		var rest []string
@@ -164,7 +166,7 @@ func list(table string) string {
 	return b.String()
 }
 
-// undated removes the date that cobra and md2man add to a page's title.
+// undated removes the date that cobra and md2man add to the title of a page.
 func undated(page []byte) []byte {
 	return titleLine.ReplaceAllFunc(page, func(line []byte) []byte { return quotedDates.ReplaceAll(line, []byte(`""`)) })
 }

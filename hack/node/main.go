@@ -5,8 +5,8 @@
 //	node pods                list the sandboxes
 //	node remove              stop and remove every sandbox
 //
-// CONTAINER_RUNTIME_ENDPOINT names the runtime. It does not use podrun's
-// client: cleanup after a test must not share its bugs.
+// CONTAINER_RUNTIME_ENDPOINT names the runtime. It does not use podrun's client, because the
+// cleanup after a test must not have the same bugs.
 package main
 
 import (
@@ -74,7 +74,7 @@ func (n node) wait(ctx context.Context) error {
 	last := errors.New("no answer yet")
 	for {
 		last = n.ready(ctx, last)
-		// If the first response lacks a service, the runtime will never offer it.
+		// If the first response lacks a service, the runtime will never offer the service.
 		if last == nil || status.Code(last) == codes.Unimplemented {
 			return last
 		}
@@ -86,8 +86,8 @@ func (n node) wait(ctx context.Context) error {
 	}
 }
 
-// ready returns nil if the runtime is ready, and the reason otherwise. If this call timed out, it
-// returns last, the previous reason.
+// ready returns nil if the runtime is ready, and otherwise the reason why it is not. If this call
+// times out, it returns last, which is the previous reason.
 func (n node) ready(ctx context.Context, last error) error {
 	answer, err := n.runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if ctx.Err() != nil {
@@ -97,8 +97,8 @@ func (n node) ready(ctx context.Context, last error) error {
 		return err
 	}
 	for _, c := range answer.GetStatus().GetConditions() {
-		// Additional conditions of containerd, such as the one about deprecation
-		// warnings, do not concern readiness.
+		// containerd has further conditions, such as one about deprecation warnings. They do not
+		// concern readiness.
 		if !c.Status && (c.Type == "RuntimeReady" || c.Type == "NetworkReady") {
 			return fmt.Errorf("%s is false: %s: %s", c.Type, c.Reason, c.Message)
 		}
@@ -131,7 +131,7 @@ func (n node) pods(ctx context.Context) error {
 	return nil
 }
 
-// remove stops and removes every sandbox, regardless of its owner, a few at a time.
+// remove stops and removes every sandbox, whoever owns it. It removes a few at a time.
 func (n node) remove(ctx context.Context) error {
 	list, err := n.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

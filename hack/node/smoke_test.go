@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestSmoke runs a pod on the runtime of hack/runtime without podrun, which distinguishes
-// a broken test runtime from a broken podrun.
+// TestSmoke runs a pod on the runtime of hack/runtime without podrun. It shows whether the test
+// runtime or podrun is broken.
 func TestSmoke(t *testing.T) {
 	registry := os.Getenv("PODRUN_TEST_REGISTRY")
 	if registry == "" {
@@ -66,13 +66,14 @@ func TestSmoke(t *testing.T) {
 	})
 }
 
-// pod is a sandbox with the data for creating containers in it.
+// pod is a sandbox, with the data that is required to create containers in it.
 type pod struct {
 	node   node
 	ctx    context.Context
 	id     string
 	config *runtimeapi.PodSandboxConfig
-	port   int32 // on the host, to 8080 in the pod
+	// a port of the host, which leads to 8080 in the pod
+	port int32
 }
 
 func newPod(t *testing.T) *pod {
@@ -84,7 +85,8 @@ func newPod(t *testing.T) *pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience) // all of them, on a busy host
+	// This limit is for all of them, on a busy host.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
 	p := &pod{
 		node: node{runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)},
@@ -135,7 +137,7 @@ func (p *pod) start(t *testing.T, name, image string, args ...string) string {
 	return created.ContainerId
 }
 
-// waitLog returns when a container's log contains every text, in CRI's format.
+// waitLog returns when the log of a container contains every text, in the CRI's format.
 func (p *pod) waitLog(t *testing.T, name string, texts ...string) {
 	t.Helper()
 	path := filepath.Join(p.config.LogDirectory, name+".log")
@@ -169,8 +171,8 @@ func (p *pod) wantExec(t *testing.T, id string, command []string, want string) {
 	}
 }
 
-// freePort returns a port below the kernel's ephemeral range: the server of another test
-// could get a port in that range, and its connections would reach the pod.
+// freePort returns a port below the kernel's ephemeral range. In that range, the server of
+// another test could get the same port, and its connections would reach the pod.
 func freePort(t *testing.T) int32 {
 	t.Helper()
 	for range 1000 {

@@ -1,10 +1,10 @@
-// Command prose prints a random sample of podrun's sentences for a reader to judge: half of it from text that users
-// see (messages, help, documents), half from comments.
+// Command prose prints a random sample of podrun's sentences for a reader to judge. Half of it comes from text
+// that users see (messages, help, documents), and half from comments.
 //
 //	go run ./hack/prose -n 200 -seed 7
 //
-// The seed is printed, so that a sample can be repeated. CONTRIBUTING.md states how many sentences a reader
-// may mark.
+// It prints the seed, so that a sample can be repeated. CONTRIBUTING.md states how many sentences a reader may
+// mark.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// sentence is one sentence and where it was found.
+// sentence is one sentence, with its file and line.
 type sentence struct {
 	file string
 	line int
@@ -74,7 +74,7 @@ func collect(root string) (visible, comments []sentence, err error) {
 	return visible, comments, err
 }
 
-// draw returns n sentences in random order, or all if there are fewer.
+// draw returns n sentences in random order. If there are fewer, it returns all.
 func draw(random *rand.Rand, from []sentence, n int) []sentence {
 	out := make([]sentence, 0, n)
 	for _, i := range random.Perm(len(from))[:min(n, len(from))] {

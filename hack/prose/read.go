@@ -10,19 +10,22 @@ import (
 	"strings"
 )
 
-// minWords excludes headings, keys and formats, which are not sentences.
+// minWords is the minimum number of words of a sentence. It excludes headings, keys and
+// formats, which are not sentences.
 const minWords = 4
 
-// testPackages are packages that only tests use. Their messages are not visible to users.
+// testPackages are packages that only tests use. Users do not see the messages of these
+// packages.
 var testPackages = []string{"test/", "cri/critest/", "internal/treetest/"}
 
-// isTest reports whether a Go file is a test or belongs to a package that only tests use.
+// isTest reports whether a Go file is a test, or belongs to a package that only tests use.
 func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.go") ||
 		slices.ContainsFunc(testPackages, func(dir string) bool { return strings.HasPrefix(name, dir) })
 }
 
-// ofGo returns the strings of a Go file that are sentences, unless it is a test, and its comments.
+// ofGo returns the comments of a Go file. Unless the file is a test, it also returns the strings
+// that are sentences.
 func ofGo(path, name string) (visible, comments []sentence, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
@@ -40,8 +43,8 @@ func ofGo(path, name string) (visible, comments []sentence, err error) {
 	return visible, comments, nil
 }
 
-// stringsOf returns the sentences of the string literals in a syntax tree. It joins literals that
-// the code concatenates, with %s in place of other operands. It omits struct tags.
+// stringsOf returns the sentences of the string literals in a syntax tree. If the code
+// concatenates literals, it joins them, with %s in place of other operands. It omits struct tags.
 func stringsOf(tree ast.Node, split func(pos token.Pos, text string) []sentence) (out []sentence) {
 	ast.Inspect(tree, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -67,8 +70,8 @@ func stringsOf(tree ast.Node, split func(pos token.Pos, text string) []sentence)
 	return out
 }
 
-// concatenated returns the text of an expression with %s in place of the operands that are not
-// literals, the number of literals, and the other operands.
+// concatenated returns the text of an expression, with %s in place of the operands that are not
+// literals. It also returns the number of literals, and the other operands.
 func concatenated(e ast.Expr) (text string, literals int, others []ast.Expr) {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -116,7 +119,7 @@ func ofMarkdown(text, name string) (out []sentence) {
 	return out
 }
 
-// sentenceEnd matches the end of a sentence that is followed by another sentence.
+// sentenceEnd matches the end of a sentence, if another sentence follows.
 var sentenceEnd = regexp.MustCompile(`[.!?]\s+`)
 
 // split returns the sentences of a paragraph that have at least minWords words.

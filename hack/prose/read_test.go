@@ -14,8 +14,8 @@ func texts(sentences []sentence) (out []string) {
 	return out
 }
 
-// Comments, messages and documents are found, with concatenated strings and wrapped lines as one
-// sentence; code blocks, struct tags, keys, and the messages of tests are not.
+// Comments, messages and documents must be found. Concatenated strings and wrapped lines must be
+// one sentence. Code blocks, struct tags, keys, and the messages of tests must not be found.
 func TestCollect(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{

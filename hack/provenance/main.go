@@ -1,11 +1,12 @@
-// Provenance prints the provenance of the files of a release: an in-toto statement with a SLSA
-// provenance (v1) as its predicate, which docs/release.md describes. hack/release writes it:
+// Provenance prints the provenance of the files of a release. It is an in-toto statement whose
+// predicate is a SLSA provenance (v1), which docs/release.md describes. hack/release writes it:
+// hack/release writes it:
 //
 //	go run ./hack/provenance -version 0.1.0 -commit HASH -arch 'amd64 arm64' -binary podrun DIR
 //
-// The subjects are the files in DIR. The output has no time and no names of machines or
-// users: the same commit always results in the same output. The messages are those of
-// github.com/in-toto/attestation, which also checks them.
+// The subjects are the files in DIR. The output contains no time, and no names of machines or
+// users, so the same commit always results in the same output. The messages are those of
+// github.com/in-toto/attestation, and that module also checks them.
 package main
 
 import (
@@ -57,7 +58,7 @@ func run(w io.Writer, b build, dir string) error {
 	if err != nil {
 		return err
 	}
-	// protojson varies its spaces on purpose, to prevent a dependency on them.
+	// protojson intentionally varies its spaces, so that programs do not depend on them.
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", " "); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// parsed has the fields of a statement that the tests check.
+// parsed contains the fields of a statement that the tests check.
 type parsed struct {
 	Type    string `json:"_type"`
 	Subject []struct {
@@ -33,7 +33,8 @@ type parsed struct {
 	}
 }
 
-// TestStatement describes the files of a directory and the test's own program, twice.
+// TestStatement describes the files of a directory and the test's own program twice. The
+// results must be equal.
 func TestStatement(t *testing.T) {
 	t.Chdir("../..")
 	dir := release(t)
@@ -95,7 +96,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// TestUncommitted checks that the statement for a changed checkout does not name its
+// TestUncommitted checks that if a checkout has changes, its statement does not name the
 // commit.
 func TestUncommitted(t *testing.T) {
 	sum := strings.Repeat("0", 64)
@@ -126,8 +127,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestVerify signs a release as hack/release does, and runs the commands of SECURITY.md:
-// they succeed, and at least one fails after a byte of any file was changed.
+// TestVerify signs a release as hack/release does, and runs the commands of SECURITY.md. They
+// must succeed; if a byte of any file was changed, at least one must fail.
 func TestVerify(t *testing.T) {
 	t.Chdir("../..")
 	commands := verification(t)
@@ -167,7 +168,7 @@ func TestVerify(t *testing.T) {
 		write(t, filepath.Join(dir, name), []byte(before))
 	}
 
-	// Another key signs snapshots only.
+	// The other key signs only snapshots.
 	write(t, dir+"/allowed_signers", nil)
 	if out, err := shell(".", "hack/sign "+key+" "+dir); err == nil || !strings.Contains(out, "is not a key of release@podrun.dev") {
 		t.Errorf("a release is signed by an unknown key: %v, %s", err, out)
@@ -179,8 +180,7 @@ func TestVerify(t *testing.T) {
 	must(t, ".", "hack/sign "+key+" "+dir)
 }
 
-// TestReleaseIsSigned checks that hack/release refuses a release without a key before it
-// builds.
+// TestReleaseIsSigned checks that hack/release refuses to build a release without a key.
 func TestReleaseIsSigned(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv("VERSION", "0.1.0")

@@ -24,25 +24,27 @@ const (
 // build has the inputs of a release.
 type build struct {
 	Version string
-	Commit  string // empty if the files differ from the commit
+	// empty if the files differ from those of the commit
+	Commit  string
 	Archs   []string
 	Only    string // deb or rpm, if the release contains only these
 	Bundle  bool   // with podrun-bundle
 	Go      string // version of the toolchain
 	Nfpm    string // PATH@VERSION
 	Modules []module
-	Sums    map[string]string // SHA-256 of go.sum and embedded/bundle/go.sum, by path
-	Files   []file
+	// SHA-256 digests of go.sum and embedded/bundle/go.sum, by path
+	Sums  map[string]string
+	Files []file
 }
 
-// module is a Go module linked into podrun; sum is as in go.sum.
+// module is a Go module that is linked into podrun. Its sum is as in go.sum.
 type module struct{ path, version, sum string }
 
-// file is a file of the release, and its SHA-256 in hex.
+// file is a file of the release and its SHA-256 digest in hex.
 type file struct{ name, sha256 string }
 
-// addModule adds a module unless the list contains it already, and keeps the list sorted by
-// path.
+// addModule adds a module to the list, unless the list already contains it. It keeps the list
+// sorted by path.
 func (b *build) addModule(m module) {
 	at, found := slices.BinarySearchFunc(b.Modules, m, func(x, y module) int {
 		return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.version, y.version))
@@ -89,9 +91,9 @@ func statement(b build) ([]byte, error) {
 	return protojson.Marshal(s)
 }
 
-// dependencies returns the commit, the files that pin its modules, the tools, and the
-// modules linked into podrun; the modules of podrun-bundle's programs are in its bill of
-// materials.
+// dependencies returns the commit, the files that pin its modules, the tools, and the modules
+// that are linked into podrun. (The modules of podrun-bundle's programs are in its bill of
+// materials.)
 func (b *build) dependencies() ([]*intoto.ResourceDescriptor, error) {
 	source := &intoto.ResourceDescriptor{Name: "source", Uri: "git+https://github.com/podrun/podrun"}
 	if b.Commit != "" {

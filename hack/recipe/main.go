@@ -3,7 +3,7 @@
 //	go run ./hack/recipe docs/ci.md | bash
 //	go run ./hack/recipe -guest docs/edge.md
 //
-// Only code blocks with a language are executed:
+// Recipe executes only code blocks that have a language:
 //
 //	```yaml web.yaml    a file, written before anything runs
 //	```sh               commands; each must succeed
@@ -13,7 +13,7 @@
 //	```… guest          runs with -guest only: it changes the host's services
 //	```… no-guest       runs without -guest only
 //
-// In expected lines, * matches any text, and any blanks, addresses and durations match each
+// In expected lines, * matches any text, and all blanks, addresses and durations match each
 // other. The namespace is default.
 package main
 
@@ -38,8 +38,9 @@ func main() {
 
 // block is a fenced code block of a document.
 type block struct {
-	line  int      // number of its first line
-	words []string // the words after the fence, the first of which is the language
+	line int // number of the block's first line
+	// the words after the fence; the first one is the language
+	words []string
 	text  []string
 }
 
@@ -130,7 +131,7 @@ func writeStep(w io.Writer, where, command string, want []string) {
 // quote quotes a text as one word for the shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// prelude ends the script at the first command that fails, and prints that command.
+// prelude makes the script end at the first command that fails, and print that command.
 const prelude = `set -euo pipefail
 out=$(mktemp)
 step=start

@@ -1,13 +1,13 @@
 // Sbom writes software bills of materials of podrun, as SPDX 2.3 in JSON.
 //
-// `make build` embeds a document (package sbom) that lists the modules which the build will link.
-// For podrun-bundle, it includes the components of the embedded runtime, which hack/bundle has
-// listed:
+// `make build` embeds a document (package sbom). It lists the modules that the build will link.
+// For podrun-bundle, the document includes the components of the embedded runtime, which
+// hack/bundle has listed:
 //
 //	go run ./hack/sbom -embed -version 0.1.0 -arch arm64 -tags podrun_bundle
 //
-// For a release, Sbom derives the document from the build information of the finished binary, and
-// includes the binary's digest:
+// For a release, Sbom derives the document from the build information of the finished binary. It
+// includes the digest of the binary:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
@@ -65,7 +65,8 @@ func ofBinary(w io.Writer, file, version, arch string) error {
 	return document(w, version, arch, spdx.Program{Name: info.Main.Path, SHA256: hex.EncodeToString(sum[:]), Modules: spdx.Modules(info)}, nil)
 }
 
-// document prints the document of podrun, including that of an embedded runtime.
+// document prints the document of podrun. If there is an embedded runtime, it includes the
+// runtime's document.
 func document(w io.Writer, version, arch string, podrun spdx.Program, inside *spdx.Document) error {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -80,7 +81,7 @@ func document(w io.Writer, version, arch string, podrun spdx.Program, inside *sp
 	return d.Print(w, "podrun-"+arch)
 }
 
-// writeEmbedded writes a file for package sbom; the current directory is the root of the
+// writeEmbedded writes a file for package sbom. The current directory must be the root of the
 // module.
 func writeEmbedded(version, arch, tags string) error {
 	modules, err := linked(".", arch, "grpcnotrace,"+tags)
@@ -108,7 +109,7 @@ func writeEmbedded(version, arch, tags string) error {
 	return replace(filepath.Join("internal", "sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
 }
 
-// linked lists the modules of a build's packages in order, which are the modules that the
+// linked lists the modules of a build's packages in order. These are the modules that the
 // linker records in the binary.
 func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	list := func(args ...string) (string, error) {
@@ -145,7 +146,7 @@ func linked(dir, arch, tags string) ([]spdx.Module, error) {
 	return out, nil
 }
 
-// replace writes a file that another build may be reading.
+// replace replaces a file that another build may be reading.
 func replace(path string, content []byte) error {
 	temporary := path + "." + strconv.Itoa(os.Getpid())
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {

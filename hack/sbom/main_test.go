@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/hack/spdx"
 )
 
-// TestLinked builds this program and compares the modules that linked lists before a build
+// TestLinked builds this program. It compares the modules that linked lists before the build
 // with those that the linker wrote into the binary.
 func TestLinked(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "sbom")
@@ -41,7 +41,7 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// TestDocument checks that an embedded runtime's packages are joined, and that a document
+// TestDocument checks that the packages of an embedded runtime are joined, and that a document
 // is reproducible.
 func TestDocument(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "100")

@@ -1,7 +1,7 @@
-// Package spdx describes programs in a software bill of materials in SPDX 2.3 format: each
-// program, the Go modules that are linked into it, and its libraries. The documents are those of
-// github.com/spdx/tools-golang. All of it is pure; podrun does not link it, but embeds its output
-// (package sbom).
+// Package spdx describes programs in a software bill of materials in SPDX 2.3 format. It
+// describes each program, the Go modules that are linked into the program, and the program's
+// libraries. The documents are those of github.com/spdx/tools-golang. The whole package is pure.
+// podrun does not link it, but embeds its output (package sbom).
 package spdx
 
 import (
@@ -22,29 +22,30 @@ import (
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
-// Document is an SPDX document. Its namespace is unique to its content.
+// Document is an SPDX document. Its namespace is unique for its content.
 type Document struct{ v2_3.Document }
 
 // documentID is the ID of the document within itself.
 const documentID = "DOCUMENT"
 
-// Program is a program with the modules and libraries linked into it.
+// Program is a program with the modules and libraries that are linked into it.
 type Program struct {
 	Name, Version string
 	License       string // SPDX expression; empty if unknown
-	SHA256        string // of the program's file in hex; empty if unknown
-	Modules       []Module
-	Libraries     []Library
+	// digest of the program's file in hex; empty if unknown
+	SHA256    string
+	Modules   []Module
+	Libraries []Library
 }
 
-// Module is a Go module; "stdlib" is Go's own library.
+// Module is a Go module. "stdlib" is Go's standard library.
 type Module struct {
 	Path, Version string
 	Sum           string // as in go.sum: h1:…; empty if unknown
 	License       string // SPDX expression; empty if unknown
 }
 
-// Library is a statically linked library not written in Go.
+// Library is a statically linked library that is not written in Go.
 type Library struct {
 	Name, Version string
 	License       string // SPDX expression
@@ -62,13 +63,13 @@ func New(name string, created time.Time) Document {
 	}}
 }
 
-// Stdlib returns Go's standard library for a version of Go.
+// Stdlib returns the standard library of a Go version.
 func Stdlib(goVersion string) Module {
 	return Module{Path: "stdlib", Version: goVersion, License: "BSD-3-Clause"}
 }
 
-// Modules returns the modules that a program was built with; for a replaced module, it returns
-// the replacement.
+// Modules returns the modules with which a program was built. If a module was replaced, it
+// returns the replacement.
 func Modules(info *debug.BuildInfo) []Module {
 	out := []Module{Stdlib(info.GoVersion)}
 	for _, m := range info.Deps {
@@ -80,7 +81,8 @@ func Modules(info *debug.BuildInfo) []Module {
 	return out
 }
 
-// Add adds a program. A module or library that several programs use becomes one package.
+// Add adds a program. If several programs use a module or library, it is still only one
+// package.
 func (d *Document) Add(p Program) {
 	program := pack("program", p.Name, p.Version, p.License)
 	program.PrimaryPackagePurpose = "APPLICATION"
@@ -96,7 +98,8 @@ func (d *Document) Add(p Program) {
 			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
 			Locator: "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B"),
 		}}
-		module.PackageComment = m.Sum // not a PackageChecksum, because it is not the hash of a single file
+		// This is not a PackageChecksum, because it is not the hash of a single file.
+		module.PackageComment = m.Sum
 		d.add(module)
 		d.relate(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, module.PackageSPDXIdentifier)
 	}
@@ -125,8 +128,8 @@ func (d *Document) Join(other Document) {
 	}
 }
 
-// Print writes the document as JSON. Its namespace consists of subject and a hash of the content,
-// so that two documents share a namespace only if they have the same content.
+// Print writes the document as JSON. Its namespace consists of subject and a hash of the content.
+// So two documents have the same namespace only if they have the same content.
 func (d Document) Print(w io.Writer, subject string) error {
 	content, err := stdjson.Marshal([]any{d.Packages, d.Relationships})
 	if err != nil {
@@ -140,8 +143,8 @@ func (d Document) Print(w io.Writer, subject string) error {
 	return json.Write(d.Document, w, json.Indent(" "))
 }
 
-// add keeps the packages sorted by ID. Of two packages with the same ID, it keeps the one whose
-// license is known.
+// add adds a package, and keeps the packages sorted by ID. If two packages have the same ID, it
+// keeps the one whose license is known.
 func (d *Document) add(p *v2_3.Package) {
 	at, found := slices.BinarySearchFunc(d.Packages, p.PackageSPDXIdentifier, func(have *v2_3.Package, id common.ElementID) int {
 		return cmp.Compare(have.PackageSPDXIdentifier, id)
@@ -161,7 +164,7 @@ func (d *Document) relate(from common.ElementID, kind string, to common.ElementI
 	}
 }
 
-// unknown is SPDX's value for data that was not determined.
+// unknown is SPDX's value for data that could not be determined.
 const unknown = "NOASSERTION"
 
 // unfit matches the characters that an SPDX ID must not contain.

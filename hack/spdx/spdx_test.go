@@ -45,8 +45,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestJoin: a module in both documents becomes one package, with the license if one of
-// them has it.
+// TestJoin checks that a module that is in both documents becomes one package. If one of them
+// has the license, the package must have it.
 func TestJoin(t *testing.T) {
 	module := Module{Path: "example.org/a", Version: "v1.0.0"}
 	d, other := New("d", time.Time{}), New("other", time.Time{})
@@ -80,7 +80,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestNamespace: different documents have different namespaces.
+// TestNamespace checks that different documents have different namespaces.
 func TestNamespace(t *testing.T) {
 	d := New("d", time.Unix(0, 0))
 	d.Add(Program{Name: "podrun", Version: "v1"})

@@ -52,7 +52,8 @@ func routes() http.Handler {
 	})
 	mux.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Host:", r.Host)
-		_ = r.Header.Write(w) // fails if the client has disconnected
+		// This fails if the client has disconnected.
+		_ = r.Header.Write(w)
 	})
 	mux.HandleFunc("/hook", countHooks())
 	return mux
@@ -86,7 +87,7 @@ func countHooks() http.HandlerFunc {
 	}
 }
 
-// logged writes a line for each request before it is handled.
+// logged writes a line for each request before the request is handled.
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.Method, r.URL.RequestURI(), "host="+r.Host, "agent="+r.UserAgent())

@@ -1,4 +1,4 @@
-// Pause is the process of a pod's sandbox: it keeps the namespaces alive, reaps orphaned
+// Pause is the process of a pod's sandbox. It keeps the namespaces alive, reaps orphaned
 // processes if the pod shares its process namespace, and exits with code 0 on SIGTERM or
 // SIGINT.
 package main
@@ -17,7 +17,7 @@ func main() {
 		if s != unix.SIGCHLD {
 			return
 		}
-		// One SIGCHLD can represent several exited children.
+		// One SIGCHLD can stand for several children that have exited.
 		for {
 			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
 				break
